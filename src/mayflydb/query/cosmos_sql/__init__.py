@@ -1,4 +1,4 @@
-"""The query language of Azure Cosmos DB for NoSQL: text to closures over decoded JSON, and the plans its clients ask for."""
+"""The query language of Azure Cosmos DB for NoSQL: compilation of a text to closures over decoded JSON, and query plans."""
 
 from __future__ import annotations
 

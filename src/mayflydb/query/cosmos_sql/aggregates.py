@@ -1,4 +1,4 @@
-"""Aggregate functions as small states: add every row's value, then ask for the result."""
+"""Aggregate functions as accumulators: `add` takes the value of each row, `result` gives the aggregate."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Aggregate(Protocol):
     """One aggregate over one group."""
 
     def add(self, value: Value) -> None:
-        """Take a row's value; undefined changes nothing."""
+        """Add the value of a row; undefined changes nothing."""
 
     def result(self) -> Value:
-        """What the rows so far come to."""
+        """The aggregate over the rows that were added so far."""
 
 
 class ValueCount:
-    """Counts defined values."""
+    """COUNT: the number of defined values."""
 
     __slots__ = ("count",)
 
@@ -36,7 +36,7 @@ class ValueCount:
 
 
 class CountIf(ValueCount):
-    """Counts what is true."""
+    """COUNTIF: the number of values that are true."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class CountIf(ValueCount):
 
 
 class Sum:
-    """Adds numbers; one value of another type makes the sum undefined, and over nothing it is 0."""
+    """SUM of numbers; 0 over no rows. A value of another type makes the sum undefined."""
 
     __slots__ = ("count", "spoilt", "total")
 
@@ -67,7 +67,7 @@ class Sum:
 
 
 class Average(Sum):
-    """The mean; undefined over nothing."""
+    """AVG: the mean; undefined over no rows."""
 
     __slots__ = ()
 
@@ -78,7 +78,10 @@ class Average(Sum):
 
 
 class Minimum:
-    """The least of null < booleans < numbers < strings; an array or object makes it undefined, as does nothing at all."""
+    """MIN: the least of null < booleans < numbers < strings.
+
+    An array or object makes the result undefined, and so does a group without values.
+    """
 
     __slots__ = ("best", "key", "spoilt")
 
@@ -98,7 +101,7 @@ class Minimum:
 
     @staticmethod
     def precedes(key: Any, best: Any) -> bool:
-        """Whether `key` beats the best one so far."""
+        """True if `key` replaces the best key so far."""
         return bool(key < best)
 
     def result(self) -> Value:
@@ -106,7 +109,7 @@ class Minimum:
 
 
 class Maximum(Minimum):
-    """The greatest, by the same order."""
+    """MAX: the greatest, in the order of `Minimum`."""
 
     __slots__ = ()
 
@@ -116,7 +119,7 @@ class Maximum(Minimum):
 
 
 class MakeList:
-    """All defined values."""
+    """MAKELIST: all defined values."""
 
     __slots__ = ("items",)
 
@@ -132,7 +135,7 @@ class MakeList:
 
 
 class MakeSet:
-    """All defined values, the same ones once."""
+    """MAKESET: all defined values without duplicates."""
 
     __slots__ = ("items",)
 
@@ -157,7 +160,7 @@ AGGREGATES: Final[dict[str, Callable[[], Aggregate]]] = {
     "MAKELIST": MakeList,
     "MAKESET": MakeSet,
 }
-"""By upper-case name; each takes one argument."""
+"""The aggregates by upper-case name; each takes one argument."""
 
 PLAN_NAMES: Final = {
     "COUNT": "Count",
@@ -169,4 +172,4 @@ PLAN_NAMES: Final = {
     "MAKELIST": "MakeList",
     "MAKESET": "MakeSet",
 }
-"""What query plans call them."""
+"""The names of the aggregates in query plans."""

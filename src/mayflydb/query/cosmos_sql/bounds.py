@@ -1,6 +1,6 @@
-"""What a WHERE clause says about the values at paths of the document, as spans of index keys.
+"""Bounds of a WHERE clause: for paths of the document, the spans of index keys in which its matches lie.
 
-Spans are a superset: a document outside of them cannot pass WHERE, one inside may still fail it.
+Spans are a superset: a document outside of the spans cannot pass WHERE, a document inside may still fail it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from mayflydb.query.cosmos_sql.syntax import Between, Binary, Expression, Functi
 from mayflydb.query.cosmos_sql.values import UNDEFINED
 
 Bounds: TypeAlias = Mapping[KeyPath, tuple[Span, ...]]
-"""Path -> the only spans in which its keys can lie; a path that is not there can have any value."""
+"""Path -> the only spans in which its keys can lie. A path that is missing is not bounded."""
 
 MAX_SPANS: Final = 1_000
-"""More than these are not worth looking up one by one."""
+"""A path with more spans than this is not bounded: so many lookups cost more than a scan."""
 
 _MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def bounds_of(select: Select, parameters: Parameters) -> Bounds:
-    """The spans that WHERE admits, by path."""
+    """Return the spans that WHERE admits, by path."""
     document = document_of(select)
     if select.where is None or document is None:
         return {}
@@ -45,7 +45,7 @@ class _SpanFinder:
         self.parameters = parameters
 
     def find_spans(self, node: Expression) -> dict[KeyPath, tuple[Span, ...]]:
-        """The spans for which `node` can be true."""
+        """Return the spans for which `node` can be true."""
         if isinstance(node, Logical):
             parts = [self.find_spans(operand) for operand in node.operands]
             return _intersect(parts) if node.operator == "AND" else _unite(parts)
@@ -81,7 +81,7 @@ class _SpanFinder:
         return {}
 
     def _range_spans(self, node: Expression, operator: str | None) -> tuple[Span, ...] | None:
-        """The spans of what compares so with a constant; None if it is none, or could be anything."""
+        """Return the spans of the values that compare so with `node`; None if `node` is no constant or cannot bound them."""
         if operator == "=":
             return self._equality_spans(node)
         known, value = resolve_constant(node, self.parameters)
@@ -91,7 +91,7 @@ class _SpanFinder:
         return () if span is None else (span,)
 
     def _equality_spans(self, node: Expression) -> tuple[Span, ...] | None:
-        """The span of what equals a constant; None if it is none, or one that keys do not tell apart."""
+        """Return the span of the values that equal `node`; None if `node` is no constant, or an array or object."""
         known, value = resolve_constant(node, self.parameters)
         if not known or type(value) in (list, dict):
             return None

@@ -1,4 +1,4 @@
-"""Expressions into closures."""
+"""Compilation of expressions to closures."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ SubqueryCompiler: TypeAlias = Callable[[Subquery, AliasScope], Evaluate]
 class ExpressionCompiler:
     """Compiles the expressions of one SELECT.
 
-    `subqueries` compiles a nested SELECT. With a `grouping`, aggregates become reads of their results and what has no aggregate
-    becomes a read of the group's value; without one, aggregates are an error. `declared`: what the container
-    adds to its documents.
+    `subqueries` compiles a nested SELECT. With a `grouping`, an aggregate becomes a read of its result, and an expression
+    without aggregates becomes a read of the group's value; without a grouping, aggregates are an error. `declared`: the
+    declarations of the container.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class ExpressionCompiler:
         self.declared = declared
 
     def without_grouping(self) -> ExpressionCompiler:
-        """The same for expressions that are evaluated on single rows."""
+        """Return a compiler in the same scope for expressions that are evaluated on single rows."""
         return ExpressionCompiler(self.parameters, self.slots, self.scope, self.subqueries, None, self.declared)
 
     def compile(self, node: Expression) -> Evaluate:
-        """The closure of `node`; BadQuery for unknown names, wrong argument counts and missing parameters."""
+        """Compile `node` to a closure; BadQuery for unknown names, wrong argument counts and missing parameters."""
         if self.grouping is not None and not isinstance(node, Literal | QueryParameter):
             if is_aggregate(node):
                 return self._aggregate(node, self.grouping)
@@ -94,11 +94,11 @@ class ExpressionCompiler:
         return compiler(self, node)
 
     def compile_all(self, nodes: Sequence[Expression]) -> list[Evaluate]:
-        """The closures of several nodes."""
+        """Compile several nodes."""
         return [self.compile(node) for node in nodes]
 
     def compile_condition(self, node: Expression) -> Evaluate:
-        """A closure that is true exactly where `node` is, and otherwise anything else."""
+        """Compile a condition to a closure that is true exactly where `node` is true; its other results have no meaning."""
         if isinstance(node, Logical):
             parts = [self.compile_condition(operand) for operand in node.operands]
             return operators.all_true(parts) if node.operator == "AND" else operators.any_true(parts)
@@ -113,24 +113,24 @@ class ExpressionCompiler:
         return operators.read_slot(slot)
 
     def parameter_value(self, node: QueryParameter) -> Value:
-        """What the caller supplied."""
+        """The value of a parameter; BadQuery if the caller did not supply it."""
         if node.name not in self.parameters:
             raise bad_query(f"The query parameter '{node.name}' is used but was not supplied.", node.start, node.end)
         return self.parameters[node.name]
 
     def compile_name(self, node: Name) -> Evaluate:
-        """An alias, read from its place."""
+        """Compile an alias to a read of its slot."""
         return operators.read_slot(self.slot_of(node))
 
     def slot_of(self, node: Name) -> int:
-        """The place of an alias."""
+        """The slot of an alias; BadQuery for an unknown name."""
         slot = self.scope.resolve(node.name)
         if slot is None:
             raise bad_query(f"Identifier '{node.name}' could not be resolved.", node.start, node.end, UNRESOLVED)
         return slot
 
     def compile_path(self, node: Path) -> Evaluate:
-        """Properties by name in the quickest way, other steps in general."""
+        """Compile a path. Paths of constant property names have closures of their own, which are the fastest."""
         if self.declared.computed and isinstance(node.base, Name) and self.slot_of(node.base) == DOCUMENT_SLOT:
             return self.compile_document_path(node.steps)
         base = self.compile(node.base)
@@ -143,7 +143,7 @@ class ExpressionCompiler:
         return _fold_constant(operators.properties_of(base, names), [base])
 
     def compile_document_path(self, nodes: Sequence[Expression]) -> Evaluate:
-        """A path that begins with a property of the document, computed or stored."""
+        """Compile a path that begins at the document; its first step names a stored or a computed property."""
         first, *rest = self.compile_all(nodes)
         known = self.declared.computed
         name = first.value if isinstance(first, Constant) else None
@@ -157,7 +157,7 @@ class ExpressionCompiler:
         return operators.steps_of(value, rest) if rest else value
 
     def compile_unary(self, node: Unary) -> Evaluate:
-        """A prefix operator."""
+        """Compile a prefix operator."""
         operand = self.compile(node.operand)
         found = (
             operators.negation(operand) if node.operator == "NOT" else operators.prefix_operator(node.operator, operand)
@@ -165,7 +165,7 @@ class ExpressionCompiler:
         return _fold_constant(found, [operand])
 
     def compile_binary(self, node: Binary) -> Evaluate:
-        """An infix operator."""
+        """Compile an infix operator."""
         left, right = self.compile(node.left), self.compile(node.right)
         if node.operator in operators.COMPARISONS:
             found = operators.comparison(node.operator, left, right)
@@ -178,7 +178,7 @@ class ExpressionCompiler:
         return _fold_constant(found, [left, right])
 
     def compile_like(self, node: Like) -> Evaluate:
-        """LIKE."""
+        """Compile LIKE."""
         escape = None if node.escape is None else self.compile(node.escape)
         if isinstance(escape, Constant) and type(escape.value) is str and len(escape.value) != 1 and node.escape:
             raise bad_query("The ESCAPE of LIKE must be a single character.", node.escape.start, node.escape.end)
@@ -186,7 +186,7 @@ class ExpressionCompiler:
         return operators.negation(found) if node.negated else found
 
     def compile_call(self, node: FunctionCall) -> Evaluate:
-        """A built-in function."""
+        """Compile a call of a built-in function."""
         name = node.name.upper()
         if node.udf:
             return self.compile_user_function(node)
@@ -214,7 +214,7 @@ class ExpressionCompiler:
         return found if function.contextual else _fold_constant(found, arguments)
 
     def compile_user_function(self, node: FunctionCall) -> Evaluate:
-        """A function of the container, called through the context; two calls need not give the same."""
+        """Compile a call of a user-defined function. The call goes through the context and is never folded into a constant."""
         name, known = node.name, self.declared.functions
         if known is None:
             raise unsupported(f"The user-defined function 'udf.{name}' here", node.start, node.end)
@@ -224,7 +224,9 @@ class ExpressionCompiler:
         return lambda frame: frame[CONTEXT_SLOT].call(name, [argument(frame) for argument in arguments])
 
     def embedding(self, node: FunctionCall) -> Embedding:
-        """How a VectorDistance measures: as its options say, else as is declared for its first path that is declared."""
+        """The embedding that a VectorDistance uses: that of its first path with a declared one, changed by the options of the
+        call.
+        """
         options = self.compile_all(node.arguments[2:])
         given = [option.value for option in options if isinstance(option, Constant)]
         if len(given) < len(options):
@@ -233,11 +235,11 @@ class ExpressionCompiler:
         return with_options(next((found for found in known if found is not None), Embedding()), given, node)
 
     def _language(self, node: Expression) -> str:
-        """Of the text that `node` is."""
+        """The language of the text at the path `node`, or the container's default."""
         return self.declared.languages.get(self._names(node) or (), self.declared.language)
 
     def _names(self, node: Expression) -> tuple[str, ...] | None:
-        """The property names of a path of the document."""
+        """The property names of a path of the document; None for any other expression."""
         if not isinstance(node, Path) or not isinstance(node.base, Name):
             return None
         if self.scope.resolve(node.base.name) != DOCUMENT_SLOT:
@@ -258,12 +260,12 @@ def _count_message(name: str, function: BuiltinFunction) -> str:
 
 
 def _fold_constant(found: Evaluate, parts: Sequence[Evaluate]) -> Evaluate:
-    """The value itself if nothing in it depends on a row."""
+    """Return a constant if all parts are constants, else `found` itself."""
     return Constant(found([])) if all(isinstance(part, Constant) for part in parts) else found
 
 
 def _call(function: BuiltinFunction, arguments: Sequence[Evaluate]) -> Evaluate:
-    """A call with its type checks; those of one and two arguments are written out."""
+    """Return a call with its type checks. Calls with one and two arguments have closures of their own, which are faster."""
     compute, types = function.compute, function.types_of(len(arguments))
     if function.contextual:
         return lambda frame: compute(frame[CONTEXT_SLOT])

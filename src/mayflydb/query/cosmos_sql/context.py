@@ -1,4 +1,4 @@
-"""What an execution may know besides its documents."""
+"""The context of a query's execution: the instant, the seed of RAND and the user-defined functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FRACTION_BITS = 53
 class Context:
     """One execution of a query: `now` for the time functions, `seed` for RAND. Use one for each request.
 
-    `call`: calls user-defined functions by name, with values of JSON or UNDEFINED, for one of them.
+    `call` calls a user-defined function: name and arguments to result, all JSON values or UNDEFINED.
     """
 
     __slots__ = ("call", "draws", "now", "seed")
@@ -27,7 +27,7 @@ class Context:
         self.draws = 0
 
     def draw_random(self) -> float:
-        """The next number in [0, 1); the same seed gives the same sequence."""
+        """Draw the next number in [0, 1); the same seed gives the same sequence."""
         self.draws += 1
         digest = hashlib.blake2b(b"%d:%d" % (self.seed, self.draws), digest_size=8).digest()
         return (int.from_bytes(digest, "big") >> (64 - _FRACTION_BITS)) / (1 << _FRACTION_BITS)

@@ -1,4 +1,4 @@
-"""What a container declares that its queries go by: how vectors are measured, and properties that are computed."""
+"""Declarations of a container that its queries use: vector embeddings, text languages, computed properties."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from mayflydb.query.cosmos_sql.syntax import (
 
 
 class ComputedProperty(msgspec.Struct, frozen=True):
-    """A computed property: an expression over the document, which it calls `alias`."""
+    """A computed property: an expression over the document, which the expression calls `alias`."""
 
     alias: str
     value: Expression
 
 
 class Declarations(msgspec.Struct, frozen=True):
-    """`embeddings` and `languages` of texts by path of the document, `computed` by name of the property.
+    """`embeddings` and `languages` by path of the document, `computed` by name of the property.
 
-    `flat`: its shapes lie on a plane. `language`: of all other texts. `functions`: names of user-defined functions, which the
-    Context of an execution can call; None: they cannot be used.
+    `flat`: spatial values lie on a plane (Geometry). `language`: the language of texts at all other paths. `functions`: the
+    names of the user-defined functions that an execution's Context can call; None: user-defined functions are refused.
     """
 
     embeddings: Embeddings = NO_EMBEDDINGS
@@ -55,10 +55,11 @@ _FORM: Final = "SELECT VALUE expression FROM alias"
 
 
 def parse_computed_property(name: str, query: str) -> ComputedProperty:
-    """The property of this query: `SELECT VALUE expression FROM alias`. BadRequest, naming the property, for any other.
+    """Parse the query of a computed property: `SELECT VALUE expression FROM alias`. BadRequest, with the name, for any other
+    query.
 
-    The expression is of the document alone: no parameters, aggregates, subqueries, user-defined functions, nor anything that
-    another moment answers differently.
+    The expression depends on the document alone: parameters, aggregates, subqueries, user-defined functions and functions of
+    the present time are refused.
     """
     try:
         select = parse(query, lenient=True).select
@@ -72,7 +73,7 @@ def parse_computed_property(name: str, query: str) -> ComputedProperty:
 
 
 def _find_property(select: Select) -> ComputedProperty | None:
-    """What is selected by a query that consists of nothing else; None for any other."""
+    """Return the selected expression if the query has no other clause; None otherwise."""
     if select.value is None or len(select.sources) != 1:
         return None
     (source,) = select.sources

@@ -1,4 +1,4 @@
-"""Compiled SELECTs and how their rows are made, grouped, ordered and cut."""
+"""Execution of compiled SELECTs: rows, groups, order, DISTINCT, OFFSET and LIMIT."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mayflydb.query.cosmos_sql.scope import Grouping
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value, descending_key, group_key, order_key
 
 _SORT_BATCH: Final = 256
-"""Entries that a bounded sort collects beyond twice its bound before it sorts and cuts."""
+"""A bounded sort collects twice its bound and this many rows more before it sorts and discards the rest."""
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One source of FROM beyond the document itself: the place of its alias and the values it takes."""
+    """One source of FROM beyond the document itself: the slot of its alias and a function that gives its values."""
 
     slot: int
     values: Callable[[Frame], Iterable[Value]]
 
 
 class BlockingSource(msgspec.Struct, frozen=True):
-    """The first source of FROM where it is a SELECT that gives no row before it has seen every document.
+    """A SELECT as the first source of FROM that gives no row before it has read every document.
 
     `unnest`: the alias, at `slot`, takes the elements of its rows.
     """
@@ -37,10 +37,10 @@ class BlockingSource(msgspec.Struct, frozen=True):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A compiled SELECT. `take` None: all rows after `skip`. `orders`: sort keys and whether each is descending.
+    """A compiled SELECT. `take` None: all rows after `skip`. `orders`: pairs of a sort key and whether it is descending.
 
-    `nearest`: it is ordered by a distance, and rows that have none are left out. `whole`: what it selects from, if that is not
-    one document after the other.
+    `nearest`: the rows are ordered by a distance, and rows without a distance are left out. `blocking_source`: the SELECT
+    that gives the rows, if FROM does not read one document after the other.
     """
 
     inputs: tuple[Input, ...]
@@ -56,22 +56,22 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def streams(self) -> bool:
-        """Whether each row of FROM gives its result row by itself; `skip` and `take` count result rows."""
+        """True if each row of FROM gives its result row by itself; `skip` and `take` then count result rows."""
         return not self.orders and self.grouping is None and not self.distinct and self.blocking_source is None
 
     @property
     def is_plain(self) -> bool:
-        """Whether it streams, and all its rows count."""
+        """True if the program streams and returns all its rows."""
         return self.streams and self.skip == 0 and self.take is None
 
     @property
     def stop(self) -> int | None:
-        """How many result rows are enough."""
+        """The number of result rows after which the execution can stop; None: all."""
         return None if self.take is None else self.skip + self.take
 
 
 def bind_rows(program: Program, frame: Frame) -> Iterator[None]:
-    """Sets the aliases in `frame` to each row of FROM that WHERE keeps, one a step."""
+    """Set the aliases in `frame` to each row of FROM that WHERE keeps, one row a step."""
     where = program.where
     for _ in _combinations(program.inputs, 0, frame):
         if where is None or where(frame) is True:
@@ -101,7 +101,7 @@ def rows(program: Program, frame: Frame) -> Iterator[Value]:
 
 
 def collect(program: Program, frame: Frame) -> list[Value]:
-    """All result rows of a SELECT over the one document in `frame`, as a subquery needs them."""
+    """Return all result rows of a SELECT over the one document in `frame`, as a subquery needs them."""
     if program.streams:
         return list(islice(rows(program, frame), program.skip, program.stop))
     accumulation = start_accumulation(program)
@@ -110,7 +110,7 @@ def collect(program: Program, frame: Frame) -> list[Value]:
 
 
 class Accumulation:
-    """Takes rows one by one and gives the result; the form without order or groups, with or without DISTINCT."""
+    """Accumulates rows and gives the result. This class serves programs without order or groups, with or without DISTINCT."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -120,14 +120,14 @@ class Accumulation:
 
     @property
     def full(self) -> bool:
-        """Whether further rows cannot change the result."""
+        """True if further rows cannot change the result."""
         return self.stop is not None and len(self.found) >= self.stop
 
     def add_document(self, frame: Frame, tie: Any) -> int:
-        """Take the rows of the document in `frame`; how many of them WHERE kept."""
+        """Add the rows of the document in `frame`; return how many of them WHERE kept."""
         program = self.program
         if not program.inputs:
-            # The usual case, a document that is its own only row, without the generators.
+            # The usual case is a document that is its own only row: it needs no generators.
             if program.where is not None and program.where(frame) is not True:
                 return 0
             self.add_row(frame, (tie, 0))
@@ -139,12 +139,14 @@ class Accumulation:
         return count
 
     def add_row(self, frame: Frame, tie: Any) -> None:
-        """Take the row in `frame`; rows with the same sort keys come in the order of `tie` (document, row in it)."""
+        """Add the row in `frame`. Rows with equal sort keys are ordered by `tie`: (tie of the document, number of the row in
+        it).
+        """
         if not self.full:
             self.add_result(self.program.project(frame))
 
     def add_result(self, value: Value) -> None:
-        """Take a result row."""
+        """Add a result row."""
         if value is UNDEFINED:
             return
         if self.program.distinct:
@@ -160,7 +162,7 @@ class Accumulation:
 
 
 class GroupedAccumulation(Accumulation):
-    """GROUP BY and aggregates."""
+    """The accumulation of GROUP BY and aggregates."""
 
     def __init__(self, program: Program, grouping: Grouping) -> None:
         super().__init__(program)
@@ -177,7 +179,7 @@ class GroupedAccumulation(Accumulation):
         grouping.add_row(group[1], frame)
 
     def results(self, frame: Frame) -> list[Value]:
-        """One row a group, in the order in which groups appeared."""
+        """One row for each group, in the order in which groups appeared."""
         groups = list(self.groups.values())
         if not groups and not self.grouping.keys:
             groups = [self.grouping.start(frame)]
@@ -188,7 +190,7 @@ class GroupedAccumulation(Accumulation):
 
 
 class RowPosition(msgspec.Struct, frozen=True):
-    """The place of a row in a sorted result: its sort values, its document's tie, and its number within the document."""
+    """The position of a row in a sorted result: its sort values, the tie of its document, its number within the document."""
 
     values: tuple[Value, ...]
     tie: int
@@ -196,9 +198,11 @@ class RowPosition(msgspec.Struct, frozen=True):
 
 
 class SortedAccumulation(Accumulation):
-    """ORDER BY. With TOP, LIMIT or a page size it keeps about twice as many rows as it may return, however many it is fed.
+    """The accumulation of ORDER BY.
 
-    `after`: only rows behind this place count, and those that OFFSET skips lie before it. `rows`: more are not asked for.
+    With TOP, LIMIT or a page size it keeps about twice as many rows as it can return, however many are added. `after`: only
+    rows behind this position count, and OFFSET has skipped its rows before that position. `rows`: the most rows that the
+    caller needs.
     """
 
     def __init__(self, program: Program, after: RowPosition | None = None, rows: int | None = None) -> None:
@@ -210,17 +214,17 @@ class SortedAccumulation(Accumulation):
         self.skip = program.skip if after is None else 0
         wanted = [count for count in (program.take, rows) if count is not None]
         self.stop = self.skip + min(wanted) if wanted else None
-        # A duplicate may precede the row it repeats, so that DISTINCT cannot be cut early.
+        # A duplicate may precede the row it repeats, so a DISTINCT result cannot discard rows early.
         self.bound = None if program.distinct else self.stop
 
     @property
     def full(self) -> bool:
-        """Only a result of no rows is known before all are seen."""
+        """True if the result has no rows; any other result depends on every document."""
         return self.stop == 0
 
     @property
     def is_satisfied(self) -> bool:
-        """Whether as many rows were taken as may be returned or skipped; others may still belong before them."""
+        """True if as many rows were added as can be skipped and returned; later documents may still sort before them."""
         return self.stop is not None and self.taken >= self.stop
 
     def _keys(self, values: Iterable[Value]) -> list[Any]:
@@ -228,7 +232,7 @@ class SortedAccumulation(Accumulation):
         return [descending_key(value) if descending else order_key(value) for value, (_, descending) in orders]
 
     def add_row(self, frame: Frame, tie: Any) -> None:
-        """Take the row if it can still be among the first; `tie` is the document's tie and the row's number in it."""
+        """Add the row if it can still be among the first; `tie` is the document's tie and the number of the row in it."""
         values = tuple([key(frame) for key, _ in self.program.orders])
         if self.program.nearest and values[0] is UNDEFINED:
             return
@@ -250,28 +254,28 @@ class SortedAccumulation(Accumulation):
             self.worst = self.entries[-1][0]
 
     def results(self, frame: Frame) -> list[Value]:
-        """The rows in order."""
+        """The result rows in order."""
         self.entries.sort(key=itemgetter(0))
         for _, value, _ in self.entries:
             self.add_result(value)
         return self.found[self.skip : self.stop]
 
     def add_result(self, value: Value) -> None:
-        """All rows stay until the result is cut."""
+        """Add a result row; `results` and `positioned_rows` apply `skip` and `stop`."""
         if not self.program.distinct or (key := group_key(value)) not in self.seen:
             self.found.append(value)
             if self.program.distinct:
                 self.seen.add(key)
 
     def positioned_rows(self) -> list[tuple[Value, RowPosition]]:
-        """The rows in order, each with its place."""
+        """The result rows in order, each with its position."""
         self.entries.sort(key=itemgetter(0))
         cut = self.entries[self.skip : self.stop]
         return [(value, RowPosition(values, entry[-2], entry[-1])) for entry, value, values in cut]
 
 
 class NestedAccumulation(Accumulation):
-    """A SELECT over the rows of another."""
+    """The accumulation of a SELECT over the rows of a blocking SELECT."""
 
     def __init__(self, program: Program, blocking_source: BlockingSource) -> None:
         super().__init__(program)
@@ -281,15 +285,15 @@ class NestedAccumulation(Accumulation):
 
     @property
     def full(self) -> bool:
-        """Whether the inner one needs no further documents."""
+        """True if the inner SELECT needs no further documents."""
         return self.inner.full
 
     def add_document(self, frame: Frame, tie: Any) -> int:
-        """Give the document to the inner one."""
+        """Add the document to the inner SELECT."""
         return self.inner.add_document(frame, tie)
 
     def results(self, frame: Frame) -> list[Value]:
-        """The rows of the outer one."""
+        """Run the outer SELECT over the rows of the inner one and return its rows."""
         place = 0
         for row in self.inner.results(frame):
             for value in _elements(row) if self.blocking_source.unnest else (row,):
@@ -306,7 +310,7 @@ def _elements(row: Value) -> list[Value]:
 
 
 def start_accumulation(program: Program) -> Accumulation:
-    """The accumulation that a program needs."""
+    """Start an accumulation of the kind that the program needs."""
     return (
         _start_direct(program)
         if program.blocking_source is None

@@ -1,4 +1,4 @@
-"""Errors of the language, with the service's codes and the place in the query text."""
+"""Errors of the language, with the service's codes and the position in the query text."""
 
 from __future__ import annotations
 
@@ -32,24 +32,26 @@ CARDINALITY = "The cardinality of a scalar subquery result set cannot be greater
 
 
 def bad_query(message: str, start: int, end: int, code: str | None = None) -> BadQuery:
-    """A BadQuery whose detail names the characters [start, end) of the query text, and the code if the service has one."""
+    """Return a BadQuery whose detail has the range [start, end) of characters in the query text, and the service's code if it
+    has one.
+    """
     if code is None:
         return BadQuery(message, start=start, end=end)
     return BadQuery(message, code=code, start=start, end=end)
 
 
 def syntax_error(near: str, start: int, end: int) -> BadQuery:
-    """SC1001. `near` is the text that was not understood, shortened; empty at the end of the query."""
+    """Return the error SC1001. `near` is the text at the error, which is shortened; empty at the end of the query."""
     shown = near if len(near) <= 40 else near[:37] + "..."
     return bad_query(f"Syntax error, incorrect syntax near '{shown}'.", start, end, SYNTAX)
 
 
 def unmapped_order() -> BadQuery:
-    """2206, of an ORDER BY that no index of a path can give; the service names no place."""
+    """Return the error 2206: no index of a path can give the ORDER BY. The service gives no position for it."""
     message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."
     return BadQuery(message, code=UNMAPPED_ORDER_BY)
 
 
 def unsupported(feature: str, start: int, end: int) -> Unsupported:
-    """The service knows this feature and Mayfly does not."""
+    """Return the refusal of a feature that the service has and Mayfly does not."""
     return Unsupported(f"{feature} is not supported by Mayfly.", start=start, end=end)

@@ -1,7 +1,8 @@
-"""Keys of ordered indexes over documents: bytes whose order agrees with ORDER BY, as far as they tell values apart.
+"""Keys of ordered indexes over documents: bytes whose order agrees with ORDER BY, except that different values may share a
+key.
 
-Two values may share a key (arrays do, objects do, and strings that begin alike for long), but never swap: if one key is less than
-another, so is its value. Whoever looks up by key compares the values themselves afterwards.
+All arrays share a key, all objects do, and so do strings with a long common prefix. If one key is less than another, so is
+its value. A reader that looks documents up by key must therefore compare the values themselves afterwards.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from mayflydb.model.keys import SortKeys
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 MAX_KEY_BYTES: Final = 200
-"""Bytes of a key; what differs only behind them shares one."""
+"""The length of a key in bytes; values that differ only behind it share a key."""
 
 _ARRAY: Final = b"\x90"
 _OBJECT: Final = b"\xa0"
 _BANDS: Final = {bool: (b"\x30", b"\x50"), int: (b"\x50", b"\x60"), float: (b"\x50", b"\x60"), str: (b"\x60", b"\x70")}
-"""Where the keys of each type that `<` compares begin and end."""
+"""The bounds of the keys of each type that `<` compares."""
 _COMPLEMENT: Final = bytes(range(255, -1, -1))
 _AFTER_ENTRIES: Final = b"\xff" * 9
-"""Behind a key it is above that key with anything that an entry has behind it."""
+"""A key with this suffix is above the key with any suffix that an index entry appends to it."""
 
 
 class Span(msgspec.Struct, frozen=True, order=True):
-    """Where entries lie: lower <= key < upper. `is_point`: all of them have the key `lower`."""
+    """A span of index entries: lower <= key < upper. `is_point`: every entry in the span has the key `lower`."""
 
     lower: bytes
     upper: bytes
@@ -37,7 +38,7 @@ class Span(msgspec.Struct, frozen=True, order=True):
 
 
 def key_of(value: Value) -> bytes:
-    """The key of one value, uncut; those of arrays and of objects are alike."""
+    """The key of one value, not truncated. All arrays share a key, and all objects do."""
     kind = type(value)
     if kind is list:
         return _ARRAY
@@ -48,7 +49,7 @@ def key_of(value: Value) -> bytes:
     try:
         return keys.encode((value,))
     except ValueError:
-        # An integer beyond any double, as JSON may have them.
+        # A JSON integer may be beyond the range of a double.
         return keys.encode((math.inf if value > 0 else -math.inf,))
 
 
@@ -59,7 +60,7 @@ def index_key(document: Mapping[str, Any], by: SortKeys) -> bytes:
         key = key_of(value_at(document, path))
         parts.append(key.translate(_COMPLEMENT) if descending else key)
         if key in (_ARRAY, _OBJECT):
-            # They are not told apart, so nothing behind them may order them.
+            # Arrays share a key, and so do objects: a later path must not order documents that only seem to be equal here.
             break
     return b"".join(parts)[:MAX_KEY_BYTES]
 
@@ -81,13 +82,13 @@ def value_at(document: Mapping[str, Any], path: tuple[str, ...]) -> Value:
 
 
 def point_span(value: Value) -> Span:
-    """Where documents lie that have this value."""
+    """The span of the documents with this value."""
     key = key_of(value)[:MAX_KEY_BYTES]
     return Span(key, key + _AFTER_ENTRIES, is_point=True)
 
 
 def span_beyond(value: Value, above: bool) -> Span | None:
-    """Where values lie that are comparable with this one, and above it or below it, itself included. None: nowhere."""
+    """The span of the values that are comparable with `value` and at or above it (or at or below it). None: there are none."""
     band = _BANDS.get(type(value))
     if band is None:
         # null is comparable with null alone.
@@ -97,13 +98,13 @@ def span_beyond(value: Value, above: bool) -> Span | None:
 
 
 def prefix_span(prefix: str) -> Span:
-    """Where strings lie that begin with these characters."""
+    """The span of the strings that begin with `prefix`."""
     key = key_of(prefix)[:-1][:MAX_KEY_BYTES]
     return Span(key, key + _AFTER_ENTRIES)
 
 
 def intersect_spans(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[Span, ...]:
-    """The keys in one of both."""
+    """The keys that lie in a span of both."""
     spans = (_overlap(a, b) for a in some for b in others)
     return merge_spans(span for span in spans if span.lower < span.upper)
 
@@ -116,7 +117,7 @@ def _overlap(one: Span, other: Span) -> Span:
 
 
 def merge_spans(spans: Any) -> tuple[Span, ...]:
-    """The same keys in ascending spans that do not meet."""
+    """The same keys as ascending, disjoint spans."""
     ascending: list[Span] = []
     for span in sorted(spans):
         last = ascending[-1] if ascending else None

@@ -1,4 +1,4 @@
-"""What a WHERE clause says about partition keys."""
+"""Partition keys that a WHERE clause admits."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ KeyPath: TypeAlias = tuple[str, ...]
 """The property names of a partition key path: `/a/b` is ("a", "b")."""
 
 MAX_ALTERNATIVES: Final = 10_000
-"""With more keys than this, a full scan is the simpler answer."""
+"""With more keys than this the query scans all partitions instead."""
 
 _KEY_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def find_key_values(select: Select, parameters: Parameters, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
-    """The keys WHERE admits, over the longest run of leading `paths` that it fixes; None if it does not fix the first."""
+    """The keys that WHERE admits, over the longest run of leading `paths` that it fixes; None if it does not fix the first
+    path.
+    """
     document = document_of(select)
     if select.where is None or document is None:
         return None
@@ -55,7 +57,7 @@ def find_key_values(select: Select, parameters: Parameters, paths: Sequence[KeyP
 
 
 def sort_paths(select: Select) -> tuple[tuple[KeyPath | None, bool], ...]:
-    """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
+    """ORDER BY as pairs (path of the document, descending); the path is None for any other sort key."""
     document = document_of(select)
     return tuple(
         (None if document is None else path_names(order.expression, document), order.descending)
@@ -64,7 +66,7 @@ def sort_paths(select: Select) -> tuple[tuple[KeyPath | None, bool], ...]:
 
 
 def filter_paths(select: Select) -> list[KeyPath]:
-    """The paths of the document in WHERE, in the order of the text; subqueries have their own."""
+    """The paths of the document in WHERE, in the order of the text, without those in subqueries."""
     document = document_of(select)
     if select.where is None or document is None:
         return []
@@ -81,18 +83,18 @@ def _paths_in(node: SyntaxNode, document: DocumentAlias) -> Iterator[KeyPath]:
 
 
 class DocumentAlias(msgspec.Struct, frozen=True):
-    """What a query calls the document: its alias, and ROOT unless another source has that name."""
+    """The names of the document in a query: its alias, and ROOT unless another source has that name."""
 
     alias: str
     root: bool
 
     def is_alias(self, name: str) -> bool:
-        """Whether a name of the query means the document."""
+        """True if `name` means the document."""
         return name == self.alias or (self.root and name.upper() == ROOT)
 
 
 def document_of(select: Select) -> DocumentAlias | None:
-    """What the query calls the document; None if FROM does not start with the container itself."""
+    """The names of the document in a query; None if FROM does not start with the container itself."""
     if not select.sources or select.sources[0].unnest or not isinstance(select.sources[0].expression, Name):
         return None
     source, *others = select.sources
@@ -104,7 +106,7 @@ def document_of(select: Select) -> DocumentAlias | None:
 
 
 def path_names(node: SyntaxNode, document: DocumentAlias) -> KeyPath | None:
-    """The property names of a path of the document."""
+    """The property names of a path of the document; None for any other node."""
     if not isinstance(node, Path) or not isinstance(node.base, Name) or not document.is_alias(node.base.name):
         return None
     names = [step.value for step in node.steps if isinstance(step, Literal) and type(step.value) is str]
@@ -112,14 +114,14 @@ def path_names(node: SyntaxNode, document: DocumentAlias) -> KeyPath | None:
 
 
 class _EqualityFinder:
-    """Looks for equalities between a path of the document and constants."""
+    """Finds equalities between a path of the document and constants."""
 
     def __init__(self, document: DocumentAlias, parameters: Parameters) -> None:
         self.document = document
         self.parameters = parameters
 
     def find_values(self, node: Expression, path: KeyPath) -> list[Value] | None:
-        """A superset of the values `path` can have where `node` is true; None for any value."""
+        """Return a superset of the values that `path` has where `node` is true; None: any value."""
         if isinstance(node, Logical):
             parts = [self.find_values(operand, path) for operand in node.operands]
             known = [part for part in parts if part is not None]
@@ -138,7 +140,9 @@ class _EqualityFinder:
         return path_names(node, self.document) == path
 
     def _constants(self, nodes: Sequence[Expression]) -> list[Value] | None:
-        """The values of constants, without undefined ones, which equal nothing; None if one is no constant or no key."""
+        """Return the values of constants without undefined, which equals nothing; None if a node is no constant or cannot be
+        a key.
+        """
         values: list[Value] = []
         for node in nodes:
             known, value = resolve_constant(node, self.parameters)
@@ -150,7 +154,7 @@ class _EqualityFinder:
 
 
 def resolve_constant(node: Expression, parameters: Parameters) -> tuple[bool, Any]:
-    """Whether an expression is a literal or a parameter that was given, and its value."""
+    """Return (True, value) for a literal or a supplied parameter, else False and an arbitrary value."""
     if isinstance(node, Literal):
         return True, node.value
     if isinstance(node, QueryParameter):

@@ -1,4 +1,4 @@
-"""Text into tokens."""
+"""The lexer: query text to tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mayflydb.query.cosmos_sql.faults import syntax_error
 
 
 class TokenKind(Enum):
-    """What a token is; the end of the text is a token too."""
+    """The kind of a token; the end of the text is a token too."""
 
     WORD = "word"
     NUMBER = "number"
@@ -21,7 +21,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """`text` is what stands in the query, `upper` the same in upper case for words, `value` a literal's value."""
+    """`text` is the token as written, `upper` a word in upper case, `value` the value of a literal."""
 
     kind: TokenKind
     text: str
@@ -31,7 +31,7 @@ class Token(NamedTuple):
     end: int
 
 
-# Alternatives cannot match the same text in two ways, so that matching takes linear time.
+# No two alternatives match the same text, so that matching takes linear time.
 _TOKEN: Final = re.compile(
     r"""
     (?P<SPACE>(?:\s+|--[^\n]*)+)
@@ -53,7 +53,7 @@ _EXACT_INTEGER: Final = 1 << 64
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens of `text`, closed by one of kind END; BadQuery SC1001 for what is no token."""
+    """Return all tokens of `text`, and one of kind END behind them; BadQuery SC1001 for an invalid token."""
     tokens: list[Token] = []
     position, size = 0, len(text)
     match = _TOKEN.match
@@ -86,7 +86,7 @@ def _build_token(found: re.Match[str], text: str, start: int, end: int) -> Token
 
 
 def _parse_number(shown: str, start: int, end: int) -> float:
-    """An int where the text is one of at most 64 bits, as JSON decoding gives it, else the double."""
+    """Return an int for an integer literal of at most 64 bits, as JSON decoding gives it, else the nearest double."""
     if shown.isdecimal() and len(shown) <= 20 and (whole := int(shown)) < _EXACT_INTEGER:
         return whole
     number = float(shown)
@@ -110,7 +110,7 @@ def _decode_string(shown: str, start: int) -> str:
         return _ESCAPED[letter]
 
     try:
-        # Two \u escapes may be the halves of one character; half a character alone is an error.
+        # Two \u escapes may be the surrogate pair of one character; a lone surrogate is an error.
         return _ESCAPE.sub(decode_escape, body).encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         raise syntax_error(shown, start, start + len(shown)) from None

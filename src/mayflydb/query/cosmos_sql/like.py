@@ -1,4 +1,4 @@
-"""LIKE patterns, made into matchers."""
+"""Compilation of LIKE patterns to matchers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mayflydb.query.wildcards import ANY, MAX_SEGMENT_LENGTH, Element, Matcher, 
 
 
 class CharacterSet:
-    """`[a-f]` or `[^abc]`: which single characters match."""
+    """A set of single characters: `[a-f]` or `[^abc]`."""
 
     __slots__ = ("negated", "ranges", "singles")
 
@@ -25,7 +25,7 @@ class CharacterSet:
 
 @lru_cache(maxsize=512)
 def compile_like(pattern: str, escape: str | None) -> Matcher:
-    """The matcher of `pattern`; BadQuery for an escape that is not one character, or too long a run of wildcards."""
+    """Compile a pattern to a matcher; BadQuery for an escape that is not one character, or too long a run of wildcards."""
     if escape is not None and len(escape) != 1:
         raise bad_query("The ESCAPE of LIKE must be a single character.", 0, 0)
     try:

@@ -1,4 +1,4 @@
-"""Arithmetic on IEEE doubles: what is not finite is undefined, and whole results are ints so that they print without a point."""
+"""Arithmetic on IEEE doubles: results that are not finite are undefined, whole results are ints and print without a point."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 EXACT: Final = 1 << 53
-"""Up to here every integer is a double."""
+"""Every integer up to this one is exact as a double."""
 
 _WORD: Final = 1 << 32
 _LONG: Final = 1 << 63
 
 
 def number(result: float) -> Value:
-    """`result` as a value: undefined if not finite, an int if whole and exact."""
+    """Normalize a result: undefined if not finite, an int if whole and exact."""
     if type(result) is int:
         if -EXACT <= result <= EXACT:
             return result
@@ -30,7 +30,7 @@ def number(result: float) -> Value:
 
 
 def double(value: float) -> float:
-    """A number that arithmetic may use: integers beyond the exact ones become doubles, so that none grows without bound."""
+    """Convert an integer beyond the exact ones to a double, so that no operand of arithmetic grows without bound."""
     if type(value) is int and not -EXACT <= value <= EXACT:
         try:
             return float(value)
@@ -40,14 +40,14 @@ def double(value: float) -> float:
 
 
 def whole(value: float) -> int | None:
-    """The integer that `value` equals; None for a fraction and for what does not fit 64 bits."""
+    """Return the integer that `value` equals; None for a fraction and for an integer that does not fit 64 bits."""
     if type(value) is int:
         return value if -_LONG <= value < _LONG else None
     return int(value) if -_LONG <= value < _LONG and value.is_integer() else None
 
 
 def long(result: int) -> Value:
-    """A result of the 64-bit integer functions: exact, undefined when it does not fit."""
+    """Return the result of a 64-bit integer function; undefined if it does not fit."""
     return result if -_LONG <= result < _LONG else UNDEFINED
 
 
@@ -85,7 +85,7 @@ def negate(value: float) -> Value:
 
 
 def to_int32(value: float) -> int:
-    """JavaScript's ToInt32: truncated, modulo 2^32, signed."""
+    """JavaScript's ToInt32: truncate, reduce modulo 2^32, interpret as signed."""
     held = double(value)
     if not math.isfinite(held):
         return 0

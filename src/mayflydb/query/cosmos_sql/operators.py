@@ -1,4 +1,4 @@
-"""Operators as closures: each takes the closures of its operands and gives one that evaluates a frame."""
+"""Operators as closures: a function takes the closures of the operands and returns a closure that evaluates a frame."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, comparab
 from mayflydb.query.wildcards import Matcher
 
 Frame: TypeAlias = list[Any]
-"""The row under evaluation: the context, the document, then one place for every alias and intermediate value."""
+"""The row under evaluation: the context, the document, then one slot for each alias and each intermediate value."""
 
 Evaluate: TypeAlias = Callable[[Frame], Value]
 
 
 class Constant:
-    """The closure of a value known before any row is seen."""
+    """The closure of a value that is known at compile time."""
 
     __slots__ = ("value",)
 
@@ -38,7 +38,7 @@ COMPARISONS: Final = frozenset(_MIRRORED)
 
 
 def comparison(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
-    """`left symbol right`, true, false or undefined."""
+    """`left symbol right`: true, false or undefined."""
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, symbol = right, left, _MIRRORED[symbol]
     if symbol in _ORDERINGS:
@@ -60,7 +60,7 @@ def comparison(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
 
 def _equality_with(left: Evaluate, held: Value, wanted: bool) -> Evaluate:
     if type(held) is str and wanted:
-        # A string equals nothing but itself in Python too.
+        # In Python too, a string equals only strings.
         def equals_text(frame: Frame) -> Value:
             value = left(frame)
             return value == held if value is not UNDEFINED else UNDEFINED
@@ -77,7 +77,9 @@ def _equality_with(left: Evaluate, held: Value, wanted: bool) -> Evaluate:
 
 
 def _number_ordering(symbol: str, left: Evaluate, held: float) -> Evaluate:
-    """The four are written out: a call of `operator.lt` costs as much as everything else here."""
+    """Compare with a constant number. The four closures are written out: a call of `operator.lt` costs as much as the rest of
+    one.
+    """
     if symbol == "<":
 
         def evaluate(frame: Frame) -> Value:
@@ -129,7 +131,7 @@ def between(operand: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
 
 
 def membership(operand: Evaluate, choices: Sequence[Evaluate]) -> Evaluate:
-    """`operand IN (choices)`: undefined for an undefined operand, else whether any choice is the same."""
+    """`operand IN (choices)`: undefined for an undefined operand, else true if the operand is the same as a choice."""
     constants = [choice.value for choice in choices if isinstance(choice, Constant)]
     others = [choice for choice in choices if not isinstance(choice, Constant)]
     texts = frozenset(value for value in constants if type(value) is str)
@@ -172,7 +174,7 @@ def _match_constant(operand: Evaluate, matcher: Matcher) -> Evaluate:
     return evaluate
 
 
-# Logic with three values.
+# Three-valued logic.
 
 
 def negation(operand: Evaluate) -> Evaluate:
@@ -186,7 +188,9 @@ def negation(operand: Evaluate) -> Evaluate:
 
 
 def logical(symbol: str, parts: Sequence[Evaluate]) -> Evaluate:
-    """AND or OR: the deciding value wins wherever it stands, and what is neither true nor false counts as undefined."""
+    """AND or OR of any number of parts. The deciding value wins at any position; a value that is not a boolean counts as
+    undefined.
+    """
     deciding = symbol == "OR"
 
     def evaluate(frame: Frame) -> Value:
@@ -203,7 +207,7 @@ def logical(symbol: str, parts: Sequence[Evaluate]) -> Evaluate:
 
 
 def all_true(parts: Sequence[Evaluate]) -> Evaluate:
-    """Whether every part is true: AND where false and undefined mean the same, as in WHERE."""
+    """True if every part is true: AND where false and undefined mean the same, as in WHERE."""
     if len(parts) == 2:
         first, second = parts
         return lambda frame: first(frame) is True and second(frame) is True
@@ -218,7 +222,7 @@ def all_true(parts: Sequence[Evaluate]) -> Evaluate:
 
 
 def any_true(parts: Sequence[Evaluate]) -> Evaluate:
-    """Whether some part is true: OR where false and undefined mean the same."""
+    """True if some part is true: OR where false and undefined mean the same, as in WHERE."""
 
     def evaluate(frame: Frame) -> Value:
         for part in parts:  # noqa: SIM110 -- a generator would cost more than the test
@@ -230,7 +234,7 @@ def any_true(parts: Sequence[Evaluate]) -> Evaluate:
 
 
 def coalescence(left: Evaluate, right: Evaluate) -> Evaluate:
-    """`left ?? right`: replaces undefined and leaves null alone."""
+    """`left ?? right`: replaces undefined, not null."""
 
     def evaluate(frame: Frame) -> Value:
         value = left(frame)
@@ -292,7 +296,7 @@ def prefix_operator(symbol: str, operand: Evaluate) -> Evaluate:
 
 
 def read_slot(slot: int) -> Evaluate:
-    """The value at one place of the frame."""
+    """The value in one slot of the frame."""
     return operator.itemgetter(slot)
 
 
@@ -307,7 +311,7 @@ def property_of(slot: int, name: str) -> Evaluate:
 
 
 def properties_of(base: Evaluate, names: Sequence[str]) -> Evaluate:
-    """`base.a.b…` with names only."""
+    """`base.a.b…` with constant names only."""
 
     def evaluate(frame: Frame) -> Value:
         held = base(frame)
@@ -350,5 +354,5 @@ def array_of(items: Sequence[Evaluate]) -> Evaluate:
 
 
 def object_of(fields: Sequence[tuple[str, Evaluate]]) -> Evaluate:
-    """`{"a": x}`; undefined properties are left out."""
+    """`{"a": x}`; undefined properties are dropped."""
     return lambda frame: {name: value for name, field in fields if (value := field(frame)) is not UNDEFINED}

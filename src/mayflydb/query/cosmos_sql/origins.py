@@ -1,4 +1,4 @@
-"""Where the values of a query come from: a path of the document, elements of its arrays, or a computation."""
+"""Origins of values in a query: a path of the document, elements of its arrays, or a computation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from mayflydb.query.cosmos_sql.syntax import (
 
 
 class Origin(Enum):
-    """Of a value: a path of the document, a path below elements that a JOIN takes out of it, or neither."""
+    """The origin of a value: a path of the document, a path below the elements that a JOIN takes from an array, or a
+    computation.
+    """
 
     PATH = "path"
     ELEMENTS = "elements"
@@ -35,7 +37,9 @@ class Origin(Enum):
 
 
 class TracedValue(msgspec.Struct, frozen=True):
-    """The origin of a value. `made`: the object constructor that makes it, whose names mean what `known` says."""
+    """The origin of a value. `constructor`: the object constructor that gives the value; `known` has the origins of its
+    names.
+    """
 
     kind: Origin
     constructor: Object | None = None
@@ -46,14 +50,16 @@ Known: TypeAlias = Mapping[str, TracedValue]
 """The origins of aliases."""
 
 CONTAINER: Final[Known] = MappingProxyType({})
-"""Outside of the outermost SELECT: ROOT, and the first name of FROM, is the document."""
+"""The scope outside of the outermost SELECT: ROOT and the first name of FROM are the document."""
 
 _DOCUMENT: Final = TracedValue(Origin.PATH)
 _COMPUTED: Final = TracedValue(Origin.COMPUTED)
 
 
 def origins_of(sources: tuple[FromSource, ...], outer: Known, *, inside: bool = False) -> Known:
-    """The origins of all aliases that these sources and `outer` give. `inside`: the first source is no container."""
+    """Return the origins of all aliases that these sources and `outer` define. `inside`: the first source is not the
+    container.
+    """
     known = dict(outer)
     for place, source in enumerate(sources):
         head = place == 0 and not inside

@@ -1,4 +1,4 @@
-"""Tokens into a syntax tree: one precedence loop for expressions, one method per clause."""
+"""The parser: tokens to a syntax tree. One precedence loop parses expressions, one method each clause."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ from mayflydb.query.cosmos_sql.values import UNDEFINED
 from mayflydb.query.cosmos_sql.vocabulary import RESERVED, STRICTLY_RESERVED, is_reserved
 
 MAX_TEXT_BYTES: Final = 512 * 1024
-"""Bytes of UTF-8, as the service documents it."""
+"""The longest query text, in bytes of UTF-8, as the service documents it."""
 
 MAX_CACHED_CHARACTERS: Final = 16 * 1024
-"""Longer texts are parsed again each time: their trees would fill the cache with hundreds of megabytes."""
+"""The syntax trees of longer texts are not cached: they would fill the cache with hundreds of megabytes."""
 
 SUBQUERY_LEVELS: Final = 4
-"""How many levels of nesting a subquery counts for: running one takes about as many calls."""
+"""The levels of nesting that a subquery counts for: its execution nests about as many calls."""
 
 MAX_NESTING: Final = 100
-"""Brackets, calls, subqueries and prefix operators inside one another."""
+"""The deepest nesting of brackets, calls, subqueries and prefix operators."""
 
 MAX_TREE_HEIGHT: Final = 150
-"""Levels of the tree; chains of operators other than AND and OR count one each."""
+"""The height of the tree; each operator of a chain, other than AND and OR, counts one level."""
 
 LITERALS: Final = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
 
@@ -67,7 +67,7 @@ BINDING_POWERS: Final = {
     ">=": _COMPARISON, "IN": _COMPARISON, "BETWEEN": _COMPARISON, "LIKE": _COMPARISON, "NOT": _COMPARISON,
     "|": 20, "^": 30, "&": 40, "<<": 50, ">>": 50, ">>>": 50, "||": 60, "+": 70, "-": 70, "*": 80, "/": 80, "%": 80,
 }  # fmt: skip
-"""How tightly infix operators bind; prefix operators bind tighter than all of them."""
+"""The binding powers of infix operators; prefix operators bind tighter than all of them."""
 
 _AFTER_KEY = frozenset({"ASC", "DESC", "OFFSET"})
 _FUNCTIONS = frozenset({"LEFT", "RIGHT"})
@@ -75,7 +75,8 @@ _SUBQUERY_FORMS = frozenset({"EXISTS", "ARRAY", "ALL", "FIRST", "LAST"})
 
 
 def parse(text: str, lenient: bool = False) -> ParsedQuery:
-    """The syntax tree of `text`; BadQuery with code and place, or Unsupported for what Mayfly refuses by name.
+    """Parse a query. BadQuery, with code and position, for a wrong text; Unsupported for a feature that Mayfly refuses by
+    name.
 
     `lenient`: names may be reserved words and aliases strings, and subqueries may have TOP, ORDER BY and OFFSET LIMIT.
     """
@@ -112,13 +113,13 @@ def _check_height(root: SyntaxNode) -> None:
 
 
 class Parser:
-    """Reads one query. Each method reads one construct and leaves the next token in `token`."""
+    """Parses one query. Each method parses one construct and leaves `token` at the first token behind it."""
 
     def __init__(self, text: str, lenient: bool) -> None:
         self.lenient = lenient
         self.reserved = RESERVED if lenient else STRICTLY_RESERVED
         self.subqueries = 0
-        """How many subqueries the current token stands in."""
+        """The number of subqueries around the current token."""
         self.tokens = tokenize(text)
         self.place = 0
         self.token = self.tokens[0]
@@ -127,7 +128,7 @@ class Parser:
     # Tokens.
 
     def advance(self) -> Token:
-        """The current token, stepping past it; the last token is never passed."""
+        """Return the current token and step past it. The END token is never passed."""
         token = self.token
         if token.kind is not TokenKind.END:
             self.place += 1
@@ -135,43 +136,43 @@ class Parser:
         return token
 
     def peek(self, distance: int = 1) -> Token:
-        """The token `distance` ahead."""
+        """Return the token `distance` ahead."""
         return self.tokens[min(self.place + distance, len(self.tokens) - 1)]
 
     def accept(self, symbol: str) -> bool:
-        """Step past `symbol`, a mark or an upper-case keyword, if it is next."""
+        """Step past `symbol`, a mark or an upper-case keyword, if it is the current token; return whether it was."""
         if self.token.upper != symbol:
             return False
         self.advance()
         return True
 
     def expect(self, symbol: str) -> None:
-        """Step past `symbol` or fail."""
+        """Step past `symbol`; BadQuery if it is not the current token."""
         if not self.accept(symbol):
             raise self.unexpected_token()
 
     def unexpected_token(self) -> Exception:
-        """The syntax error at the current token."""
+        """Return the syntax error at the current token."""
         return syntax_error(self.token.text, self.token.start, self.token.end)
 
     def last_end(self) -> int:
-        """Where the token before the current one ended."""
+        """The end of the token before the current one."""
         return self.tokens[self.place - 1].end if self.place else 0
 
     def take_word(self) -> str:
-        """Any word, keywords included."""
+        """Take a word, keywords included."""
         if self.token.kind is not TokenKind.WORD:
             raise self.unexpected_token()
         return self.advance().text
 
     def take_name(self) -> str:
-        """A word where only a name can stand: after a dot, after AS, after `udf.`."""
+        """Take a word where only a name can stand: after a dot, after AS, after `udf.`."""
         if not self.lenient and is_reserved(self.token.text):
             raise self.unexpected_token()
         return self.take_word()
 
     def at_identifier(self) -> bool:
-        """Whether the current token can name something."""
+        """True if the current token can name an alias or a source."""
         token = self.token
         return token.kind is TokenKind.WORD and token.upper not in self.reserved and token.text not in LITERALS
 
@@ -183,14 +184,14 @@ class Parser:
     # Clauses.
 
     def parse_statement(self) -> Select:
-        """A whole query."""
+        """Parse a whole query."""
         select = self.parse_select()
         if self.token.kind is not TokenKind.END:
             raise self.unexpected_token()
         return select
 
     def parse_select(self) -> Select:
-        """`SELECT` with all its clauses."""
+        """Parse `SELECT` with all its clauses."""
         start = self.token.start
         self.expect("SELECT")
         distinct = self.accept("DISTINCT")
@@ -207,14 +208,14 @@ class Parser:
         )  # fmt: skip
 
     def parse_top(self) -> Expression:
-        """`TOP n`."""
+        """Parse `TOP n`."""
         start = self.advance().start
         found = self.parse_count()
         self.refuse_in_subquery("'TOP'", start, TOP_IN_SUBQUERY)
         return found
 
     def parse_window(self) -> tuple[Expression, Expression]:
-        """`OFFSET n LIMIT m`."""
+        """Parse `OFFSET n LIMIT m`."""
         start = self.advance().start
         offset = self.parse_count()
         self.expect("LIMIT")
@@ -223,13 +224,13 @@ class Parser:
         return offset, limit
 
     def parse_count(self) -> Expression:
-        """The number of TOP, OFFSET or LIMIT: a literal or a parameter."""
+        """Parse the number of TOP, OFFSET or LIMIT: a literal or a parameter."""
         if self.token.kind not in (TokenKind.NUMBER, TokenKind.PARAMETER):
             raise self.unexpected_token()
         return self.parse_primary()
 
     def parse_selection(self) -> tuple[bool, Expression | None, tuple[SelectItem, ...]]:
-        """What SELECT puts out: star, VALUE or a list."""
+        """Parse the SELECT list: (star, the expression after VALUE, the items)."""
         if self.accept("*"):
             return True, None, ()
         if self.accept("VALUE"):
@@ -240,7 +241,7 @@ class Parser:
         return False, None, tuple(items)
 
     def parse_item(self) -> SelectItem:
-        """`expression [[AS] alias]`."""
+        """Parse `expression [[AS] alias]`."""
         start = self.token.start
         expression = self.parse_expression()
         alias: str | None = None
@@ -251,18 +252,18 @@ class Parser:
         return SelectItem(expression=expression, alias=alias, start=start, end=self.last_end())
 
     def take_quoted_or_word(self) -> str:
-        """A name as a string literal or any word."""
+        """Take a name: a string literal or any word."""
         return str(self.advance().value) if self.token.kind is TokenKind.STRING else self.take_word()
 
     def parse_sources(self) -> tuple[FromSource, ...]:
-        """The inputs of FROM, joined."""
+        """Parse the inputs of FROM with their JOINs."""
         sources = [self.parse_source()]
         while self.accept("JOIN"):
             sources.append(self.parse_source())
         return tuple(sources)
 
     def parse_source(self) -> FromSource:
-        """`x IN collection` or `collection [[AS] alias]`."""
+        """Parse `x IN collection` or `collection [[AS] alias]`."""
         start = self.token.start
         if self.at_identifier() and self.peek().upper == "IN":
             alias: str | None = self.take_word()
@@ -279,7 +280,7 @@ class Parser:
         return FromSource(expression=expression, alias=alias, unnest=False, start=start, end=self.last_end())
 
     def parse_collection(self) -> Expression:
-        """A name, a path below one, or a subquery."""
+        """Parse a name, a path below a name, or a subquery."""
         token = self.token
         found = self.parse_operand()
         base = found.base if isinstance(found, Path) else found
@@ -288,15 +289,15 @@ class Parser:
         raise syntax_error(token.text, token.start, token.end)
 
     def parse_group_by(self) -> tuple[Expression, ...]:
-        """`BY e, …` after GROUP."""
+        """Parse `BY e, …` after GROUP."""
         self.expect("BY")
         return self.parse_expressions()
 
     def parse_order_by(self) -> tuple[Order, ...]:
-        """`BY e [ASC|DESC], …` or `BY RANK e` after ORDER."""
+        """Parse `BY e [ASC|DESC], …` or `BY RANK e` after ORDER."""
         start = self.tokens[self.place - 1].start
         self.expect("BY")
-        # RANK is a word like any other: what is ordered may be called so.
+        # RANK is no reserved word: it may be the name of a sort key.
         if self.token.upper == "RANK" and self.peek().kind is TokenKind.WORD and self.peek().upper not in _AFTER_KEY:
             return (self.parse_rank(start),)
         orders = [self.parse_order()]
@@ -306,7 +307,7 @@ class Parser:
         return tuple(orders)
 
     def parse_rank(self, start: int) -> Order:
-        """`RANK e`."""
+        """Parse `RANK e`."""
         self.expect("RANK")
         expression = self.parse_expression()
         if self.token.upper in ("ASC", "DESC"):
@@ -315,7 +316,7 @@ class Parser:
         return Order(expression=expression, descending=False, rank=True, start=start, end=self.last_end())
 
     def parse_order(self) -> Order:
-        """One sort key."""
+        """Parse one sort key."""
         start = self.token.start
         expression = self.parse_expression()
         direction = self.token
@@ -328,14 +329,14 @@ class Parser:
     # Expressions.
 
     def parse_expressions(self) -> tuple[Expression, ...]:
-        """One or more, separated by commas."""
+        """Parse one or more expressions, separated by commas."""
         found = [self.parse_expression()]
         while self.accept(","):
             found.append(self.parse_expression())
         return tuple(found)
 
     def parse_expression(self, floor: int = 0) -> Expression:
-        """An expression of operators that bind at least as tightly as `floor`."""
+        """Parse an expression whose infix operators bind at least as tightly as `floor`."""
         left = self.parse_operand()
         predicated = False
         while True:
@@ -349,7 +350,7 @@ class Parser:
             left = self.parse_infix(left, power)
 
     def parse_infix(self, left: Expression, power: int) -> Expression:
-        """The operator at the current token, applied to `left` and what follows."""
+        """Parse the operator at the current token with `left` as its left operand."""
         if power in (_AND, _OR):
             return self.parse_logical(left, power)
         if power == _CONDITIONAL:
@@ -362,7 +363,7 @@ class Parser:
         return Binary(operator=symbol, left=left, right=right, start=left.start, end=right.end)
 
     def parse_logical(self, first: Expression, power: int) -> Expression:
-        """A chain of AND or of OR."""
+        """Parse a chain of AND or of OR."""
         symbol = self.token.upper
         operands = [first]
         while self.accept(symbol):
@@ -370,7 +371,7 @@ class Parser:
         return Logical(operator=symbol, operands=tuple(operands), start=first.start, end=operands[-1].end)
 
     def parse_conditional(self, test: Expression) -> Expression:
-        """`? chosen : otherwise`."""
+        """Parse `? chosen : otherwise`."""
         self.enter()
         self.expect("?")
         chosen = self.parse_expression()
@@ -380,7 +381,7 @@ class Parser:
         return Conditional(test=test, chosen=chosen, otherwise=otherwise, start=test.start, end=otherwise.end)
 
     def parse_predicate(self, operand: Expression, symbol: str) -> Expression:
-        """`[NOT] IN`, `[NOT] BETWEEN` and `[NOT] LIKE`; the first word is read already."""
+        """Parse `[NOT] IN`, `[NOT] BETWEEN` or `[NOT] LIKE`; the caller has taken its first word."""
         negated = symbol == "NOT"
         if negated:
             symbol = self.advance().upper
@@ -405,13 +406,13 @@ class Parser:
         )
 
     def enter(self) -> None:
-        """Go one level deeper; whoever calls this takes it back by `depth -= 1`."""
+        """Enter one level of nesting. The caller leaves it with `depth -= 1`."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             raise _too_deep(self.token.start, self.token.end)
 
     def parse_bracketed(self, opening: str, closing: str) -> tuple[Expression, ...]:
-        """`opening e, … closing`, possibly empty."""
+        """Parse `opening e, … closing`, possibly empty."""
         self.enter()
         self.expect(opening)
         found: tuple[Expression, ...] = ()
@@ -422,7 +423,7 @@ class Parser:
         return found
 
     def parse_operand(self) -> Expression:
-        """A prefix operator and its operand, or a primary with the path below it."""
+        """Parse a prefix operator with its operand, or a primary with the path below it."""
         token = self.token
         if token.upper in ("NOT", "-", "+", "~"):
             self.enter()
@@ -439,7 +440,7 @@ class Parser:
         return Path(base=base, steps=tuple(steps), start=token.start, end=self.last_end())
 
     def parse_step(self) -> Expression:
-        """`.name` or `[expression]`."""
+        """Parse `.name` or `[expression]`."""
         if self.advance().upper == ".":
             token = self.token
             return Literal(value=self.take_name(), start=token.start, end=token.end)
@@ -450,7 +451,7 @@ class Parser:
         return found
 
     def parse_primary(self) -> Expression:
-        """A literal, parameter, name, call, constructor, bracket or subquery."""
+        """Parse a literal, parameter, name, call, constructor, bracket or subquery."""
         token = self.token
         if token.kind is TokenKind.NUMBER or token.kind is TokenKind.STRING:
             self.advance()
@@ -470,7 +471,7 @@ class Parser:
         raise self.unexpected_token()
 
     def parse_parenthesis(self) -> Expression:
-        """`(e)` or `(SELECT …)`."""
+        """Parse `(e)` or `(SELECT …)`."""
         if self.peek().upper == "SELECT":
             return self.parse_subquery("", self.token.start)
         self.enter()
@@ -481,7 +482,7 @@ class Parser:
         return found
 
     def parse_subquery(self, form: str, start: int) -> Subquery:
-        """`(SELECT …)`, the word before it read already."""
+        """Parse `(SELECT …)`; the caller has taken the word before it."""
         self.depth += SUBQUERY_LEVELS - 1
         self.enter()
         self.expect("(")
@@ -493,7 +494,7 @@ class Parser:
         return Subquery(form=form, select=select, start=start, end=self.last_end())
 
     def parse_object(self) -> Expression:
-        """`{name: e, …}`."""
+        """Parse `{name: e, …}`."""
         start = self.token.start
         self.enter()
         self.advance()
@@ -510,7 +511,7 @@ class Parser:
         return Object(fields=tuple(fields), start=start, end=self.last_end())
 
     def parse_word_expression(self) -> Expression:
-        """What starts with a word: literal, subquery form, call or name."""
+        """Parse an expression that starts with a word: literal, subquery form, call or name."""
         token = self.token
         if token.text in LITERALS:
             self.advance()

@@ -1,4 +1,4 @@
-"""A syntax tree back into text. Reading the text again gives the same tree."""
+"""The printer: a syntax tree to text. Parsing the text gives the same tree."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED
 from mayflydb.query.cosmos_sql.vocabulary import is_reserved
 
 FILTER_SLOT: Final = "{documentdb-formattableorderbyquery-filter}"
-"""What clients of the query plan replace in the rewritten text."""
+"""The placeholder in a rewritten query that clients replace by `true` or a resume condition."""
 
 _PREFIX = 100
 _PRIMARY = 200
@@ -44,7 +44,7 @@ _COMPARISON = BINDING_POWERS["="]
 
 
 def print_select(select: Select) -> str:
-    """The query, one clause a line."""
+    """Print a query, one clause a line."""
     lines = [_head(select)]
     if select.sources:
         lines.append("FROM " + "\nJOIN ".join(map(_source, select.sources)))
@@ -98,18 +98,18 @@ def _order(order: Order) -> str:
 
 
 def print_expression(expression: Expression) -> str:
-    """One expression, with the brackets it needs."""
+    """Print one expression, with the brackets that it needs."""
     return _print(expression)[0]
 
 
 def _within(expression: SyntaxNode, floor: int) -> str:
-    """The text of an operand, in brackets if it binds more loosely than `floor`."""
+    """Print an operand, in brackets if it binds more loosely than `floor`."""
     text, power = _print(expression)
     return text if power >= floor else f"({text})"
 
 
 def _print(node: SyntaxNode) -> tuple[str, int]:
-    """The text and how tightly its outermost operator binds."""
+    """The text and the binding power of its outermost operator."""
     return _PRINTERS[type(node)](node)
 
 
@@ -121,7 +121,7 @@ def _literal(node: Literal) -> tuple[str, int]:
     if node.value is UNDEFINED:
         return "undefined", _PRIMARY
     text = json.dumps(node.value, ensure_ascii=False)
-    # A dot behind a number would belong to the number.
+    # A dot behind a number would be read as part of the number.
     return text, _PREFIX if type(node.value) in NUMBERS else _PRIMARY
 
 
@@ -137,7 +137,7 @@ def _path(node: Path) -> tuple[str, int]:
 
 def _unary(node: Unary) -> tuple[str, int]:
     operand = _within(node.operand, _PREFIX)
-    # A blank keeps two minus signs from starting a comment.
+    # Two minus signs without a blank between them would start a comment.
     blank = " " if node.operator == "NOT" or operand[0] in "+-" else ""
     return f"{node.operator}{blank}{operand}", _PREFIX
 
@@ -167,7 +167,7 @@ def _like(node: Like) -> tuple[str, int]:
 
 
 def _negatable(node: Between | In | Like) -> str:
-    # A predicate is no operand of another without brackets.
+    # A predicate needs brackets to be the operand of another predicate.
     floor = _COMPARISON + isinstance(node.operand, Between | In | Like)
     return f"{_within(node.operand, floor)} {'NOT ' if node.negated else ''}"
 

@@ -1,4 +1,4 @@
-"""A query that is ready to run: compiled for its parameters, reusable for all pages of a request."""
+"""Compiled queries: compiled once for their parameters and used for all pages of a request."""
 
 from __future__ import annotations
 
@@ -32,15 +32,24 @@ from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 
 class Query:
-    """A compiled query. It does not change; executions keep their state in a Context and an Accumulator.
+    """A compiled query. It is immutable; executions keep their state in a Context and an Accumulator.
 
-    `needs_merge`: the rows of several partitions must be merged, not only appended. `is_whole`: FROM begins with a subquery that
-    gives no row before it has seen every document, which no merging makes up for. `streams`: each document gives its rows by
-    itself through `rows`; the caller then drops the first `skip` rows and stops after `take` more (None: never). `is_identity`: a
-    streaming query whose rows are the documents themselves, so that whoever holds their bytes needs only `matches`.
-    `reads`: the properties of the document that it looks at; None: any of them.
-    `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document. `ranking`: not
-    None for ORDER BY RANK, which only a Search executes.
+    `needs_merge`: the rows of several partitions must be merged, not only appended.
+
+    `has_blocking_source`: FROM begins with a subquery that gives no row before it has read every document, so that the
+    results of partitions cannot be merged.
+
+    `streams`: each document gives its rows by itself through `rows`; the caller then drops the first `skip` rows and stops
+    after `take` more (None: never).
+
+    `is_identity`: a streaming query whose rows are the documents themselves, so that a caller with their bytes needs only
+    `matches`.
+
+    `reads`: the properties of the document that the query reads; None: any of them.
+
+    `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document.
+
+    `ranking`: present for ORDER BY RANK, which only a Search executes.
     """
 
     __slots__ = (
@@ -79,11 +88,11 @@ class Query:
         self.is_identity = self.streams and is_identity(select)
         self.reads = properties(select, self.is_identity, declared.computed)
         self._where = program.where
-        # The places of the frame after the context and the document.
+        # The slots of the frame behind the context and the document.
         self._blank: list[Value] = [UNDEFINED] * (slots - 2)
 
     def matches(self, document: Value, context: Context) -> bool:
-        """Whether some row of the document passes WHERE."""
+        """True if some row of the document passes WHERE."""
         if self.has_blocking_source:
             return bool(collect(self.program, self._frame(document, context)))
         if self.program.inputs:
@@ -92,24 +101,24 @@ class Query:
         return where is None or where([context, document, *self._blank]) is True
 
     def rows(self, document: Value, context: Context) -> Iterable[Value]:
-        """The result rows of one document, for a query that streams; JSON values, before `skip` and `take`."""
+        """The result rows of one document, for a query that streams: JSON values, before `skip` and `take`."""
         frame = self._frame(document, context)
         if self.program.inputs:
             return rows(self.program, frame)
-        # The usual case, a document that is its own only row, without the generators.
+        # The usual case is a document that is its own only row: it needs no generators.
         if self._where is not None and self._where(frame) is not True:
             return ()
         value = self.program.project(frame)
         return () if value is UNDEFINED else (value,)
 
     def accumulator(self, context: Context) -> Accumulator:
-        """A fresh accumulator: one execution of the whole query."""
+        """Start an execution of the whole query."""
         assert self.ranking is None
         return Accumulator(self, context, start_accumulation(self.program))
 
     @property
     def can_resume(self) -> bool:
-        """Whether a page can begin behind a row by its sort values: ORDER BY, without groups and DISTINCT."""
+        """True if a page can begin behind the sort values of a row: ORDER BY, without groups and DISTINCT."""
         program = self.program
         return (
             bool(program.orders)
@@ -119,31 +128,31 @@ class Query:
         )
 
     def sorted_page(self, context: Context, after: RowPosition | None, rows: int) -> SortedPage:
-        """An accumulator for at most `rows` rows of a query that resumes, behind the row at `after`."""
+        """Start an execution that gives at most `rows` rows behind the position `after`, for a query that can resume."""
         return SortedPage(self, context, SortedAccumulation(self.program, after, rows))
 
     def key_equalities(self, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
-        """The partition keys that WHERE admits, as tuples over `paths`; None if it does not fix every path.
+        """The partition keys that WHERE admits, as tuples over `paths`; None if WHERE does not fix every path.
 
-        It is a superset: WHERE must still be applied. An empty list means that no key can match.
+        The keys are a superset: WHERE must still be applied. An empty list means that no key can match.
         """
         fixed = find_key_values(self.statement.select, self.parameters, paths)
         return fixed if fixed is None or not fixed or len(fixed[0]) == len(paths) else None
 
     def key_prefixes(self, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
-        """The same for as many leading paths as are fixed; None if not even the first is."""
+        """The key prefixes that WHERE admits, over as many leading paths as it fixes; None if it does not fix the first path."""
         return find_key_values(self.statement.select, self.parameters, paths)
 
     def sort_paths(self) -> tuple[tuple[KeyPath | None, bool], ...]:
-        """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
+        """ORDER BY as pairs (path of the document, descending); the path is None for any other sort key."""
         return sort_paths(self.statement.select)
 
     def filter_paths(self) -> list[KeyPath]:
-        """The paths of the document that WHERE speaks of."""
+        """The paths of the document that occur in WHERE."""
         return filter_paths(self.statement.select)
 
     def bounds(self) -> Bounds:
-        """What WHERE says about paths of the document, as spans of index keys: a superset, so WHERE must still be applied."""
+        """The spans of index keys that WHERE admits, by path: a superset, so WHERE must still be applied."""
         return bounds_of(self.statement.select, self.parameters)
 
     def _frame(self, document: Value, context: Context) -> Frame:
@@ -151,7 +160,7 @@ class Query:
 
 
 class Accumulator:
-    """Collects documents and gives the query's result: groups, duplicates, order, TOP, OFFSET and LIMIT included."""
+    """Collects documents and gives the query's result: groups, DISTINCT, order, TOP, OFFSET and LIMIT included."""
 
     __slots__ = ("_accumulation", "_context", "_count", "_query", "matched")
 
@@ -161,17 +170,17 @@ class Accumulator:
         self._accumulation = accumulation
         self._count = 0
         self.matched = 0
-        """Rows of FROM that passed WHERE."""
+        """The number of FROM's rows that passed WHERE."""
         if not query.reads_documents:
             self._feed(UNDEFINED, 0)
 
     @property
     def full(self) -> bool:
-        """Whether further documents cannot change the result."""
+        """True if further documents cannot change the result."""
         return not self._query.reads_documents or self._accumulation.full
 
     def add(self, document: Value, tie: Any = None) -> None:
-        """Take a document. Rows with the same sort keys come in the order of `tie`, by default that of the calls."""
+        """Add a document. Rows with equal sort keys are ordered by `tie`, by default in the order of the calls."""
         self._count += 1
         if self._query.reads_documents:
             self._feed(document, self._count if tie is None else tie)
@@ -196,16 +205,16 @@ class SortedPage(Accumulator):
 
     @property
     def is_satisfied(self) -> bool:
-        """Whether there are enough rows, should no document that is still to come sort before one that came."""
+        """True if the page has enough rows, provided that no later document sorts before an earlier one."""
         return self._sorted.is_satisfied
 
     def positioned_rows(self) -> list[tuple[Value, RowPosition]]:
-        """The page's rows in order, each with the place behind which another page can begin."""
+        """The page's rows in order, each with the position behind which another page can begin."""
         return self._sorted.positioned_rows()
 
 
 def functions_in(text: str) -> list[str]:
-    """The names of the user-defined functions that a query refers to, each as often as it does. BadQuery."""
+    """The names of the user-defined functions that a query calls, one for each call. BadQuery for a wrong text."""
     if "udf" not in text.lower():
         return []
     found: list[str] = []
@@ -219,7 +228,7 @@ def functions_in(text: str) -> list[str]:
 
 
 def needs_merge(select: Select) -> bool:
-    """ORDER BY, DISTINCT, GROUP BY, TOP, OFFSET LIMIT or an aggregate."""
+    """True for ORDER BY, DISTINCT, GROUP BY, TOP, OFFSET LIMIT and aggregates."""
     selected = [select.value] if select.value is not None else [item.expression for item in select.items]
     return bool(
         select.order_by
@@ -234,23 +243,23 @@ def needs_merge(select: Select) -> bool:
 def compile_query(
     text: str, parameters: Parameters, declared: Declarations = NO_DECLARATIONS, *, lenient: bool = False
 ) -> Query:
-    """The query of `text` with its parameters (`@name` -> decoded JSON) built in; BadQuery or Unsupported.
+    """Compile a query text with its parameters (`@name` -> decoded JSON); BadQuery or Unsupported.
 
-    `declared`: what the container adds to its documents. `lenient`: what can be run is run, though the service refuses it.
+    `declared`: the declarations of the container. `lenient`: run queries that the service refuses but Mayfly can run.
     """
     statement = parse(text, lenient)
     query = compile_select(text, statement.select, parameters, declared)
     if not lenient:
         check(statement, parameters)
     if query.ranking is not None:
-        # What is scored is compiled again when its figures are known; here its faults are found.
+        # A ranking is compiled again with its statistics; this compilation reports the errors of its scores.
         for select in (query.ranking.statistics(), query.ranking.components(empty_statistics(query.ranking), 0)[0]):
             compile_select(text, select, parameters, declared)
     return query
 
 
 def compile_select(text: str, select: Select, parameters: Parameters, declared: Declarations) -> Query:
-    """The query of a tree that was read, or made, from `text`."""
+    """Compile a syntax tree that was parsed, or rewritten, from `text`."""
     selects = SelectCompiler(parameters, declared)
     try:
         program = selects.compile_select(select, container=bool(select.sources))

@@ -1,6 +1,6 @@
-"""Query plans: how a client must run a query over several partition key ranges and merge what they answer.
+"""Query plans: instructions for a client that runs a query over several partition key ranges and merges the results.
 
-The shape is the one of `PartitionedQueryExecutionInfo`, as the public client libraries of Azure Cosmos DB read it.
+The shape is that of `PartitionedQueryExecutionInfo`, as the public client libraries of Azure Cosmos DB read it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mayflydb.query.cosmos_sql.syntax import (
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 RangeOf: TypeAlias = Callable[[tuple[Value, ...]], tuple[str, str]]
-"""The effective partition keys (min, max) of a key or a prefix of one; equal for a whole key."""
+"""Gives the effective partition keys (min, max) of a key or of a prefix; min and max of a whole key are equal."""
 
 PLAN_VERSION: Final = 2
 _UNSUPPORTED: Final = (
@@ -45,22 +45,23 @@ _UNSUPPORTED: Final = (
 def plan(
     query: Query, features: AbstractSet[str], partition_key_paths: Sequence[KeyPath], range_of: RangeOf, ranges: int = 1
 ) -> dict[str, Any]:
-    """The plan of `query` as JSON values; BadQuery if it needs a feature the client does not list, or has no plan.
+    """Return the plan of `query` as JSON values; BadQuery if the query has no plan, or needs a feature that the client does
+    not list.
 
-    `ranges`: how many partition key ranges the container has.
+    `ranges`: the number of the container's partition key ranges.
     """
     select = query.statement.select
     if query.has_blocking_source:
         return _blocking_plan(query, features, ranges)
     if query.program.grouping is not None:
-        # Without effect, and no client could merge it.
+        # ORDER BY has no effect on the one row of an aggregate, and no client could merge it.
         select = replace(select, order_by=())
     if query.ranking is not None:
         what = {"hybridSearchQueryInfo": _hybrid_info(query, query.ranking)}
     else:
         what = {"queryInfo": _query_info(query, select)}
     _check_features(_required_features(query, select), features)
-    # A query without FROM is about no document: it runs in one place.
+    # A query without FROM reads no document: it runs in one range.
     keys = query.key_prefixes(partition_key_paths) if query.reads_documents else []
     return _build_plan(what, list(_ranges(keys, range_of)))
 
@@ -83,7 +84,7 @@ _ONE_PLACE: Final = {"min": "", "max": "", "isMinInclusive": True, "isMaxInclusi
 
 def _ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator[dict[str, Any]]:
     if not keys:
-        # A query that can match nothing still runs somewhere, and answers with its empty result.
+        # A query that cannot match still runs in one range, which gives the empty result.
         yield _EVERYWHERE if keys is None else _ONE_PLACE
         return
     for low, high in sorted({range_of(key) for key in keys}):
@@ -91,7 +92,7 @@ def _ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator
 
 
 def _required_features(query: Query, select: Select) -> Iterator[str]:
-    """The features a client must have, in the order in which a refusal lists them."""
+    """The features that a client must have, in the order in which a refusal lists them."""
     if query.ranking is not None:
         yield "HybridSearch"
         if query.ranking.weighted:
@@ -117,7 +118,7 @@ def _required_features(query: Query, select: Select) -> Iterator[str]:
 
 
 def _aggregates(select: Select) -> list[FunctionCall]:
-    """The aggregates of the SELECT list; BadQuery for one that is part of something else, which no client can merge."""
+    """The aggregates of the SELECT list; BadQuery for an aggregate inside another expression, which no client can merge."""
     found: list[FunctionCall] = []
     for node in _selected_expressions(select):
         if isinstance(node, FunctionCall) and is_aggregate(node):
@@ -155,9 +156,9 @@ def _query_info(query: Query, select: Select) -> dict[str, Any]:
 
 
 def _blocking_plan(query: Query, features: AbstractSet[str], ranges: int) -> dict[str, Any]:
-    """Of a query whose first subquery gives no row before it has seen every document.
+    """The plan of a query with a blocking source.
 
-    Clients count distinct values themselves; anything else runs where one range has all documents.
+    Clients count distinct values themselves; any other such query runs only where one range has all documents.
     """
     select = query.statement.select
     info: dict[str, Any] = {
@@ -178,7 +179,7 @@ def _blocking_plan(query: Query, features: AbstractSet[str], ranges: int) -> dic
 
 
 def check_blocking_source(query: Query, ranges: int) -> None:
-    """Unsupported for a query over several partition key ranges whose answers cannot be merged into its own."""
+    """Raise Unsupported for a query over several partition key ranges whose results cannot be merged."""
     if query.has_blocking_source and ranges > 1:
         what = "DISTINCT, GROUP BY, TOP, OFFSET LIMIT or an aggregate in the first subquery of FROM"
         first = query.statement.select.sources[0]
@@ -186,7 +187,7 @@ def check_blocking_source(query: Query, ranges: int) -> None:
 
 
 def counted_values(select: Select) -> Select | None:
-    """The SELECT DISTINCT whose rows a query counts, and does nothing else; None for any other query."""
+    """Return the SELECT DISTINCT of a query that only counts its rows; None for any other query."""
     selected = _selected_expressions(select)
     inner = select.sources[0].expression
     plain = Select(
@@ -203,7 +204,7 @@ def counted_values(select: Select) -> Select | None:
 
 
 def _counts_rows(node: Expression) -> bool:
-    """Whether it is COUNT of a constant."""
+    """True for COUNT of a constant."""
     if not isinstance(node, FunctionCall) or node.udf or node.name.upper() != "COUNT":
         return False
     counted = node.arguments[0]
@@ -245,7 +246,7 @@ def _hybrid_info(query: Query, ranking: Ranking) -> dict[str, Any]:
 
 
 def _component_info(ranking: Ranking, score: Score, component: Select) -> dict[str, Any]:
-    # The Python client replaces the filter of ORDER BY together with the figures, and only then.
+    # The Python client replaces the filter of ORDER BY together with the statistics, and only then.
     sent = replace(component, where=FilterSlot(condition=component.where)) if ranking.texts else component
     numbers = {
         name: node.value if isinstance(node, Literal) else None

@@ -1,8 +1,9 @@
-"""ORDER BY RANK: what it scores, and the queries that compute it.
+"""ORDER BY RANK: its scores, and the queries that compute them.
 
-A full-text score rests on figures about all items, so that they are counted first, by a query of its own. Then each score has
-a query that gives the items it puts first, with all scores of each; and these are fused by their ranks. Clients do so over
-several ranges by the plan, and `search` over one. The queries are those of the plans that the .NET client's public tests expect.
+A full-text score depends on statistics over all items, which a query of its own counts first. Then one query for each score
+gives the items that rank best by that score, with all scores of each item. Reciprocal rank fusion merges these lists. Over
+several ranges the clients do this by the plan; over one range `search` does. The queries are those of the plans that the .NET
+client's public tests expect.
 """
 
 from __future__ import annotations
@@ -48,28 +49,30 @@ from mayflydb.query.cosmos_sql.syntax import (
 from mayflydb.query.cosmos_sql.values import NUMBERS, Value
 
 MIN_ROWS: Final = 120
-"""How many items each score puts forward at least; beyond, twice as many as are asked for."""
+"""Each component query gives at least so many items; for larger results, twice as many as the result needs."""
 
 MAX_SCORES: Final = 20
-"""Each has a query that repeats all of them. Ours; the service names no limit."""
+"""The most scores of a RRF. The component query of each score repeats all scores. The service documents no limit."""
 
 RANK_CONSTANT: Final = 60
 """The k of reciprocal rank fusion."""
 
 _WORST_TEXT: Final = -1
 _WORST_VECTOR: Final = 1.79769e308
-"""Scores of items that have none, in the service's own numbers."""
+"""The scores of items without a score, in the service's own numbers."""
 
 
 class TextStatistics(msgspec.Struct, frozen=True):
-    """What full-text scores rest on: the number of items, and for each full-text score the words and the hits of its phrases."""
+    """The statistics for full-text scores: the number of items, and for each score the number of words and the hits of its
+    phrases.
+    """
 
     documents: Expression
     texts: tuple[tuple[Expression, Expression], ...]
 
 
 class Score(msgspec.Struct, frozen=True):
-    """A VectorDistance or a FullTextScore of `phrases`. A negative `weight` puts the lowest first."""
+    """A VectorDistance or a FullTextScore of `phrases`. A negative `weight` ranks the lowest score first."""
 
     call: FunctionCall
     phrases: tuple[Expression, ...] = ()
@@ -77,12 +80,12 @@ class Score(msgspec.Struct, frozen=True):
 
     @property
     def descending(self) -> bool:
-        """Whether the highest comes first."""
+        """True if the highest score ranks first."""
         return self.weight >= 0
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """ORDER BY RANK of one query. `weighted`: its weights were given."""
+    """ORDER BY RANK of one query. `weighted`: the query gives weights."""
 
     select: Select
     scores: tuple[Score, ...]
@@ -94,7 +97,7 @@ class Ranking(msgspec.Struct, frozen=True):
         return tuple(score for score in self.scores if score.phrases)
 
     def statistics_query(self) -> Select:
-        """The query that counts what full-text scores rest on; those of several ranges can be added up."""
+        """The query for the statistics of full-text scores; the results of several ranges can be added up."""
         texts = Array(items=tuple(_statistics_expression(score) for score in self.texts))
         count = FunctionCall(name="COUNT", arguments=(Literal(value=1),), udf=False)
         items = (
@@ -104,7 +107,7 @@ class Ranking(msgspec.Struct, frozen=True):
         return Select(items=items, sources=self.select.sources)
 
     def components(self, statistics: TextStatistics, stop: int) -> tuple[Select, ...]:
-        """For each score the query for the items it puts first, enough for a result that ends at `stop`."""
+        """For each score the query for the items that rank best by it, enough for a result that ends at row `stop`."""
         expressions = self._expressions(statistics)
         shown = [_or_worst(*each) for each in zip(self.scores, expressions, strict=True)]
         fields = [("payload", ordered_payload(self.select)), ("componentScores", Array(items=tuple(shown)))]
@@ -131,7 +134,7 @@ class Ranking(msgspec.Struct, frozen=True):
 
 
 def placeholders(ranking: Ranking) -> TextStatistics:
-    """What clients replace by what they have counted."""
+    """The statistics as placeholders, which clients replace by the numbers that they have counted."""
     prefix = "documentdb-formattablehybridsearchquery"
     texts = (
         (
@@ -144,7 +147,7 @@ def placeholders(ranking: Ranking) -> TextStatistics:
 
 
 def parse_statistics(row: dict[str, Any]) -> TextStatistics:
-    """What the query for statistics has counted."""
+    """The statistics from the result row of the statistics query."""
     texts = (
         (Literal(value=each["totalWordCount"]), Array(items=tuple(Literal(value=hits) for hits in each["hitCounts"])))
         for each in row["fullTextStatistics"]
@@ -153,15 +156,15 @@ def parse_statistics(row: dict[str, Any]) -> TextStatistics:
 
 
 def empty_statistics(ranking: Ranking) -> TextStatistics:
-    """The figures of no items."""
+    """The statistics of a container without items."""
     none = Literal(value=0)
     return TextStatistics(none, tuple((none, Array(items=(none,) * len(score.phrases))) for score in ranking.texts))
 
 
 def fuse_ranks(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Value]:
-    """The payloads of what the components have found, by the sum of weight / (60 + rank) over the scores, as clients fuse them.
+    """Merge the results of the component queries: payloads by descending sum of weight / (60 + rank), as clients merge them.
 
-    Ranks are dense: equal scores have the same rank. Equal sums are in the order of their rids, as text.
+    Ranks are dense: equal scores have the same rank. Equal sums are ordered by rid, as text.
     """
     if len(scores) == 1:
         return [row["payload"]["payload"] for row in found[0]]
@@ -189,18 +192,20 @@ def _statistics_expression(score: Score) -> Expression:
 
 
 def _or_worst(score: Score, expression: Expression) -> Expression:
-    """What a score is for an item that another component has found and this one cannot score: it comes last."""
+    """The score, or the worst score where it is undefined: another component found the item and this one cannot score it."""
     worst: float = _WORST_VECTOR
     if score.descending:
         worst = _WORST_TEXT if score.phrases else -_WORST_VECTOR
     return Binary(operator="??", left=expression, right=Literal(value=worst))
 
 
-# What is written after RANK.
+# The expression after RANK.
 
 
 def ranking_of(select: Select, parameters: Parameters) -> Ranking | None:
-    """None without RANK, and for RANK VectorDistance, which says no more than ORDER BY. BadQuery for what cannot be ranked."""
+    """Return the ranking of ORDER BY RANK; None without RANK, and for RANK VectorDistance, which equals ORDER BY. BadQuery
+    for a wrong clause.
+    """
     order = next((order for order in select.order_by if order.rank), None)
     if order is None:
         return None
@@ -246,7 +251,7 @@ def _check_subquery(source: FromSource) -> None:
 
 
 def _fused_calls(order: Order, parameters: Parameters) -> tuple[tuple[Expression, ...], list[float] | None]:
-    """The scores and, if they are given, their weights; no scores for an RRF of fewer than two."""
+    """The scores and their weights, if the query gives weights; no scores for an RRF of fewer than two."""
     node = order.expression
     if not isinstance(node, FunctionCall) or node.udf or node.name.upper() != "RRF":
         return (node,), None
@@ -284,7 +289,7 @@ def _is_weight(value: Any) -> bool:
 
 
 def _phrases(call: Expression, parameters: Parameters) -> tuple[Expression, ...]:
-    """What a FullTextScore looks for: its further arguments, or the elements of one array."""
+    """The phrases of a FullTextScore: its further arguments, or the elements of a single array."""
     if not isinstance(call, FunctionCall) or not _is_score(call):
         return ()
     phrases = call.arguments[1:]

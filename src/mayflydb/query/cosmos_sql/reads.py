@@ -1,4 +1,4 @@
-"""Which properties of the document a query looks at: what else is in it need not be decoded."""
+"""The properties of the document that a query reads; the others need not be decoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayflydb.query.cosmos_sql.syntax import Literal, Name, Path, Select, Syntax
 def properties(select: Select, identity: bool, computed: Container[str]) -> frozenset[str] | None:
     """The names of the document's own properties that a query may read; None: any.
 
-    `identity`: its rows are the documents themselves, which whoever holds them need not decode. A name that another source hides
+    `identity`: the rows are the documents themselves, which the caller need not decode. A name that another source hides
     counts as well.
     """
     document = document_of(select)

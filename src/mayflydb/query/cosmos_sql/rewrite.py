@@ -1,4 +1,5 @@
-"""The texts that clients send to each partition key range instead of the original: rows that can be merged.
+"""Rewriting of queries that run over several partition key ranges: clients send the rewritten text, whose rows they can
+merge.
 
 Sources: the plans that the public test suites of the client libraries expect.
 """
@@ -31,7 +32,7 @@ from mayflydb.query.cosmos_sql.syntax import (
 
 
 def rewrite_query(select: Select, stop: int, *, grouped: bool) -> str:
-    """What to send to each range; empty for the original text. `stop`: where OFFSET LIMIT ends."""
+    """The text for each range; empty if it is the original text. `stop`: the row at which OFFSET LIMIT ends."""
     if grouped:
         return print_select(_rewrite_grouped(select))
     if select.order_by:
@@ -42,7 +43,7 @@ def rewrite_query(select: Select, stop: int, *, grouped: bool) -> str:
 
 
 def _rewrite_grouped(select: Select) -> Select:
-    """Partial aggregates; DISTINCT, TOP and LIMIT are left to the client, which alone sees whole groups."""
+    """A query for partial aggregates. DISTINCT, TOP and LIMIT are left to the client, which alone has whole groups."""
     plain = replace(select, distinct=False, top=None, offset=None, limit=None)
     if not select.group_by and select.value is not None:
         return replace(plain, value=_payload_value(select.value))
@@ -64,7 +65,7 @@ def _payload_value(node: Expression) -> Expression:
 
 
 def _partial(node: Expression) -> Expression:
-    """An aggregate in the form that clients can merge; anything else as it is."""
+    """An aggregate in the form that clients can merge; any other expression unchanged."""
     if not isinstance(node, FunctionCall) or not is_aggregate(node):
         return node
     name = node.name.upper()
@@ -93,7 +94,9 @@ def _wrap_items(nodes: Iterable[Expression]) -> Array:
 
 
 def _rewrite_sorted(select: Select, stop: int) -> Select:
-    """DISTINCT leaves no place for TOP or LIMIT: a range cannot know which rows are duplicates."""
+    """A query for rows with their sort keys. DISTINCT removes TOP and LIMIT: a range cannot know the duplicates in the
+    others.
+    """
     found = with_keys(select, select.order_by, ordered_payload(select))
     found = replace(found, distinct=False, where=FilterSlot(condition=found.where))
     if select.distinct:
@@ -102,7 +105,7 @@ def _rewrite_sorted(select: Select, stop: int) -> Select:
 
 
 def with_keys(select: Select, order_by: tuple[Order, ...], payload: Expression) -> Select:
-    """The rows `{_rid, orderByItems, payload}` of a SELECT in this order: `payload` with its sort keys, where it is defined."""
+    """A query for rows `{_rid, orderByItems, payload}` in this order, without rows whose `payload` is undefined."""
     source = select.sources[0]
     plain = isinstance(source.expression, Name) and not source.unnest
     document = (source.alias or print_expression(source.expression)) if plain else ROOT
@@ -117,7 +120,7 @@ def with_keys(select: Select, order_by: tuple[Order, ...], payload: Expression) 
 
 
 def _defined_rows_condition(select: Select) -> Expression | None:
-    """WHERE. An undefined VALUE is no row, and clients take each row's payload for granted."""
+    """WHERE, and that VALUE is defined: an undefined VALUE is no row, and clients expect a payload in each row."""
     if select.value is None or isinstance(select.value, Name):
         return select.where
     defined = FunctionCall(name="IS_DEFINED", arguments=(select.value,), udf=False)
@@ -125,17 +128,17 @@ def _defined_rows_condition(select: Select) -> Expression | None:
 
 
 def ordered_payload(select: Select) -> Expression:
-    """What a SELECT puts out, as one expression."""
+    """The output of a SELECT as one expression."""
     if select.star:
         source = select.sources[0]
         if source.alias is not None:
             return Name(name=source.alias)
         node = source.expression
-        # A path without an alias may end in no name at all.
+        # The last step of a path without an alias need not be a name.
         return Path(base=Name(name=ROOT), steps=node.steps) if isinstance(node, Path) else node
     return select.value if select.value is not None else _payload(select)
 
 
 def from_the_start(select: Select, stop: int) -> Select:
-    """OFFSET counts over all ranges, so that each must give the skipped rows as well."""
+    """The query with OFFSET 0: OFFSET counts over all ranges, so each range must return the skipped rows as well."""
     return replace(select, offset=Literal(value=0), limit=Literal(value=min(stop, HIGHEST_COUNT)))

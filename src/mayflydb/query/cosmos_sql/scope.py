@@ -1,4 +1,4 @@
-"""Where names and intermediate values live in a frame."""
+"""Scopes of aliases and slots of intermediate values in a frame."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ROOT: Final = "ROOT"
 
 
 class Slots:
-    """Hands out places in the frame; every alias of the whole query has its own."""
+    """Allocates slots of the frame; every alias of the whole query has its own."""
 
     def __init__(self) -> None:
         self.count = DOCUMENT_SLOT + 1
 
     def allocate(self) -> int:
-        """The next free place."""
+        """Return the next free slot."""
         self.count += 1
         return self.count - 1
 
@@ -35,7 +35,7 @@ class Slots:
 class AliasScope:
     """The aliases that a SELECT can see: its own and those of the SELECTs around it.
 
-    `container` says whether ROOT, and an unknown name at the head of FROM, mean the document.
+    `container`: ROOT, and an unknown name at the head of FROM, mean the document.
     """
 
     def __init__(self, outer: AliasScope | None, *, container: bool) -> None:
@@ -44,7 +44,7 @@ class AliasScope:
         self.own: dict[str, int] = {}
 
     def resolve(self, name: str) -> int | None:
-        """The place of `name`, or None."""
+        """Return the slot of `name`, or None."""
         scope: AliasScope | None = self
         while scope is not None:
             if name in scope.own:
@@ -54,10 +54,10 @@ class AliasScope:
 
 
 class Grouping:
-    """What a SELECT with GROUP BY or aggregates computes for each row, and where the group's values go in the frame.
+    """The computation of a SELECT with GROUP BY or aggregates: expressions for each row, and the slots of the group's values.
 
-    `leaves` are the parts of the projection without aggregates: they are the same for all rows of a group and are evaluated on
-    its first. `aggregates` are fed with every row.
+    `leaves` are the parts of the projection without aggregates. They are the same for all rows of a group and are evaluated
+    on its first row. `aggregates` are evaluated on every row.
     """
 
     def __init__(self, keys: tuple[Evaluate, ...]) -> None:
@@ -66,7 +66,7 @@ class Grouping:
         self.aggregates: list[tuple[int, Callable[[], Aggregate], Evaluate]] = []
 
     def start(self, frame: Frame) -> tuple[list[Value], list[Aggregate]]:
-        """A new group whose first row is in `frame`."""
+        """Start a group whose first row is in `frame`."""
         return [leaf(frame) for _, leaf in self.leaves], [state() for _, state, _ in self.aggregates]
 
     def add_row(self, states: list[Aggregate], frame: Frame) -> None:
@@ -75,7 +75,7 @@ class Grouping:
             state.add(argument(frame))
 
     def finish(self, group: tuple[list[Value], list[Aggregate]], frame: Frame) -> None:
-        """Put the group's values where the projection reads them."""
+        """Write the group's values into the slots from which the projection reads them."""
         leaves, states = group
         for (slot, _), value in zip(self.leaves, leaves, strict=True):
             frame[slot] = value
@@ -84,12 +84,12 @@ class Grouping:
 
 
 def is_aggregate(node: SyntaxNode) -> bool:
-    """Whether `node` is a call of an aggregate function."""
+    """True if `node` is a call of an aggregate function."""
     return isinstance(node, FunctionCall) and not node.udf and node.name.upper() in AGGREGATES
 
 
 def find_aggregate(root: SyntaxNode) -> SyntaxNode | None:
-    """The first aggregate in an expression, those of its subqueries not counted."""
+    """Return the first aggregate in an expression, without those of its subqueries."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Executions of ORDER BY RANK, and of any query over a few documents."""
+"""Execution of ORDER BY RANK, and of any query over a few documents."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from mayflydb.query.cosmos_sql.values import Value
 
 
 class Search:
-    """Reads the same documents in one round or two: add all of them, call `advance`, and again while `waits`.
+    """An execution of ORDER BY RANK in one round or two over the same documents.
 
-    Where there are full-text scores the first round counts what they rest on, over all documents, kept by WHERE or not.
-    Documents are told apart by their `_rid`.
+    The caller adds all documents and calls `advance`, and repeats both while `needs_documents`. With full-text scores the
+    first round counts their statistics over all documents, whether WHERE keeps them or not. Documents are identified by
+    `_rid`.
     """
 
     __slots__ = ("_accumulators", "_context", "_counting", "_query", "_ranking", "results")
@@ -35,16 +36,16 @@ class Search:
 
     @property
     def needs_documents(self) -> bool:
-        """Whether another round is needed."""
+        """True if another round is needed."""
         return bool(self._accumulators)
 
     def add(self, document: Value, tie: Any) -> None:
-        """Take a document of this round; `tie` as for an accumulator."""
+        """Add a document of this round; `tie` as for an accumulator."""
         for accumulator in self._accumulators:
             accumulator.add(document, tie)
 
     def advance(self) -> None:
-        """End this round. After the last, `results` has the rows."""
+        """End this round. After the last round, `results` has the rows."""
         found: list[list[Any]] = [accumulator.results() for accumulator in self._accumulators]
         if self._counting:
             self._counting = False
@@ -65,7 +66,7 @@ class Search:
 
 
 def run(query: Query, documents: Sequence[Value], context: Context) -> list[Value]:
-    """All rows of a query over these documents."""
+    """Return all rows of a query over these documents."""
     if query.streams:
         rows = (row for document in documents for row in query.rows(document, context))
         return list(islice(rows, query.skip, None if query.take is None else query.skip + query.take))

@@ -1,4 +1,4 @@
-"""SELECT statements into programs: names, clauses and the rules about aggregates."""
+"""Compilation of SELECT statements to programs: names, clauses and the rules about aggregates."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MAX_JOINS: Final = 10
 
 
 class SelectCompiler:
-    """Compiles the SELECTs of one query; they share its parameters, what the container declares and the places of the frame."""
+    """Compiles the SELECTs of one query; they share its parameters, the container's declarations and the slots of the frame."""
 
     def __init__(self, parameters: Parameters, declared: Declarations = NO_DECLARATIONS) -> None:
         self.parameters = parameters
@@ -70,13 +70,13 @@ class SelectCompiler:
         self.slots = Slots()
 
     def compile_select(self, select: Select, outer: AliasScope | None = None, *, container: bool = False) -> Program:
-        """The program of a SELECT inside `outer`; `container`: an unknown name at the head of FROM means the container."""
+        """Compile a SELECT inside `outer`. `container`: an unknown name at the head of FROM means the container."""
         scope = AliasScope(outer, container=container or (outer is not None and outer.container))
         expressions = self._expressions(scope)
         blocking, inputs = self._inputs(select, expressions, container=container)
         where = None if select.where is None else expressions.compile_condition(select.where)
         grouping = self._grouping(select, expressions)
-        # Scores after RANK are computed by queries of their own.
+        # Queries of their own compute the scores after RANK.
         orders = tuple(_order(each, expressions) for each in _check_orders(select, outer) if _is_key(each))
         nearest = any(is_measure(order.expression) or is_score(order.expression) for order in select.order_by)
         if grouping is not None:
@@ -129,7 +129,7 @@ class SelectCompiler:
     def _values(
         self, source: FromSource, expressions: ExpressionCompiler, *, head: bool
     ) -> Program | Callable[[Frame], Iterable[Value]]:
-        """What a source takes from one row, or the program whose rows it takes when that has seen every document."""
+        """Return a function that gives the source's values for one row, or the program of a blocking source."""
         if isinstance(source.expression, Subquery):
             program = self.compile_select(source.expression.select, expressions.scope, container=head)
             if head and not program.is_plain:
@@ -152,7 +152,7 @@ class SelectCompiler:
         return single
 
     def _collection(self, node: Expression, expressions: ExpressionCompiler, *, head: bool) -> Evaluate:
-        """At the head of FROM the first name is the container, whatever it is called."""
+        """Compile a source that is no subquery. At the head of FROM the first name is the container, whatever the name."""
         if not head:
             return expressions.compile(node)
         if isinstance(node, Path):
@@ -162,7 +162,7 @@ class SelectCompiler:
     # Subqueries in expressions.
 
     def compile_subquery(self, node: Subquery, scope: AliasScope) -> Evaluate:
-        """`(SELECT …)`, EXISTS, ARRAY, ALL, FIRST or LAST as an expression."""
+        """Compile `(SELECT …)`, EXISTS, ARRAY, ALL, FIRST or LAST as an expression."""
         program = self.compile_select(node.select, scope)
         match node.form:
             case "EXISTS":
@@ -249,12 +249,12 @@ def _count(clause: str, node: Expression, expressions: ExpressionCompiler) -> in
 
 
 def _elements(held: Iterable[Value]) -> Iterable[Value]:
-    """What unnesting a subquery gives: the elements of the rows that are arrays."""
+    """The elements of the rows that are arrays."""
     return (item for row in held if type(row) is list for item in row)
 
 
 def _subquery_rows(program: Program) -> Callable[[Frame], Iterable[Value]]:
-    """The rows of a subquery over one document."""
+    """Return a function that gives the rows of a subquery over one document."""
     return (lambda frame: rows(program, frame)) if program.is_plain else (lambda frame: collect(program, frame))
 
 
@@ -281,13 +281,13 @@ def _check_orders(select: Select, outer: AliasScope | None) -> tuple[Order, ...]
 
 
 def _order(order: Order, expressions: ExpressionCompiler) -> tuple[Evaluate, bool]:
-    """A sort key and whether it is descending; a distance goes from the nearest to the farthest."""
+    """Return the closure of a sort key and whether it is descending. A distance sorts from the nearest to the farthest."""
     node, key = order.expression, expressions.compile(order.expression)
     return key, expressions.embedding(node).is_descending if is_distance(node) else order.descending
 
 
 def _check_composition(root: SyntaxNode) -> None:
-    """Aggregates stand alone or as parts of array and object constructors; nothing is computed from them."""
+    """Check that aggregates stand alone or in array and object constructors; nothing else is computed from them."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -305,7 +305,7 @@ def _check_composition(root: SyntaxNode) -> None:
 
 
 def _check_grouped(root: SyntaxNode, keys: frozenset[str], scope: AliasScope) -> None:
-    """Outside aggregates, a SELECT with groups may use its rows only through the grouping keys."""
+    """Check that a SELECT with groups uses its rows, outside of aggregates, only through the grouping keys."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -323,7 +323,7 @@ def _check_grouped(root: SyntaxNode, keys: frozenset[str], scope: AliasScope) ->
 
 
 def _is_group_key(node: SyntaxNode, keys: frozenset[str]) -> bool:
-    """Whether `node` is a grouping key or a path below one."""
+    """True if `node` is a grouping key or a path below one."""
     if isinstance(node, Path):
         shorter = [Path(base=node.base, steps=node.steps[:size]) for size in range(1, len(node.steps))]
         return any(print_expression(path) in keys for path in (node, node.base, *shorter))

@@ -1,7 +1,7 @@
-"""What the service refuses although it could be run, and Mayfly runs when it is lenient.
+"""Refusals of queries that the service refuses although they could run. A lenient Mayfly runs them.
 
-Sources: the error messages in the public test baselines of https://github.com/Azure/azure-cosmos-dotnet-v3. What the grammar
-alone decides, the parser refuses.
+Sources: the error messages in the public test baselines of https://github.com/Azure/azure-cosmos-dotnet-v3. The parser makes
+the refusals that depend on the grammar alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MULTIPLIERS: Final = (1, 100)
 
 
 def check(statement: ParsedQuery, parameters: Parameters) -> None:
-    """BadQuery for a query that the service refuses."""
+    """Raise BadQuery for a query that the service refuses."""
     is_short = len(statement.text) <= MAX_CACHED_CHARACTERS
     refusal = _find_refusal_cached(statement.text) if is_short else _find_refusal(statement.select)
     if refusal is not None:
@@ -52,7 +52,7 @@ def _find_refusal_cached(text: str) -> BadQuery | None:
 
 
 def _find_refusal(select: Select) -> BadQuery | None:
-    """What is refused whatever the parameters are."""
+    """Return the refusal that does not depend on the parameters; None if there is none."""
     try:
         _check(select)
     except BadQuery as error:
@@ -61,7 +61,7 @@ def _find_refusal(select: Select) -> BadQuery | None:
 
 
 def _check_parameter_options(select: Select, parameters: Parameters) -> None:
-    """Options that are parameters, or have some."""
+    """Check options of VectorDistance that are parameters or contain parameters."""
     waiting: list[SyntaxNode] = [select]
     while waiting:
         node = waiting.pop()
@@ -90,7 +90,7 @@ def _check(select: Select) -> None:
 
 
 def can_give_several(select: Select) -> bool:
-    """Whether a SELECT inside a row can give more than one row, whatever its WHERE."""
+    """True if a SELECT inside a row can give more than one row, whatever its WHERE."""
     if is_aggregated(select):
         return False
     return any(
@@ -100,7 +100,7 @@ def can_give_several(select: Select) -> bool:
 
 
 def is_aggregated(select: Select) -> bool:
-    """Whether all its rows become one."""
+    """True if all rows of the SELECT become one."""
     selected = [select.value] if select.value is not None else [item.expression for item in select.items]
     return not select.group_by and any(map(find_aggregate, selected))
 

@@ -1,4 +1,4 @@
-"""The syntax tree. Every node knows the characters [start, end) it came from; nodes the planner makes have 0, 0."""
+"""The syntax tree. Every node has the range [start, end) of its characters in the text; nodes of rewritten queries have 0, 0."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Unary(SyntaxNode, frozen=True):
 
 
 class Binary(SyntaxNode, frozen=True):
-    """Arithmetic, bitwise, comparison, `||` and `??`; `<>` is kept as `!=`."""
+    """Arithmetic, bitwise, comparison, `||` and `??`; `<>` is stored as `!=`."""
 
     operator: str
     left: Expression
@@ -133,18 +133,18 @@ class Subquery(SyntaxNode, frozen=True):
 
 
 class FilterSlot(SyntaxNode, frozen=True):
-    """WHERE of a rewritten query: `condition` and the place where clients put `true` or a resume condition.
+    """WHERE of a rewritten query: `condition` and the placeholder that clients replace by `true` or a resume condition.
 
-    The parser never makes one.
+    The parser never builds this node.
     """
 
     condition: Expression | None
 
 
 class StatisticPlaceholder(SyntaxNode, frozen=True):
-    """The place in a rewritten query where clients put a number, or an array of numbers, of what they have counted.
+    """The placeholder in a rewritten query that clients replace by a number, or an array of numbers, from the statistics.
 
-    The parser never makes one. `name`: which, without its braces.
+    The parser never builds this node. `name`: the name of the placeholder without its braces.
     """
 
     name: str
@@ -166,7 +166,7 @@ class FromSource(SyntaxNode, frozen=True):
 
 
 class Order(SyntaxNode, frozen=True):
-    """One sort key. `rank`: it stands after RANK, and its place is that of the whole clause."""
+    """One sort key. `rank`: the key stands after RANK, and its range is that of the whole clause."""
 
     expression: Expression
     descending: bool
@@ -174,11 +174,11 @@ class Order(SyntaxNode, frozen=True):
 
 
 HIGHEST_COUNT: Final = (1 << 32) - 1
-"""Of TOP, OFFSET and LIMIT, as the public tests of the .NET client show it."""
+"""The greatest number of TOP, OFFSET and LIMIT, as the public tests of the .NET client show it."""
 
 
 class Select(SyntaxNode, frozen=True):
-    """A SELECT. Exactly one of `star`, `value` and a non-empty `items` is there; `sources` is empty without FROM."""
+    """A SELECT. Exactly one of `star`, `value` and a non-empty `items` is present; `sources` is empty without FROM."""
 
     distinct: bool = False
     top: Expression | None = None
@@ -209,7 +209,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, gc=False):
 
 
 def children(node: SyntaxNode) -> Iterator[SyntaxNode]:
-    """The nodes directly below `node`, in the order of the text; those below an object are the values of its fields."""
+    """The nodes directly below `node`, in the order of the text; below an object they are the values of its fields."""
     if isinstance(node, Object):
         yield from (field.value for field in node.fields)
         return
@@ -222,7 +222,7 @@ def children(node: SyntaxNode) -> Iterator[SyntaxNode]:
 
 
 def is_identity(select: Select) -> bool:
-    """Whether the rows of a SELECT from the container are the documents themselves, those that WHERE keeps."""
+    """True if the rows of a SELECT from the container are the documents themselves that WHERE keeps."""
     source = select.sources[0] if len(select.sources) == 1 else None
     if source is None or source.unnest or not isinstance(source.expression, Name):
         return False
@@ -231,7 +231,7 @@ def is_identity(select: Select) -> bool:
 
 
 def output_name(expression: Expression) -> str | None:
-    """The property that an expression without an alias becomes in a SELECT list; None if it has no name of its own."""
+    """The property name of an expression without an alias in a SELECT list; None if it has no name of its own."""
     if isinstance(expression, Name):
         return expression.name
     if isinstance(expression, Path) and isinstance(last := expression.steps[-1], Literal) and type(last.value) is str:
@@ -240,7 +240,7 @@ def output_name(expression: Expression) -> str | None:
 
 
 def output_names(select: Select) -> list[str]:
-    """The names of the SELECT list: alias, last property, or `$1`, `$2`… counted over the nameless ones."""
+    """The names of the SELECT list: alias, last property, or `$1`, `$2`… counted over the expressions without a name."""
     names: list[str] = []
     nameless = 0
     for item in select.items:

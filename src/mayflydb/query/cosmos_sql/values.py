@@ -1,7 +1,7 @@
 """The values of the language: decoded JSON and `undefined`; equality, order and keys.
 
-A value is None, bool, int, float, str, list, dict or UNDEFINED. Numbers are IEEE doubles; an int stands for the double it equals.
-Python holds that True == 1, so every comparison here looks at the type first.
+A value is None, bool, int, float, str, list, dict or UNDEFINED. Numbers are IEEE doubles; an int stands for the double it
+equals. Python holds that True == 1, so every comparison here looks at the type first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ Value: TypeAlias = Any
 
 
 class Undefined:
-    """What a missing property or a failed operation yields. There is one, UNDEFINED, compared by identity."""
+    """The type of UNDEFINED, the value of a missing property or a failed operation. There is one instance, compared by
+    identity.
+    """
 
     __slots__ = ()
 
@@ -30,11 +32,11 @@ UNDEFINED: Final = Undefined()
 NUMBERS: Final = frozenset({int, float})
 
 _COMPARABLE: Final[dict[type, int]] = {type(None): 1, bool: 2, int: 3, float: 3, str: 4}
-"""Types that `<` understands; two values are comparable if their numbers here agree."""
+"""The types that `<` compares; two values are comparable if their numbers here are equal."""
 
 _NUMBER_RANK: Final = 4
 _RANKS: Final[dict[type, int]] = {Undefined: 0, type(None): 1, int: 4, float: 4, str: 5, list: 6, dict: 7}
-"""ORDER BY: undefined, null, false, true, numbers, strings, arrays, objects; false and true are 2 and 3."""
+"""The ranks of ORDER BY: undefined, null, false, true, numbers, strings, arrays, objects; false is 2 and true is 3."""
 
 
 def same(left: Value, right: Value) -> bool:
@@ -56,13 +58,13 @@ def same(left: Value, right: Value) -> bool:
 
 
 def comparable(left: Value, right: Value) -> bool:
-    """Whether `<` has an answer: both null, both booleans, both numbers or both strings."""
+    """True if `<` has a result: both null, both booleans, both numbers or both strings."""
     kind = _COMPARABLE.get(type(left))
     return kind is not None and kind == _COMPARABLE.get(type(right))
 
 
 def order_key(value: Value) -> tuple[int, Any]:
-    """A pair that sorts like ORDER BY ascending; pairs of any two values can be compared."""
+    """Return a pair that sorts like ORDER BY ascending; pairs of any two values can be compared."""
     kind = type(value)
     if kind is bool:
         return (3, 0) if value else (2, 0)
@@ -77,7 +79,7 @@ def order_key(value: Value) -> tuple[int, Any]:
 
 
 class Backwards:
-    """Turns the order of what it holds around, for a DESC key whose value cannot be negated."""
+    """Reverses the order of a value, for a DESC key that cannot be negated."""
 
     __slots__ = ("held",)
 
@@ -94,15 +96,16 @@ class Backwards:
 
 
 def descending_key(value: Value) -> tuple[int, Any]:
-    """A pair that sorts like ORDER BY descending."""
+    """Return a pair that sorts like ORDER BY descending."""
     rank, held = order_key(value)
     return -rank, (-held if rank <= _NUMBER_RANK else Backwards(held))
 
 
 def group_key(*values: Value) -> bytes:
-    """Bytes that are equal exactly if the values are the same, as DISTINCT and GROUP BY understand it.
+    """Return bytes that are equal exactly if the values are the same, as DISTINCT and GROUP BY understand it.
 
-    Bytes, because Python salts their hash and not that of numbers: nobody can choose numbers that collide.
+    The keys are bytes because Python salts the hash of bytes and not the hash of numbers: no client can choose values that
+    collide.
     """
     out: list[bytes] = []
     for value in values:
@@ -146,6 +149,6 @@ def _number_key(number: float) -> bytes:
         as_double = 0.0
     if as_double == number:
         return b"n" + _double(as_double + 0.0)
-    # An integer between two doubles equals no double; hexadecimal takes linear time.
+    # An integer between two doubles equals no double. Hexadecimal is written in linear time, decimal is not.
     digits = b"%x" % int(number)
     return b"i" + _length(len(digits)) + digits

@@ -1,4 +1,4 @@
-"""The built-in functions by upper-case name, and the names that are known and refused."""
+"""The built-in functions by upper-case name, and the names of functions that Mayfly refuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHER_SPELLINGS: Final = {
     "CONTAINS_ANY_CS": "CONTAINSANYCS",
     "OBJECT_TO_ARRAY": "OBJECTTOARRAY",
 }
-"""Microsoft's reference writes these both ways."""
+"""Functions with two spellings in Microsoft's reference."""
 
 
 def _table() -> dict[str, BuiltinFunction]:
@@ -40,4 +40,4 @@ def _table() -> dict[str, BuiltinFunction]:
 FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = MappingProxyType(_table())
 
 REFUSED: Final = frozenset({"HASH"})
-"""Known and refused by name: a hash whose rule is not public."""
+"""Functions that are refused by name: the rule of this hash is not public."""

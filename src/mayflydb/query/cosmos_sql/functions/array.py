@@ -1,4 +1,4 @@
-"""Array functions and those that turn objects and arrays into one another."""
+"""Array functions, and conversions between objects and arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_ke
 
 
 def _within(wanted: Value, held: Value) -> bool:
-    """Partial match: every property of `wanted` is in `held`; what is no object must be the same."""
+    """Partial match: every property of `wanted` is in `held`; a value that is no object must be the same."""
     if type(wanted) is dict and type(held) is dict:
         return all(name in held and _within(value, held[name]) for name, value in wanted.items())
     return same(wanted, held)

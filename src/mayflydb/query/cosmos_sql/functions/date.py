@@ -1,4 +1,4 @@
-"""Date and time functions. Within them a moment is a whole number of ticks of 100 ns since 1970-01-01T00:00:00Z."""
+"""Date and time functions. An instant here is a whole number of ticks of 100 ns since 1970-01-01T00:00:00Z."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _LENGTHS: Final[dict[str, int]] = {
     "day": _DAY, "hour": _HOUR, "minute": _MINUTE, "second": _SECOND, "millisecond": _MILLISECOND,
     "microsecond": TICKS_PER_MICROSECOND,
 }  # fmt: skip
-"""Parts of a fixed length, in ticks. A nanosecond is a hundredth of a tick and is reckoned apart."""
+"""Parts of a fixed length, in ticks. A nanosecond is a hundredth of a tick; functions compute it apart."""
 
 _NANOSECONDS: Final = 100
 
 
 def to_ticks(text: str) -> int | None:
-    """The ticks of an ISO 8601 text, UTC unless it has an offset; None for any other text."""
+    """Parse an ISO 8601 text, UTC unless it has an offset, to ticks; None for any other text."""
     found = _TEXT.fullmatch(text)
     if found is None:
         return None
@@ -72,7 +72,7 @@ def _check_range(ticks: int) -> int | None:
 def from_parts(
     year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0, fraction: int = 0
 ) -> int | None:
-    """The ticks of a date and time; None if there is no such moment."""
+    """The ticks of a date and time; None if the calendar or the clock has no such instant."""
     if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60 and 0 <= fraction < _SECOND):
         return None
     try:
@@ -124,7 +124,7 @@ def _part_of(part: str) -> Callable[[str], Value]:
 
 
 def _add_months(ticks: int, months: int) -> int | None:
-    """The same day of another month, or that month's last day where it has no such day."""
+    """The same day of another month, or the last day of that month if it is shorter."""
     start = _calendar(ticks)
     year, month = divmod(start.year * _MONTHS + start.month - 1 + months, _MONTHS)
     for day in range(start.day, start.day - 4, -1):
@@ -146,7 +146,7 @@ def _add(name: str, count: float, text: str) -> Value:
 
 
 def _boundaries(part: str, ticks: int) -> int:
-    """How many starts of the part lie before the moment, from an arbitrary but fixed origin."""
+    """The number of starts of the part before the instant, counted from an arbitrary but fixed origin."""
     if part == "year":
         return _calendar(ticks).year
     if part == "month":
@@ -163,7 +163,7 @@ def _difference(name: str, start: str, end: str) -> Value:
 
 
 def _bin(text: str, name: str, size: float = 1, origin: str = "1970-01-01T00:00:00.0000000Z") -> Value:
-    """The start of the bin that holds the moment; bins are counted from the origin, which is not before 1601."""
+    """The start of the bin that contains the instant; bins are counted from the origin, which is not before 1601."""
     part, ticks, count, start = _PARTS.get(name.lower()), to_ticks(text), whole(size), to_ticks(origin)
     if part in (None, "year", "month") or ticks is None or count is None or count <= 0 or start is None:
         return UNDEFINED
@@ -257,7 +257,7 @@ _SPECIFIERS: Final[dict[str, Callable[[int, int], str | None]]] = {
 
 
 def _format(text: str, pattern: str) -> Value:
-    """`pattern` in the custom date format of .NET: specifiers repeat for width, a backslash or quotes keep text as it is."""
+    """Format by .NET's custom date format: a repeated specifier is wider; a backslash or quotes keep text as it is."""
     ticks = to_ticks(text)
     if ticks is None:
         return UNDEFINED
@@ -276,7 +276,7 @@ def _format(text: str, pattern: str) -> Value:
     return "".join(parts)
 
 
-# The clock.
+# The present.
 
 
 def _now_text(context: Context) -> Value:

@@ -1,4 +1,4 @@
-"""Full-text search: predicates about words and phrases in a text, and how well a text fits them."""
+"""Full-text search: predicates about words and phrases in a text, and BM25 scores."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ NORMALIZATION: Final = 0.75
 """k1 and b of BM25, at their usual values; those of the service are not public."""
 
 Languages: TypeAlias = Mapping[tuple[str, ...], str]
-"""What a container declares about the texts at paths of its documents."""
+"""The languages that a container declares for the texts at paths of its documents."""
 
 NO_LANGUAGES: Final[Languages] = MappingProxyType({})
 
 
 def is_score(node: SyntaxNode) -> bool:
-    """Whether `node` is a call of _FullTextScore."""
+    """True if `node` is a call of _FullTextScore."""
     return isinstance(node, FunctionCall) and not node.udf and node.name.upper() == SCORE.upper()
 
 
@@ -42,7 +42,7 @@ def _phrase(phrase: Value, language: str) -> Words | None:
 
 
 def _find_phrases(text: str, phrases: tuple[Value, ...], language: str) -> list[bool | None]:
-    """For each phrase whether `text` has it; None for what is no string."""
+    """For each phrase True if `text` contains it, else False; None for a phrase that is no string."""
     asked = [_phrase(phrase, language) for phrase in phrases]
     held = split_words(text, language)
     return [None if phrase is None else held.has(phrase) for phrase in asked]
@@ -58,7 +58,7 @@ def _contains(language: str) -> Callable[..., Value]:
 
 def _contains_all(language: str) -> Callable[..., Value]:
     def contains_all(text: str, *phrases: Value) -> Value:
-        """AND of FULLTEXTCONTAINS, with three values."""
+        """AND of FULLTEXTCONTAINS, three-valued."""
         found = _find_phrases(text, phrases, language)
         return False if False in found else UNDEFINED if None in found else True
 
@@ -67,7 +67,7 @@ def _contains_all(language: str) -> Callable[..., Value]:
 
 def _contains_any(language: str) -> Callable[..., Value]:
     def contains_any(text: str, *phrases: Value) -> Value:
-        """OR of FULLTEXTCONTAINS, with three values."""
+        """OR of FULLTEXTCONTAINS, three-valued."""
         found = _find_phrases(text, phrases, language)
         return True if True in found else UNDEFINED if None in found else False
 
@@ -76,7 +76,10 @@ def _contains_any(language: str) -> Callable[..., Value]:
 
 def _score(language: str) -> Callable[..., Value]:
     def score(text: str, phrases: list[Any], documents: float, total: float, hits: list[Any]) -> Value:
-        """The sum over the phrases that `text` has. `hits`: in how many of the `documents`, of `total` words, each phrase is."""
+        """The sum over the phrases that `text` contains. `hits`: for each phrase the number of documents that contain it.
+
+        `documents`: the number of all documents. `total`: the number of their words.
+        """
         if len(phrases) != len(hits) or not NUMBERS.issuperset(map(type, hits)):
             return UNDEFINED
         asked = [_phrase(phrase, language) for phrase in phrases]
@@ -94,8 +97,11 @@ def _score(language: str) -> Callable[..., Value]:
 
 
 def bm25(times: int, relative: float, documents: float, having: float) -> float:
-    """What one phrase adds: it is `times` in a text of the `relative` length of the mean one, and `having` of the `documents`
-    have it."""
+    """The score of one phrase in one text.
+
+    `times`: its occurrences in the text. `relative`: the length of the text divided by the mean length. `having` of the
+    `documents` contain the phrase.
+    """
     rarity = math.log1p((documents - having + 0.5) / (having + 0.5)) if 0 <= having <= documents else 0
     length = 1 - NORMALIZATION + NORMALIZATION * relative
     return rarity * times * (SATURATION + 1) / (times + SATURATION * length)
@@ -115,6 +121,6 @@ def in_language(language: str) -> Mapping[str, BuiltinFunction]:
 
 
 FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = tuple(in_language(LANGUAGE).values())
-"""The compiler takes those of the language that is declared for a call's text."""
+"""The functions for the default language. The compiler replaces them by those of the language of a call's text."""
 
 NAMES: Final = frozenset(in_language(LANGUAGE))

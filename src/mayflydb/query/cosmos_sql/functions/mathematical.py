@@ -15,7 +15,7 @@ _LONG_BITS: Final = 64
 
 
 def _real(compute: Callable[..., float]) -> Callable[..., Value]:
-    """A function of doubles; outside its domain it is undefined."""
+    """Build a function of doubles; undefined outside of its domain."""
 
     def evaluate(*values: float) -> Value:
         try:
@@ -27,7 +27,7 @@ def _real(compute: Callable[..., float]) -> Callable[..., Value]:
 
 
 def _integral(compute: Callable[..., int]) -> Callable[..., Value]:
-    """A function of 64-bit integers; undefined for fractions and when the result does not fit."""
+    """Build a function of 64-bit integers; undefined for fractions and for results that do not fit."""
 
     def evaluate(*values: float) -> Value:
         integers = [whole(value) for value in values]
@@ -42,7 +42,7 @@ def _integral(compute: Callable[..., int]) -> Callable[..., Value]:
 
 
 def _round(value: float) -> float:
-    """Midpoints go away from zero. Adding a half before cutting off would round 0.49999999999999994 up."""
+    """Round midpoints away from zero. To add a half and truncate would round 0.49999999999999994 up."""
     fraction, integer = math.modf(value)
     return integer + math.copysign(1.0, value) if abs(fraction) >= 0.5 else integer
 

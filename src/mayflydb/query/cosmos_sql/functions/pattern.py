@@ -1,4 +1,4 @@
-"""Regular expressions from clients: compiled once, each search under a time limit."""
+"""Regular expressions from clients: compiled once and cached; each search has a time limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_PATTERN_CHARACTERS: Final = 4096
 
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str, modifiers: str) -> LimitedPattern[str] | None:
-    """The pattern, None for a modifier other than i, m, s and x; BadQuery for what is no pattern."""
+    """Compile a pattern; None for a modifier other than i, m, s and x. BadQuery for an invalid pattern."""
     if not LETTERS.issuperset(modifiers):
         return None
     if len(pattern) > MAX_PATTERN_CHARACTERS:

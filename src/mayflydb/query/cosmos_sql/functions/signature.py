@@ -1,4 +1,4 @@
-"""What a built-in function is: its name, the types it accepts and what it computes."""
+"""The signature of a built-in function: its name, the types of its arguments and its computation."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ TYPES: Final[dict[str, frozenset[type]]] = {
     "v": _DEFINED,
     "*": _DEFINED | {Undefined},
 }
-"""Letters of a pattern: string, number, boolean, array, object, any value, any value or undefined."""
+"""The letters of a pattern: string, number, boolean, array, object, any defined value, any value or undefined."""
 
 
 class BuiltinFunction(msgspec.Struct, frozen=True):
     """A built-in function.
 
-    `types` has one set for each argument, the last repeated for further ones; an argument of another type makes the result
-    undefined before `compute` is called. `maximum` None: any number. `contextual`: `compute` gets the query's context first, so
-    that its result is not a constant even if all arguments are.
+    `types` has one set for each argument; the last one repeats for further arguments. An argument of another type makes the
+    result undefined, without a call of `compute`. `maximum` None: any number. `contextual`: `compute` gets the query's
+    context first, so the result is never folded into a constant.
     """
 
     name: str
@@ -43,12 +43,12 @@ class BuiltinFunction(msgspec.Struct, frozen=True):
         return (self.types + (self.types[-1:] * count))[:count]
 
     def accepts(self, count: int) -> bool:
-        """Whether `count` is a possible number of arguments."""
+        """True if a call may have `count` arguments."""
         return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
 
 def function(name: str, pattern: str, compute: Callable[..., Any], *, contextual: bool = False) -> BuiltinFunction:
-    """`pattern`: letters of TYPES, those after `?` optional, a closing `+` repeats the last one without end."""
+    """Build a function. `pattern`: letters of TYPES, optional ones after `?`; a closing `+` repeats the last one without end."""
     endless = pattern.endswith("+")
     required, _, optional = pattern.rstrip("+").partition("?")
     types = tuple(TYPES[letter] for letter in required + optional)

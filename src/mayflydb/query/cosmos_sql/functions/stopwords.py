@@ -1,4 +1,4 @@
-"""The English words that full-text search passes over, as the service lists them.
+"""The English stop words of full-text search, as the service lists them.
 
 Source: https://learn.microsoft.com/azure/cosmos-db/gen-ai/stopwords
 """

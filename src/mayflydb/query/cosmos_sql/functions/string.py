@@ -13,7 +13,7 @@ from mayflydb.query.cosmos_sql.numbers import whole
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 MAX_RESULT_CHARACTERS: Final = 2 * 1024 * 1024
-"""REPLICATE and REPLACE give undefined beyond the largest item, so that no query can ask for unbounded memory."""
+"""REPLICATE and REPLACE give undefined beyond the size of the largest item, so that no query can ask for unbounded memory."""
 
 _MAX_JSON_DEPTH: Final = 128
 
@@ -44,7 +44,7 @@ def _index_of(text: str, part: str, start: float = 0) -> Value:
 
 
 def _last_index_of(text: str, part: str, start: float | None = None) -> Value:
-    """The search goes from `start` towards the beginning, so that what it finds lies at or before it."""
+    """Search backwards from `start`, so that a match lies at or before it."""
     if start is None:
         return text.rfind(part)
     place = whole(start)
@@ -149,7 +149,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _any_of(text: str, parts: tuple[Value, ...], ignore_case: bool) -> Value:
-    """OR of CONTAINS, with three values."""
+    """OR of CONTAINS, three-valued."""
     held = _fold(text, ignore_case)
     strings = [part for part in parts if type(part) is str]
     if any(_fold(part, ignore_case) in held for part in strings):
@@ -158,7 +158,7 @@ def _any_of(text: str, parts: tuple[Value, ...], ignore_case: bool) -> Value:
 
 
 def _all_of(text: str, parts: tuple[Value, ...], ignore_case: bool) -> Value:
-    """AND of CONTAINS, with three values."""
+    """AND of CONTAINS, three-valued."""
     held = _fold(text, ignore_case)
     strings = [part for part in parts if type(part) is str]
     if not all(_fold(part, ignore_case) in held for part in strings):
@@ -179,7 +179,7 @@ def _to_string(value: Value) -> Value:
 
 
 def _parse_json(text: str, wanted: tuple[type, ...]) -> Value:
-    """JSON text as a value, if it is of a wanted type."""
+    """Parse JSON; undefined if the text is not JSON or its value is not of a wanted type."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -188,7 +188,7 @@ def _parse_json(text: str, wanted: tuple[type, ...]) -> Value:
 
 
 def _is_too_deep(value: Value) -> bool:
-    """Whether `value` is nested deeper than an item may be."""
+    """True if `value` is nested deeper than an item may be."""
     level = [value]
     for _ in range(_MAX_JSON_DEPTH):
         level = [inner for held in level for inner in _inside(held)]

@@ -1,4 +1,4 @@
-"""Type checks, which answer for undefined too, IIF and DOCUMENTID."""
+"""Type checks, which give a result for undefined too, IIF and DOCUMENTID."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _is_datetime(value: Value) -> bool:
 
 
 def _document_id(document: dict[str, Any]) -> Value:
-    """The item's own number: the last 8 bytes of its rid, least significant first."""
+    """The number of the item: the last 8 bytes of its rid, least significant first."""
     rid = document.get("_rid")
     if type(rid) is not str:
         return UNDEFINED
@@ -49,7 +49,8 @@ def _document_id(document: dict[str, Any]) -> Value:
 FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("IS_ARRAY", "*", _is(list)),
     function("IS_BOOL", "*", _is(bool)),
-    # Clients write it in the filters by which they go on with ORDER BY (`OrderByDocumentQueryExecutionContext` of azure-cosmos).
+    # Clients write this spelling in the filters that resume ORDER BY (`OrderByDocumentQueryExecutionContext` of
+    # azure-cosmos).
     function("IS_BOOLEAN", "*", _is(bool)),
     function("IS_DATETIME", "*", _is_datetime),
     function("IS_DEFINED", "*", lambda value: value is not UNDEFINED),

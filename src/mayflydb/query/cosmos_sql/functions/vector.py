@@ -1,4 +1,4 @@
-"""VectorDistance: how near two vectors are, computed exactly over what is scanned, whatever index a container declares."""
+"""VectorDistance: the distance of two vectors, computed exactly over the documents of a scan. An index does not change it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCORE: Final = "_VectorScore"
 
 
 class Embedding(msgspec.Struct, frozen=True):
-    """How vectors are measured: a key of DISTANCES, a key of DATA_TYPES, and their length (None: any)."""
+    """The measure of vectors: a key of DISTANCES, a key of DATA_TYPES, and the length of the vectors (None: any)."""
 
     distance: str = "cosine"
     data_type: str = "float32"
@@ -30,12 +30,12 @@ class Embedding(msgspec.Struct, frozen=True):
 
     @property
     def is_descending(self) -> bool:
-        """Whether nearer vectors have the higher number."""
+        """True if nearer vectors have the higher number."""
         return self.distance != "euclidean"
 
 
 Embeddings: TypeAlias = Mapping[tuple[str, ...], Embedding]
-"""What a container declares about the vectors at paths of its documents."""
+"""The embeddings that a container declares for the vectors at paths of its documents."""
 
 NO_EMBEDDINGS: Final[Embeddings] = MappingProxyType({})
 
@@ -49,7 +49,7 @@ def _dot(one: Vector, other: Vector) -> float:
 
 def _cosine(one: Vector, other: Vector) -> Value:
     lengths = math.hypot(*one) * math.hypot(*other)
-    # Rounding can lead a hair beyond the ends. A vector of zeros has no direction.
+    # Rounding can give a number slightly beyond -1 or 1. A vector of zeros has no direction.
     return number(max(-1.0, min(1.0, _dot(one, other) / lengths))) if lengths else UNDEFINED
 
 
@@ -75,17 +75,17 @@ _TUNING: Final = frozenset({"searchListSizeMultiplier", "quantizedVectorListMult
 
 
 def is_distance(node: SyntaxNode) -> TypeGuard[FunctionCall]:
-    """Whether `node` is a call of VectorDistance."""
+    """True if `node` is a call of VectorDistance."""
     return isinstance(node, FunctionCall) and not node.udf and node.name.upper() == DISTANCE.upper()
 
 
 def is_measure(node: SyntaxNode) -> TypeGuard[FunctionCall]:
-    """Whether `node` is one of it or of its score."""
+    """True if `node` is a call of VectorDistance or of its score."""
     return is_distance(node) or (isinstance(node, FunctionCall) and not node.udf and node.name.upper() == SCORE.upper())
 
 
 def with_options(declared: Embedding, given: Sequence[Value], call: FunctionCall) -> Embedding:
-    """`declared`, changed by the values of a call's third and fourth argument. BadQuery for what they cannot be."""
+    """Return `declared` changed by the values of a call's third and fourth argument. BadQuery for wrong values."""
     fault = _fault(given)
     if fault is not None:
         raise bad_query(fault, call.start, call.end)
@@ -116,10 +116,10 @@ def _fault(given: Sequence[Value]) -> str | None:
 
 
 def distance_function(embedding: Embedding, call: FunctionCall) -> BuiltinFunction:
-    """VectorDistance of two vectors, or its score if that is what `call` is.
+    """Build the function of a call: VectorDistance of two vectors, or its score.
 
-    Undefined for vectors that are empty, of different or of another than the declared length, or hold what is no number of
-    the data type.
+    Undefined for vectors that are empty, differ in length, do not have the declared length, or have a component that the data
+    type cannot represent.
     """
     measure, length = DISTANCES[embedding.distance], embedding.dimensions
     low, high, whole = DATA_TYPES[embedding.data_type]
@@ -144,7 +144,9 @@ def distance_function(embedding: Embedding, call: FunctionCall) -> BuiltinFuncti
 
 
 def _shorter(vector: Vector, bound: float) -> bool:
-    """Whether the whole vector is no longer than `bound`, and so no component: quicker to say than for each of them."""
+    """True if the length of the vector is at most `bound`; then so is each component. This is faster than a test of each
+    component.
+    """
     try:
         return math.hypot(*vector) <= bound
     except OverflowError:
@@ -161,4 +163,4 @@ def _by_default(one: Vector, other: Vector, *options: Value) -> Value:
 FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = tuple(
     function(name.upper(), "aa?bo", _by_default) for name in (DISTANCE, SCORE)
 )
-"""Their number of arguments; the compiler takes what `measured` gives for a call's options."""
+"""The functions with their numbers of arguments; the compiler calls `distance_function` for the options of a call."""

@@ -1,10 +1,10 @@
-"""Texts into the words that full-text search compares: one analysis for predicates, statistics and scores.
+"""Text analysis of full-text search: predicates, statistics and scores use the same words.
 
-Words are runs of letters and digits, with apostrophes inside, and numbers with their points, whatever their case. English
-ones that are too common to be looked for are left out; the rest are reduced to their stems by the Snowball algorithm of the
-language. The service documents these steps, the languages, and that it removes stop words of English only; its stemmer, and
-where exactly its words begin and end, are not public. It does so without a policy as well: the order that the .NET client's
-public tests expect of a container that has none needs it.
+Words are runs of letters and digits, with apostrophes inside, and numbers with their points, in any case. English stop words
+are left out; the Snowball algorithm of the language reduces the others to their stems. The service documents these steps, the
+languages, and that it removes stop words of English only; its stemmer and its exact word boundaries are not public. The
+service removes stop words also without a policy: the order that the .NET client's public tests expect of such a container
+shows it.
 Source: https://learn.microsoft.com/azure/cosmos-db/gen-ai/full-text-search
 """
 
@@ -18,7 +18,7 @@ from mayflydb.query.cosmos_sql.functions.stopwords import ENGLISH
 from mayflydb.query.stems import stem
 
 LANGUAGE: Final = "en-US"
-"""Of texts about which nothing is declared."""
+"""The language of texts for which the container declares none."""
 
 LANGUAGES: Final = {
     LANGUAGE: "english",
@@ -29,30 +29,30 @@ LANGUAGES: Final = {
     "pt-BR": "portuguese",
     "pt-PT": "portuguese",
 }
-"""What a full-text policy may name, with the name of its stemmer."""
+"""The languages that a full-text policy may name, with the names of their stemmers."""
 
 _WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’]\w+)*")
 _MAX_CACHED_CHARACTERS: Final = 64 * 1024
-"""Characters; longer texts would fill the memory."""
+"""The words of longer texts are not cached: they would fill the memory."""
 
 
 class Words(NamedTuple):
-    """The words of a text, each between two blanks of its own, so that a phrase is found by looking for its `line` in another."""
+    """The words of a text. `line` has each word between two blanks of its own: a phrase occurs in a text if its line does."""
 
     line: str
     size: int
 
     def has(self, phrase: Words) -> bool:
-        """Whether the words of `phrase` are here, in a row. A phrase without any word is nowhere."""
+        """True if the words of `phrase` occur here in a row. A phrase without words does not occur."""
         return bool(phrase.size) and phrase.line in self.line
 
     def times(self, phrase: Words) -> int:
-        """How often, without overlaps."""
+        """The number of occurrences of `phrase`, without overlaps."""
         return self.line.count(phrase.line) if phrase.size else 0
 
 
 def split_words(text: str, language: str = LANGUAGE) -> Words:
-    """The words of `text`. Those of the last texts are remembered: a query asks for the same ones several times in a row."""
+    """Split `text` into words. The words of the last texts are cached: a query splits the same ones several times in a row."""
     return _split_cached(text, language) if len(text) <= _MAX_CACHED_CHARACTERS else _split(text, language)
 
 

@@ -1,8 +1,8 @@
-"""The functions that YQL comes with: `find` for those of one row, `find_aggregate` for those of many.
+"""The built-in functions of YQL: `find` for functions of one row, `find_aggregate` for aggregates.
 
-Names are looked up without regard to case, and those of builtin functions without regard to underscores. Each module of
-functions is read when one of its names is asked for. Operators, COALESCE with `??`, CASE, IN and LIKE are the language's own;
-`patterns` has the matchers of the last, `json` the functions of SQL's JSON.
+Names are looked up without regard to case, names of builtin functions also without regard to underscores. A module of
+functions is imported when one of its names is first looked up. Operators, COALESCE with `??`, CASE, IN and LIKE belong to the
+language; `patterns` has the matchers of LIKE, `json` the functions of SQL's JSON.
 Source: https://ydb.tech/docs/en/yql/reference/builtins/ and https://ydb.tech/docs/en/yql/reference/udf/list/
 """
 
@@ -36,9 +36,10 @@ _AGGREGATES: Final = ("aggregates", "statistics")
 
 
 def find(name: str) -> Builder | None:
-    """What builds a call of the function of this name, as it was written; None if there is none.
+    """Return the builder for calls of a function; None for an unknown name.
 
-    One that YDB has and Mayfly has not, or that a module of YDB's may have, is refused by name when it is built.
+    The builder of a function that YDB has and Mayfly does not refuses the call by name. So does the builder of an unknown
+    name in a module of YDB's, which may have that function.
     """
     module, colons, function = name.lower().partition("::")
     if not colons:
@@ -49,7 +50,7 @@ def find(name: str) -> Builder | None:
 
 
 def find_aggregate(name: str) -> AggregateBuilder | None:
-    """What builds the aggregate of this name; None if there is none. `COUNT(*)` is a call without operands."""
+    """Return the builder of an aggregate; None for an unknown name. `COUNT(*)` is a call without operands."""
     plain = name.lower().replace("_", "")
     return _aggregates().get(plain) or (absent.refuse if plain in absent.AGGREGATES else None)
 

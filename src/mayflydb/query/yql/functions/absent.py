@@ -1,4 +1,4 @@
-"""Functions that YDB has and Mayfly has not. A call of one is refused by its name, and is not taken for a slip of the pen."""
+"""Functions that YDB has and Mayfly does not. A call is refused by name instead of being reported as an unknown function."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ AGGREGATES: Final = frozenset(
 
 
 def refuse(call: Invocation) -> NoReturn:
-    """The builder of them all."""
+    """Refuse a call by name; the builder of all functions in this module."""
     raise unsupported(f"Function {call.name}", call.position)

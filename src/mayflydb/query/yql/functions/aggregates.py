@@ -1,6 +1,6 @@
-"""Aggregates: COUNT, SUM, MIN and the rest. NULL is passed over, and of nothing but NULL comes NULL (COUNT: 0).
+"""Aggregates: COUNT, SUM, MIN and others. NULL is ignored; the aggregate of no value but NULL is NULL (COUNT: 0).
 
-Types are those of a group that has rows: where one may have none, as without GROUP BY, the caller makes them Optional.
+Types are those of a group that has rows. Where a group may be empty, as without GROUP BY, the caller makes them Optional.
 Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation
 """
 
@@ -58,14 +58,14 @@ def _nothing() -> Value:
 
 
 def nullable_like(given: Expression, kind: Type) -> Type:
-    """`kind`, with NULL where the operand may be NULL."""
+    """Return `kind`, Optional if the operand is Optional."""
     return optional(kind) if is_optional(given.type) else kind
 
 
 def fold_values(
     kind: Type, combine: Callable[[Value, Value], Value], first: Callable[[Value], Value] = _identity
 ) -> Aggregation:
-    """One value of all that are not NULL."""
+    """Build an aggregation that combines all values that are not NULL into one."""
 
     def step(state: Value, values: Values) -> Value:
         value = values[0]
@@ -80,14 +80,14 @@ def fold_values(
 
 
 def wrap_integer(kind: Type) -> Callable[[int], int]:
-    """How an integer of 64 bits goes round."""
+    """Return a function that wraps an integer around at 64 bits."""
     if kind in UNSIGNED:
         return lambda value: value & 0xFFFFFFFFFFFFFFFF
     return lambda value: (value + 2**63) % 2**64 - 2**63
 
 
 def sum_type(call: Invocation, kind: Type) -> Type:
-    """What a sum of these is."""
+    """The type of a sum of such values."""
     if isinstance(kind, DecimalType):
         return DecimalType(35, kind.scale)
     if kind in SIGNED:
@@ -102,7 +102,7 @@ def sum_type(call: Invocation, kind: Type) -> Type:
 
 
 def adder(kind: Type) -> Callable[[Value, Value], Value]:
-    """Addition in the type of a sum."""
+    """Return the addition in the type of a sum."""
     if isinstance(kind, DecimalType):
         return add_decimals
     if kind in INTEGERS:
@@ -112,7 +112,7 @@ def adder(kind: Type) -> Callable[[Value, Value], Value]:
 
 
 def add_decimals(left: int, right: int) -> int:
-    """The sum of two Decimals of one scale, with what is no number."""
+    """The sum of two Decimals of one scale; infinity and nan follow the rules of floating point."""
     infinite = [each for each in (left, right) if abs(each) >= DECIMAL_INF]
     if infinite:
         if DECIMAL_NAN in infinite or (len(infinite) == 2 and infinite[0] != infinite[1]):
@@ -145,7 +145,7 @@ def _average(call: Invocation) -> Aggregation:
 
 
 def build_average(call: Invocation, given: Expression) -> Aggregation:
-    """AVG: a Double of numbers, else of the operand's type."""
+    """AVG: a Double for numbers, else the operand's type."""
     source = bare(given.type)
     if given.type == NULL:
         return fold_values(NULL, _same_of_two)
@@ -183,7 +183,7 @@ def _toward_zero(value: int, divisor: int) -> int:
 
 
 def _mean_decimal(total: int, number: int) -> int:
-    """Rounded half to even, as division of Decimals is."""
+    """Divide and round half to even, as the division of Decimals does."""
     if abs(total) >= DECIMAL_INF:
         return total
     quotient, rest = divmod(total, number)
@@ -196,7 +196,7 @@ def _mean_decimal(total: int, number: int) -> int:
 
 
 def ordering(call: Invocation, kind: Type) -> Callable[[Value], Any]:
-    """A key by which values of this type are ordered."""
+    """Return a key that orders values of this type."""
     if not comparison.is_sortable(kind):
         raise wrong(call, f"Expected comparable type, but got: {format_type(kind)}")
     return comparison.sort_key(kind)
@@ -215,7 +215,7 @@ def _extreme(greatest: bool) -> AggregateBuilder:
 
 
 def _extreme_by(greatest: bool) -> AggregateBuilder:
-    """MIN_BY(value, by [, limit]): the value of a row with the least; a list of those of up to `limit` rows with it.
+    """MIN_BY(value, by [, limit]): the value of a row with the least key; with `limit` a list of the values of such rows.
 
     Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation#minby
     """
@@ -241,11 +241,11 @@ def _extreme_by(greatest: bool) -> AggregateBuilder:
 
 
 _SORT_BATCH: Final = 66
-"""Pairs that are gathered before the best of them is chosen."""
+"""The number of pairs that are collected before all but the best are discarded."""
 
 
 def _collect_tied(item: Type, key: Callable[[Value], Any], limit: int, greatest: bool) -> Aggregation:
-    """The values of the rows whose keys are all the greatest (or least) one, as many as `limit`."""
+    """Collect the values of the rows whose key is the greatest (or least) of all, at most `limit` values."""
 
     def step(state: Value, values: Values) -> Value:
         if values[0] is None or values[1] is None:
@@ -282,7 +282,7 @@ def _best_by(greatest: bool) -> AggregateBuilder:
 
 
 def _first(pairs: list[tuple[Any, Value]], limit: int, greatest: bool) -> list[tuple[Any, Value]]:
-    """The first of these in order of their keys; among equal ones those that came first."""
+    """Return the first `limit` pairs by their keys; pairs with equal keys stay in the order of their rows."""
     return sorted(pairs, key=_key_of, reverse=greatest)[:limit]
 
 
@@ -298,7 +298,7 @@ def _limit(call: Invocation, index: int) -> int:
 
 
 def _top(greatest: bool) -> AggregateBuilder:
-    """TOP(value, n), BOTTOM: the n first ones, best first."""
+    """TOP(value, n), BOTTOM: the first n values, best first."""
 
     def build(call: Invocation) -> Aggregation:
         count(call, 2)
@@ -373,7 +373,7 @@ def boolean(call: Invocation, index: int) -> Expression:
 
 
 def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateBuilder:
-    """SUM_IF(value, condition) of SUM: what has rows may come to none, so the result is Optional."""
+    """SUM_IF(value, condition) and others. A group may have no row that meets the condition, so the result is Optional."""
 
     def conditional(call: Invocation) -> Aggregation:
         count(call, 2)

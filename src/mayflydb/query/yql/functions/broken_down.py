@@ -1,6 +1,6 @@
-"""Moments by their parts, as the functions of `DateTime::` hand them to one another: local time in a zone.
+"""Broken-down time: local time in a zone, which the functions of `DateTime::` pass to one another.
 
-A value is never stored nor sent. `Resource<'DateTime2.TM'>` belongs to moments of 1970..2105, `TM64` to those of the wide types.
+A value is never stored or sent. `Resource<'DateTime2.TM'>` is the type for instants of 1970..2105, `TM64` for the wide types.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FIRST, _LAST = -62_000_000_000, 253_000_000_000
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Local time: `days` since the epoch, `of_day` microseconds, in `zone`."""
+    """Local time: `days` since the epoch, `of_day` microseconds of the day, in `zone`."""
 
     days: int
     of_day: int
@@ -46,35 +46,35 @@ class Moment(msgspec.Struct, frozen=True):
 
     @property
     def weekday(self) -> int:
-        """1 for Monday to 7."""
+        """The day of the week, 1 for Monday to 7."""
         return weekday(self.days)
 
     @property
     def day_of_year(self) -> int:
-        """From 1."""
+        """The day of the year, counted from 1."""
         first = days_of(self.date[0], 1, 1)
         assert first is not None
         return self.days - first + 1
 
 
 def is_moment(kind: Type) -> bool:
-    """Whether a value of this type can be taken apart, or is."""
+    """True for types of instants and for types of broken-down time."""
     return bare(kind) in (TM, TM64) or bare(kind) in MOMENTS
 
 
 def parts_type(kind: Type) -> Primitive:
-    """The type of the parts of such a moment."""
+    """The type of the broken-down time of such an instant."""
     return TM64 if bare(kind) in WIDE or bare(kind) == TM64 else TM
 
 
 def from_instant(local: int, zone: str = UTC) -> Moment:
-    """Of microseconds since the epoch, as clocks of the zone show them."""
+    """Break down microseconds since the epoch, as a clock of the zone shows them."""
     days, of_day = divmod(local, DAY)
     return Moment(days, of_day, zone)
 
 
 def split(kind: Type, value: Value) -> Moment:
-    """The parts of a value of this type, none of them NULL."""
+    """Break down a value of this type; NULL is not allowed."""
     if isinstance(value, Moment):
         return value
     if kind not in ZONED:
@@ -94,13 +94,14 @@ def instant(moment: Moment) -> int:
     if zone is None:
         return local
     seconds, rest = divmod(local, SECOND)
-    # Beyond the years that Python knows a zone goes on as in the same year of another 400, which begin on the same weekday.
+    # Python's calendar ends with the year 9999. Years that are 400 apart begin on the same weekday, so a zone's rules apply
+    # alike.
     away = 0 if _FIRST <= seconds < _LAST else seconds // _CYCLE * _CYCLE
     return (to_utc(zone, seconds - away) + away) * SECOND + rest
 
 
 def make(kind: Type, moment: Moment) -> Value:
-    """A value of this type; parts that are finer are left out."""
+    """Return a value of this type, without the finer parts."""
     if kind == TZ_DATE:
         return (day_of(instant(moment), moment.zone), moment.zone)
     if kind in ZONED:
@@ -114,17 +115,17 @@ def truncate_to(moment: Moment, unit: int) -> Moment:
 
 
 def moment_in_range(moment: Moment, kind: Type) -> Moment | None:
-    """The same, if moments of this type of parts go so far."""
+    """Return the moment if it is within the range of its type, else None."""
     limit = TIMESTAMP64 if kind == TM64 else TIMESTAMP
     return moment if fits(limit, instant(moment)) else None
 
 
 def with_date(moment: Moment, year: int, month: int, day: int) -> Moment | None:
-    """The same time on another day, which must be one of the calendar."""
+    """The same time on another day; None for a day that the calendar does not have."""
     days = days_of(year, month, day)
     return None if days is None else Moment(days, moment.of_day, moment.zone)
 
 
 def last_day(year: int, month: int) -> int:
-    """How many days a month has."""
+    """The number of days in a month."""
     return month_length(year + (year < 0), month)

@@ -1,4 +1,4 @@
-"""The instant of the transaction, chance, and what is known of the run."""
+"""The instant of the transaction, random numbers, and the version and user of the run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mayflydb.query.yql.zones import zone_of
 SECOND: Final = 1_000_000
 DAY: Final = 86400 * SECOND
 VERSION: Final = b"2025.02"
-"""The version of the language that this one follows."""
+"""The version of the language that Mayfly follows."""
 
 
 def _current(kind: Type, unit: int) -> Builder:
-    """`CurrentUtcDate()`: one instant in a transaction; arguments only say on which rows it depends."""
+    """`CurrentUtcDate()`: one instant in a transaction. Arguments only declare on which rows the call depends."""
 
     def build(call: Invocation) -> Operand:
         values_of(call)
@@ -65,7 +65,7 @@ def check_zone(name: str, call: Invocation) -> None:
 
 
 def _random(kind: Type, draw: Callable[[Run], Value]) -> Builder:
-    """`Random(columns...)`: arguments only say on which rows it depends."""
+    """`Random(columns...)`: arguments only declare on which rows the call depends."""
 
     def build(call: Invocation) -> Operand:
         count(call, 0, -1)
@@ -76,7 +76,7 @@ def _random(kind: Type, draw: Callable[[Run], Value]) -> Builder:
 
 
 def _uuid(run: Run) -> bytes:
-    """A random UUID (version 4, variant of RFC 9562) in the order of bytes that a GUID has."""
+    """A random UUID (version 4, variant of RFC 9562) in the byte order of a GUID."""
     drawn = bytearray(run.chance.getrandbits(128).to_bytes(16, "big"))
     drawn[6] = drawn[6] & 0x0F | 0x40
     drawn[8] = drawn[8] & 0x3F | 0x80

@@ -1,4 +1,4 @@
-"""Values written as `Type("text")`, and the containers: AsList, AsTuple, AsStruct, AsDict, AsSet, Variant."""
+"""Literals written as `Type("text")`, and constructors of containers: AsList, AsTuple, AsStruct, AsDict, AsSet, Variant."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from mayflydb.query.yql.types import (
 
 
 def _literal_text(call: Invocation) -> str:
-    """The text that the first operand must be."""
+    """The text of the first operand, which must be a constant."""
     given = value_at(call, 0)
     if bare(given.type) not in (STRING, UTF8) or not (given.constant or given.literal):
         raise wrong(call, f"Expected literal string as argument in {call.name} function")
@@ -136,7 +136,7 @@ def _as_struct(call: Invocation) -> Operand:
 
 
 def struct_of(call: Invocation, members: Iterable[tuple[str, Expression]]) -> Expression:
-    """A Struct of these members, which come in order of their names."""
+    """Build a Struct of these members; the Struct orders them by name."""
     ordered = sorted(members, key=lambda member: member[0])
     for (name, _), (following, _) in pairwise(ordered):
         if name == following:
@@ -176,7 +176,7 @@ def _as_set(call: Invocation) -> Operand:
 
 
 def check_key(call: Invocation, kind: Type) -> None:
-    """Fault for keys that a Dict cannot have here: Lists and Dicts, and what holds them."""
+    """Raise Fault for keys that a Dict cannot have here: Lists and Dicts, and types that contain them."""
     match kind:
         case OptionalType(item) | TaggedType(_, item):
             check_key(call, item)
@@ -194,7 +194,7 @@ def check_key(call: Invocation, kind: Type) -> None:
             pass
 
 
-# --- variants and the like -------------------------------------------------------------------------------------------
+# --- variants, enums, tags, empty values -----------------------------------------------------------------------------
 
 
 def alternatives(kind: VariantType) -> list[tuple[str, Type]]:
@@ -234,7 +234,7 @@ def _tag_with_index(index: int) -> Callable[[Value], Value]:
 
 
 def _as_variant(call: Invocation) -> Operand:
-    """`AsVariant(value, "name")`: of one alternative."""
+    """`AsVariant(value, "name")`: a Variant of one alternative."""
     count(call, 2)
     given, label = value_at(call, 0), _label(call, 1)
     return direct([given], VariantType(StructType(((label, given.type),))), _tag_with_index(0))

@@ -1,4 +1,4 @@
-"""`DateTime::Format` and `Parse`, which give functions, and the formats that have names of their own.
+"""`DateTime::Format` and `Parse`, which return functions, and the formats with names of their own.
 
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/datetime
 """
@@ -32,7 +32,7 @@ from mayflydb.query.yql.zones import zone_of
 
 
 class UnaryFunction:
-    """A function of one value that a function gives: `bind` checks the type of what it is called with."""
+    """A function of one value as the result of a call; `bind` checks the type of its argument."""
 
     arity = 1
 
@@ -49,7 +49,7 @@ class UnaryFunction:
 
 
 def _pattern(call: Invocation) -> list[str]:
-    """The first operand, cut into directives and what stands between them."""
+    """Split the first operand into directives and the text between them."""
     if not call.operands or not isinstance(call.operands[0], Expression):
         raise wrong(call, "Expected a format")
     format_ = coerce(call.operands[0], STRING)
@@ -254,7 +254,7 @@ def _parse_format(grammar: str) -> Builder:
 
 
 def _minutes(offset: str) -> int | None:
-    """How far ahead of UTC a zone is."""
+    """The offset of a zone from UTC in minutes; None for an unknown zone."""
     if offset[0] in "+-":
         digits = offset[1:].replace(":", "").ljust(4, "0")
         return (int(digits[:2]) * 60 + int(digits[2:])) * (-1 if offset[0] == "-" else 1)

@@ -1,4 +1,4 @@
-"""`DateTime::` between moments, intervals and numbers: ToSeconds, FromSeconds, IntervalFromDays and their kin.
+"""`DateTime::` conversions between instants, intervals and numbers: ToSeconds, FromSeconds, IntervalFromDays and others.
 
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/datetime
 """
@@ -63,7 +63,7 @@ def _to(name: str, unit: int) -> Builder:
 
 
 def _from(source: Type, kind: Type, unit: int) -> Builder:
-    """`FromSeconds(number)`: NULL where that is no moment."""
+    """`FromSeconds(number)`: NULL for a number out of the type's range."""
 
     def build(call: Invocation) -> Operand:
         count(call, 1)
@@ -78,7 +78,7 @@ def _from(source: Type, kind: Type, unit: int) -> Builder:
 
 
 def _interval(source: Type, kind: Type, unit: int) -> Builder:
-    """`IntervalFromDays(number)`: NULL where that is no interval."""
+    """`IntervalFromDays(number)`: NULL for a number out of the type's range."""
     within = _within(kind)
 
     def build(call: Invocation) -> Operand:

@@ -1,4 +1,4 @@
-"""`DateTime::` by the parts of moments: Split, Make.., Get.., Update, StartOf.., EndOf.., Shift...
+"""`DateTime::` functions of broken-down time: Split, Make.., Get.., Update, StartOf.., EndOf.., Shift...
 
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/datetime
 """
@@ -60,7 +60,7 @@ WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satu
 
 
 def moment_at(call: Invocation, index: int) -> Expression:
-    """The operand as parts; what is a date or a time is taken apart."""
+    """The operand as broken-down time; a date or an instant is broken down."""
     given = value_at(call, index)
     if given.type == NULL:
         return Expression(optional(TM), given.evaluate, given.constant)
@@ -100,14 +100,14 @@ def _year(call: Invocation) -> Operand:
 
 
 def _week_of_year(moment: Moment) -> int:
-    """January 1 is in week 1, and weeks begin on Monday."""
+    """The week of the year: January 1 is in week 1, and weeks begin on Monday."""
     first = Moment(moment.days - moment.day_of_year + 1, 0)
     return (moment.day_of_year + first.weekday - 2) // 7 + 1
 
 
 def _iso_week(moment: Moment) -> int:
     year, month, day = moment.date
-    # The calendar repeats every 400 years, and Python's knows only some of them.
+    # The calendar repeats every 400 years; Python's calendar knows only some of them.
     return date(year % 400 + 2000, month, day).isocalendar().week
 
 
@@ -169,7 +169,7 @@ def _change(moment: Moment, new: dict[str, Value]) -> Moment | None:
 
 
 def _move(change: Callable[[Moment], Moment | None]) -> Builder:
-    """StartOf.. and EndOf..: NULL beyond what the type of parts holds."""
+    """StartOf.. and EndOf..: NULL beyond the range of the type."""
 
     def build(call: Invocation) -> Operand:
         count(call, 1)
@@ -186,7 +186,7 @@ def _move(change: Callable[[Moment], Moment | None]) -> Builder:
 
 
 def start_of(moment: Moment, months: int) -> Moment:
-    """The first of a stretch of so many months of the year."""
+    """The first microsecond of the moment's period; a period is `months` months of the year."""
     year, month, _ = moment.date
     days = days_of(year, (month - 1) // months * months + 1, 1)
     assert days is not None
@@ -194,7 +194,7 @@ def start_of(moment: Moment, months: int) -> Moment:
 
 
 def end_of(moment: Moment, months: int) -> Moment:
-    """The last microsecond of a stretch of so many months of the year."""
+    """The last microsecond of the moment's period; a period is `months` months of the year."""
     year, month, _ = moment.date
     last = (month - 1) // months * months + months
     days = days_of(year, last, last_day(year, last))
@@ -208,7 +208,7 @@ def _week(moment: Moment, end: bool) -> Moment:
 
 
 def _within_day(end: bool) -> Builder:
-    """`StartOf(moment, interval)`: stretches of the day, of a day at most."""
+    """`StartOf(moment, interval)`: periods of the day, at most a whole day long."""
 
     def build(call: Invocation) -> Operand:
         count(call, 2)
@@ -238,7 +238,7 @@ def _time_of_day(call: Invocation) -> Operand:
 
 
 def _shift(months: int) -> Builder:
-    """`ShiftMonths(moment, number)`: a day that the month has not becomes its last."""
+    """`ShiftMonths(moment, number)`: the last day of the month, if the month does not have the day."""
 
     def build(call: Invocation) -> Operand:
         count(call, 2)
@@ -249,7 +249,7 @@ def _shift(months: int) -> Builder:
             if moment is None or by is None:
                 return None
             year, month, day = moment.date
-            # Year -1 comes before year 1.
+            # There is no year 0: year 1 follows year -1.
             counted, month = divmod((year + (year < 0)) * 12 + month - 1 + by * months, 12)
             year, month = counted - (counted <= 0), month + 1
             found = with_date(moment, year, month, min(day, last_day(year, month)))

@@ -1,4 +1,4 @@
-"""Functions of dictionaries, and of sets, which are dictionaries of nothing.
+"""Functions of dictionaries, and of sets, which are dictionaries with payloads of Void.
 
 Source: https://ydb.tech/docs/en/yql/reference/builtins/dict
 """
@@ -43,7 +43,7 @@ from mayflydb.query.yql.types import (
 
 
 def dict_at(call: Invocation, index: int) -> tuple[Expression, Type, Type]:
-    """The dictionary at this place, and the types of its keys and payloads (those of an empty one's: NULL)."""
+    """The dictionary operand, and the types of its keys and payloads (NULL for an empty dictionary)."""
     given = value_at(call, index)
     kind = bare(given.type)
     if isinstance(kind, DictType):
@@ -94,7 +94,7 @@ def _contains(call: Invocation) -> Operand:
 
 
 def _keys_at(call: Invocation, index: int, key: Type) -> Expression:
-    """A list, or a dictionary, of keys like those."""
+    """The operand, a list or a dictionary, whose items are keys of this type."""
     given = value_at(call, index)
     kind = bare(given.type)
     if isinstance(kind, (EmptyListType, EmptyDictType, NullType)):
@@ -123,9 +123,9 @@ def _compare_sets(test: Callable[[Value, Value], bool]) -> Builder:
 
 
 def _combine_sets(choose: Callable[[dict[Value, Value], dict[Value, Value]], list[Value]], both: bool) -> Builder:
-    """SetUnion and its kin: `choose` gives the keys; a lambda of the key and both payloads makes payloads.
+    """SetUnion and others: `choose` gives the keys; a lambda of the key and both payloads gives the payloads.
 
-    `both`: any key is in both, so that payloads are what they are; else they are Optional.
+    `both`: each key is in both dictionaries, so that the lambda gets the payloads themselves; otherwise it gets Optionals.
     """
 
     def build(call: Invocation) -> Operand:

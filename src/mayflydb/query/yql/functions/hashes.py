@@ -1,4 +1,4 @@
-"""Hashes of bytes that `Digest::` has and Python has not.
+"""Hashes of bytes that `Digest::` has and Python's standard library has not.
 
 CityHash: G. Pike and J. Alakuijala, version 1.0. FNV: http://www.isthe.com/chongo/tech/comp/fnv/. MurmurHash: A. Appleby.
 CRC-32C: RFC 3720.
@@ -140,11 +140,11 @@ def city64_with_seed(data: bytes, seed: int) -> int:
     return _pair((city64(data) - _K2) & _MASK, seed)
 
 
-# --- the simple ones -------------------------------------------------------------------------------------------------
+# --- other hashes ----------------------------------------------------------------------------------------------------
 
 
 def fnv(data: bytes, bits: int, start: int) -> int:
-    """FNV-1: multiply, then mix in the byte."""
+    """FNV-1: multiply, then XOR the byte."""
     prime, mask = {32: 0x01000193, 64: 0x100000001B3}[bits], 2**bits - 1
     for each in data:
         start = (start * prime & mask) ^ each

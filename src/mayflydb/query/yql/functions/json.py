@@ -1,4 +1,4 @@
-"""JSON_EXISTS, JSON_VALUE and JSON_QUERY, whose clauses the language has a syntax of their own for.
+"""JSON_EXISTS, JSON_VALUE and JSON_QUERY. The grammar has clauses of its own for these functions.
 
 Source: https://ydb.tech/docs/en/yql/reference/builtins/json
 """
@@ -38,7 +38,7 @@ from mayflydb.query.yql.types import (
 
 Clause = tuple[str, Expression | None, Type | None]
 Outcome = Callable[[Row, Run, str], Value]
-"""What to give where there is nothing, or an error (its text)."""
+"""Gives the result for an empty sequence, or for an error (its text)."""
 
 _DECODER: Final = msgspec.json.Decoder(float_hook=lambda text: json_path.shortest(float(text)))
 _ENCODER: Final = msgspec.json.Encoder()
@@ -47,9 +47,10 @@ _ENCODER: Final = msgspec.json.Encoder()
 def bind(
     function: str, operand: Expression, path: Expression, clauses: Sequence[Clause], position: Position
 ) -> Expression:
-    """The expression of `function(operand, path clauses...)`; clauses as syntax.Json has them, bound.
+    """Build the expression of `function(operand, path clauses...)`; bound clauses in the form of syntax.Json.
 
-    The result is Bool?, Json?, or the type of RETURNING (Utf8), Optional. Faults: wrong operands, a path that cannot be read.
+    The result is Bool?, Json?, or the type of RETURNING (Utf8), Optional. Faults: wrong operands, a path that cannot be
+    parsed.
     """
     call = Invocation(function, (operand, path), (), position)
     if operand.type != NULL and bare(operand.type) not in (JSON, JSON_DOCUMENT):
@@ -102,7 +103,7 @@ def _searcher(
 
 
 def _variable(call: Invocation, kind: Type) -> Callable[[Value], Any]:
-    """How a value of a variable becomes one of JSON."""
+    """Return the conversion of a variable's value to a JSON value."""
     kind = bare(kind)
     if kind in NUMBERS or kind in (BOOL, UTF8, NULL):
         return lambda value: value
@@ -118,7 +119,7 @@ def _variable(call: Invocation, kind: Type) -> Callable[[Value], Any]:
 def _outcome(
     call: Invocation, said: dict[str, tuple[Expression | None, Type | None]], when: str, kind: Type, function: str
 ) -> Outcome:
-    """What ON EMPTY or ON ERROR says, or is where nothing is said."""
+    """Return the outcome of ON EMPTY or ON ERROR, by the clause or by default."""
     words = next((words for words in said if words.endswith(f" ON {when}")), "")
     word = words.removesuffix(f" ON {when}")
     if word == "ERROR":
@@ -135,7 +136,7 @@ def _outcome(
 
 
 def _default(call: Invocation, value: Expression, kind: Type, clause: str) -> Outcome:
-    """A value of the target type. PathError at run time: a number that the type cannot hold."""
+    """Return the outcome of DEFAULT: a value of the target type. PathError at run time: a number out of the type's range."""
     if bare(value.type) not in INTEGERS or bare(kind) not in INTEGERS:
         given = coerce(value, kind)
         if given is None:
@@ -156,7 +157,7 @@ def _default(call: Invocation, value: Expression, kind: Type, clause: str) -> Ou
 
 
 def _last(error: Outcome, row: Row, run: Run, message: str, call: Invocation) -> Value:
-    """What ON ERROR gives. Faults: its own default is no value of the target type."""
+    """Return the result of ON ERROR. Fault: its own default cannot be a value of the target type."""
     try:
         return error(row, run, message)
     except json_path.PathError as wrong_default:
@@ -171,7 +172,7 @@ def _raise_error(call: Invocation) -> Outcome:
 
 
 def _finish_query(said: dict[str, tuple[Expression | None, Type | None]]) -> Callable[[json_path.Items], Value]:
-    """JSON_QUERY: an object or an array, unless a wrapper is asked for."""
+    """JSON_QUERY: an object or an array; with a wrapper any items."""
     wrapper = next((words for words in said if words.endswith("WRAPPER")), "")
     always = wrapper.startswith("WITH") and "CONDITIONAL" not in wrapper.split()
     conditional = wrapper.startswith("WITH") and "CONDITIONAL" in wrapper.split()

@@ -1,7 +1,7 @@
-"""JsonPath, the language of paths in SQL's functions of JSON: texts made into functions of a document.
+"""JsonPath, the path language of SQL's JSON functions: compilation of paths to functions of a document.
 
-A path gives a sequence of values. In `lax` mode, which is the default, what does not fit the structure is left out, arrays are
-unpacked where an object is expected, and other values wrapped where an array is; in `strict` mode it is an error.
+A path gives a sequence of values. In `lax` mode, the default, a step skips values that do not fit it, unpacks arrays where it
+expects an object, and wraps other values where it expects an array; in `strict` mode these are errors.
 Source: https://ydb.tech/docs/en/yql/reference/builtins/json#jsonpath
 """
 
@@ -23,11 +23,11 @@ MAX_DEPTH: Final = 100
 
 
 class PathError(Exception):
-    """The path cannot be followed in this document."""
+    """The document does not have the structure that a path expects."""
 
 
 class PathContext(msgspec.Struct):
-    """What a step sees: the document, variables, the item of a filter, the last index of an array."""
+    """The input of a step: the document, variables, the item of a filter, the last index of an array."""
 
     root: Any
     variables: Mapping[str, Any]
@@ -48,7 +48,7 @@ _TOKEN: Final = re.compile(
 
 @lru_cache(maxsize=512)
 def parse(path: str) -> Callable[[Any, Mapping[str, Any]], Items]:
-    """What gives the sequence of a path in a document, with variables. Fault: a path that cannot be read."""
+    """Compile a path to a function that gives its sequence for a document and variables. Fault: a path that cannot be parsed."""
     reader = _PathParser(path)
     strict, step = reader.path()
     return lambda document, variables: step(PathContext(document, variables, strict))
@@ -365,7 +365,7 @@ def _negate(step: Step, sign: int) -> Step:
 
 
 def shortest(number: float) -> float:
-    """The same number as an int where it is whole and exact: JSON writes `1`, never `1.0`."""
+    """The same number, as an int if it is whole and exact: JSON writes `1`, never `1.0`."""
     return int(number) if abs(number) < 2**53 and number == int(number) and (number or _positive(number)) else number
 
 
@@ -446,7 +446,7 @@ def _comparison(operator: str, left: Step, right: Step) -> Step:
 
 
 def _compare_items(operator: str, a: Any, b: Any) -> bool | None:
-    """Whether two items are so; None: they cannot be compared."""
+    """True or False for two items; None if they cannot be compared."""
     one, two = _kind(a), _kind(b)
     if "null" in (one, two):
         return (one == two) == (operator != "!=") if operator in ("==", "!=") else one == two and "=" in operator

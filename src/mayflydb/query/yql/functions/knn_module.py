@@ -1,7 +1,7 @@
-"""`Knn::`: vectors as bytes, and how near they are to each other.
+"""`Knn::`: vectors as bytes, and distances and similarities of vectors.
 
-A vector is its elements, little-endian, and a byte that names their kind. Bits go into words of 64, the first one highest; the
-last word is cut to whole bytes, and before the kind a byte tells how many bits of it are none.
+A vector is its elements, little-endian, and a byte for their kind. Bits are packed into words of 64, the first one highest.
+The last word is cut to whole bytes; a byte before the kind gives the number of unused bits.
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/knn and `ydb/library/yql/udfs/common/knn` of
 https://github.com/ydb-platform/ydb.
 """
@@ -39,7 +39,7 @@ def _pack_bits(items: Vector) -> bytes:
 
 
 def _decode(vector: bytes) -> tuple[int, Vector] | None:
-    """The kind and the elements; None for what is no vector."""
+    """Decode a vector to its kind and elements; None for bytes that are no vector."""
     kind = vector[-1] if vector else 0
     if kind == BITS and len(vector) > 1:
         return kind, _decode_bits(vector)
@@ -69,7 +69,7 @@ def _floats(vector: bytes) -> list[float] | None:
 
 
 def _of_both(compute: Callable[[Vector, Vector], float]) -> Callable[[bytes, bytes], float | None]:
-    """None for vectors that are of other kinds or lengths, or none."""
+    """Build a function of two vectors; None if they differ in kind or length, or are no vectors."""
 
     def call(one: bytes, other: bytes) -> float | None:
         left, right = _decode(one), _decode(other)

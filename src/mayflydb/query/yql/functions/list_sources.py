@@ -1,4 +1,4 @@
-"""Lists and dictionaries made out of other things: ranges, copies, samples, pairs."""
+"""Functions that build lists and dictionaries: ranges, copies, samples, pairs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from mayflydb.query.yql.types import (
 
 
 def _from_range(call: Invocation) -> Operand:
-    """`ListFromRange(start, end [, step])`: the end is not in it."""
+    """`ListFromRange(start, end [, step])` without the end."""
     stepped = count(call, 2, 3) == 3
     first, second = value_at(call, 0), value_at(call, 1)
     if bare(first.type) in SCALES:
@@ -113,7 +113,7 @@ def _to_dict(call: Invocation) -> Operand:
 
 
 def _dict_of(call: Invocation, several: bool) -> Operand:
-    """Of a list of (key, payload); the first of equal keys counts, or a list of all their payloads."""
+    """Build a dictionary of a list of (key, payload): the first payload of equal keys, or a list of all payloads."""
     count(call, 1)
     given, item = list_at(call, 0)
     if item == NULL:
@@ -143,11 +143,11 @@ def _to_set(call: Invocation) -> Operand:
     return map_value(given, DictType(item, VOID), dict.fromkeys)
 
 
-# --- chance ----------------------------------------------------------------------------------------------------------
+# --- random choices --------------------------------------------------------------------------------------------------
 
 
 def _sample(call: Invocation) -> Operand:
-    """`ListSample(list, probability)`: each item by itself."""
+    """`ListSample(list, probability)`: the function chooses each item independently."""
     count(call, 2, 3)
     given, _ = list_at(call, 0)
     evaluate, probability = given.evaluate, fit(call, 1, DOUBLE).evaluate

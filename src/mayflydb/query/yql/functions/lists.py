@@ -1,4 +1,4 @@
-"""Functions of lists. An Optional list makes an Optional result.
+"""Functions of lists. An Optional list gives an Optional result.
 
 Source: https://ydb.tech/docs/en/yql/reference/builtins/list
 """
@@ -50,7 +50,7 @@ from mayflydb.query.yql.types import (
 
 
 def list_at(call: Invocation, index: int) -> tuple[Expression, Type]:
-    """The list at this place, and the type of its items (that of an empty list's: NULL)."""
+    """The list operand and the type of its items (NULL for an empty list)."""
     given = value_at(call, index)
     kind = bare(given.type)
     if isinstance(kind, ListType):
@@ -61,7 +61,7 @@ def list_at(call: Invocation, index: int) -> tuple[Expression, Type]:
 
 
 def _whole(kind: Callable[[Type], Type], change: Callable[[list[Value]], Value]) -> Builder:
-    """A function of nothing but the list; `kind` of its items gives the type."""
+    """Build a function of a list alone; `kind` maps the type of the items to the type of the result."""
 
     def build(call: Invocation) -> Operand:
         count(call, 1)
@@ -93,7 +93,7 @@ def _end(index: int) -> Builder:
 
 
 def _cut(take: bool) -> Builder:
-    """ListTake and ListSkip; NULL for the number is the whole list."""
+    """ListTake and ListSkip; NULL for the number gives the whole list."""
 
     def build(call: Invocation) -> Operand:
         count(call, 2)
@@ -118,7 +118,9 @@ Call = Callable[[tuple[Value, ...], Row, Run], Value]
 def _with_lambda(
     call: Invocation, kind: Callable[[Type], Type], run_over: Callable[[list[Value], Call, Row, Run], Value]
 ) -> Expression:
-    """A list and a lambda over its items: `kind` of the body's type is that of the result."""
+    """Build a function of a list and a lambda over its items; `kind` maps the type of the lambda's body to that of the
+    result.
+    """
     count(call, 2)
     given, item = list_at(call, 0)
     body = lambda_at(call, 1, [item])
@@ -155,7 +157,7 @@ def _flat_map(call: Invocation) -> Operand:
 
 
 def _select_items(choose: Callable[[list[Value], Callable[[Value], bool]], list[Value]]) -> Builder:
-    """What keeps some of the items, by a lambda that gives Bool or Bool?."""
+    """Build a function that selects items by a lambda, which gives Bool or Bool?."""
 
     def build(call: Invocation) -> Operand:
         given = value_at(call, 0)
@@ -271,7 +273,7 @@ def _fold_map(call: Invocation) -> Operand:
 
 
 def _needle(call: Invocation) -> tuple[Expression, Expression, Callable[[Value], Any]]:
-    """A list, what is looked for in it, and by which key they are equal."""
+    """The operands of a search: the list, the item to find, and a key that is equal for equal items."""
     count(call, 2)
     given, item = list_at(call, 0)
     needle = value_at(call, 1)
@@ -432,7 +434,7 @@ def _extract(call: Invocation) -> Operand:
 
 
 def _concat(call: Invocation) -> Operand:
-    """`ListConcat(list [, separator])`; NULL items are passed over."""
+    """`ListConcat(list [, separator])` without the NULL items."""
     several = count(call, 1, 2) == 2
     given, item = list_at(call, 0)
     kind = bare(item)
@@ -448,7 +450,7 @@ def _concat(call: Invocation) -> Operand:
 
 
 def _aggregate(build: Callable[[Invocation, Expression], Any]) -> Builder:
-    """ListSum and its kin: the aggregate over the items; of an empty list NULL."""
+    """ListSum and others: the aggregate over the items; NULL for an empty list."""
 
     def of_list(call: Invocation) -> Operand:
         count(call, 1)

@@ -1,4 +1,4 @@
-"""`Math::`: functions of Double, which give what C's give instead of errors.
+"""`Math::`: functions of Double. They give nan and inf like C's functions and never fail.
 
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/math
 """
@@ -15,7 +15,7 @@ from mayflydb.query.yql.functions.signatures import module
 
 
 def _safe(function: Callable[..., float]) -> Callable[..., float]:
-    """What is not defined is nan, what is too large inf."""
+    """Wrap a function: an undefined result becomes nan, a result beyond the range becomes inf."""
 
     def call(*values: float) -> float:
         try:
@@ -37,7 +37,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
 
 
 def _round(value: float, power: int | None = None) -> float:
-    """Half away from zero, at 10 to this power."""
+    """Round half away from zero, at 10 to this power."""
     if not math.isfinite(value):
         return value
     scale = _power(10.0, -(power or 0))
@@ -79,7 +79,7 @@ def _log_gamma(value: float) -> float:
 
 
 def _near(left: float, right: float, epsilon: float | None = None) -> bool:
-    """Whether two numbers differ by less than so much of the smaller."""
+    """True if two numbers differ by less than `epsilon` times the smaller one."""
     bound = 1.0e-13 if epsilon is None else epsilon
     return abs(left - right) <= bound * min(abs(left), abs(right))
 

@@ -1,4 +1,4 @@
-"""NULL and conditions as functions: Just, Unwrap, Ensure, IF, Coalesce, NVL, NANVL, Least, Greatest."""
+"""Functions of NULL and conditions: Just, Unwrap, Ensure, IF, Coalesce, NVL, NANVL, Least, Greatest."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _ensure(call: Invocation) -> Operand:
 
 
 def _ensure_type(call: Invocation) -> Operand:
-    """`EnsureType(value, Type [, message])`: the value, if it is of that type."""
+    """`EnsureType(value, Type [, message])`: the value; a Fault if it is not of that type."""
     return _check_type(call, converted=False)
 
 
@@ -107,7 +107,7 @@ def _check_type(call: Invocation, converted: bool) -> Operand:
 
 
 def condition_at(call: Invocation, index: int) -> Callable[[Row, Run], Value]:
-    """The operand at this place, a Bool; NULL counts as false."""
+    """Return the operand, a Bool, as a function; NULL counts as false."""
     given = value_at(call, index)
     if given.type != NULL and bare(given.type) != BOOL:
         raise wrong(call, f"Expected type: Bool, but got: {format_type(given.type)}")
@@ -133,12 +133,12 @@ def _if(call: Invocation) -> Operand:
 
 
 def _coalesce(call: Invocation) -> Operand:
-    """The first that is not NULL; it may be NULL itself only if the last may."""
+    """The first operand that is not NULL; the result is Optional only if the last operand is."""
     count(call, 1, -1)
     given = [each for each in values_of(call) if each.type != NULL] or values_of(call)[:1]
     if len(given) == 1 or not is_optional(given[0].type):
         return given[0]
-    for index, each in enumerate(given):  # What cannot be NULL is the last that counts.
+    for index, each in enumerate(given):  # Operands behind the first one that cannot be NULL have no effect.
         if not is_optional(each.type):
             given = given[: index + 1]
             break
@@ -157,7 +157,7 @@ def _coalesce(call: Invocation) -> Operand:
 
 
 def _nanvl(call: Invocation) -> Operand:
-    """`NANVL(value, instead)`: instead of what is not a number."""
+    """`NANVL(value, instead)`: `instead` if the value is nan."""
     count(call, 2)
     kind, (value, instead) = common_of(call, values_of(call))
     if bare(kind) not in FLOATS:
@@ -166,7 +166,7 @@ def _nanvl(call: Invocation) -> Operand:
 
 
 def _of_all(greatest: bool) -> Builder:
-    """MIN_OF and MAX_OF: NULL if any of them is."""
+    """MIN_OF and MAX_OF: NULL if an operand is NULL."""
 
     def build(call: Invocation) -> Operand:
         count(call, 1, -1)

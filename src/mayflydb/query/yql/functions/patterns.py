@@ -1,7 +1,7 @@
-"""What LIKE, ILIKE, REGEXP, RLIKE and MATCH test: patterns made into functions of bytes or text.
+"""The matchers of LIKE, ILIKE, REGEXP, RLIKE and MATCH: compilation of patterns to functions of bytes or text.
 
-LIKE needs no expression: it is matched piece by piece, in time that grows with the text. Regular expressions are RE2's, which
-has neither backreferences nor looking around; here they run under a time limit.
+LIKE uses no regular expression: it matches segment by segment, in time linear in the text. Regular expressions are those of
+RE2, which has neither backreferences nor lookaround; here each search has a time limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mayflydb.query.wildcards import ANY, MAX_SEGMENT_LENGTH, Element, Matcher, 
 from mayflydb.query.yql.faults import Fault, Position, fault
 
 Test = Callable[[Any], bool]
-"""Whether a String or Utf8 has what is looked for."""
+"""Tests a String or Utf8."""
 
 SEARCH_SECONDS: Final = 0.2
 MAX_PATTERN_BYTES: Final = 65_536
@@ -26,7 +26,9 @@ def _bytes(value: Any) -> bytes:
 
 
 def matcher(operator: str, pattern: Any, escape: Any = None, position: Position | None = None) -> Test:
-    """The test of `value OPERATOR pattern [ESCAPE escape]`; operators as syntax.Like has them. Fault: a wrong pattern."""
+    """Compile the test of `value OPERATOR pattern [ESCAPE escape]`, with operators in the form of syntax.Like. Fault: a wrong
+    pattern.
+    """
     text = _bytes(pattern)
     symbol = None if escape is None else _bytes(escape)
     if operator in ("LIKE", "ILIKE"):
@@ -46,7 +48,7 @@ _ANY, _ONE = -1, -2
 
 @lru_cache(maxsize=512)
 def like(pattern: bytes, escape: bytes | None, any_case: bool, position: Position | None = None) -> Test:
-    """`%` is any text, `_` one character of UTF-8; what follows `escape` is itself."""
+    """Compile a LIKE pattern: `%` is any text, `_` one character of UTF-8; `escape` makes the next character a literal."""
     tokens = _tokens(_text(pattern), None if escape is None else _text(escape), position)
     plain = _plain(tokens, any_case)
     if plain is not None:
@@ -57,7 +59,7 @@ def like(pattern: bytes, escape: bytes | None, any_case: bool, position: Positio
 
 
 def prefix_of(pattern: Any, escape: Any = None) -> tuple[bytes, bool]:
-    """What every text that is LIKE the pattern begins with, and whether that says all (`abc%`)."""
+    """The prefix of every text that is LIKE the pattern, and whether every text with this prefix matches (`abc%`)."""
     symbol = None if escape is None else _text(escape)
     tokens = _tokens(_text(pattern), symbol, None)
     first = next((index for index, each in enumerate(tokens) if isinstance(each, int)), len(tokens))
@@ -69,7 +71,7 @@ def _text(value: Any) -> str:
 
 
 def _fold(text: str) -> str:
-    """Each character without its case. One whose fold is several characters stays: `_` counts what the text has."""
+    """Fold the case of each character, except where the result is several characters: `_` counts the characters of the text."""
     folded = text.casefold()
     if len(folded) == len(text):
         return folded
@@ -96,7 +98,7 @@ def _tokens(pattern: str, escape: str | None, position: Position | None) -> list
 
 
 def _plain(tokens: list[str | int], any_case: bool) -> Test | None:
-    """A test of bytes for patterns that are text with `%` at their ends alone."""
+    """Return a test of bytes for a pattern that has `%` only at its ends; None for others."""
     inner = [each for each in tokens[1:-1] if isinstance(each, int)] or _ONE in tokens or any_case
     if inner or not tokens:
         return None if inner else (lambda value: not value)
@@ -112,7 +114,7 @@ def _plain(tokens: list[str | int], any_case: bool) -> Test | None:
 
 
 def _general(tokens: list[str | int], position: Position | None = None) -> Matcher:
-    """A test of texts for any pattern."""
+    """Return a test of texts for any pattern."""
     segments: list[list[Element]] = [[]]
     for each in tokens:
         if each == _ANY:
@@ -126,7 +128,7 @@ def _general(tokens: list[str | int], position: Position | None = None) -> Match
 
 
 def _glob(pattern: bytes) -> Test:
-    """`*` is any text, `?` one character."""
+    """Compile a glob: `*` is any text, `?` one character."""
     tokens: list[str | int] = [{"*": _ANY, "?": _ONE}.get(each, each) for each in _text(pattern)]
     test = _general(tokens)
     return lambda value: test(_text(value))
@@ -137,7 +139,9 @@ def _glob(pattern: bytes) -> Test:
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: bytes, any_case: bool = False, position: Position | None = None) -> LimitedPattern[bytes]:
-    """An expression of RE2 over bytes. Fault: what RE2 does not have, or what is none; a search that takes too long."""
+    """Compile an expression of RE2 over bytes. Faults: an invalid expression, one that RE2 does not support, a search that
+    takes too long.
+    """
     if len(pattern) > MAX_PATTERN_BYTES:
         raise fault("Regular expression is too large", position)
     refused = _find_unsupported(pattern)
@@ -152,7 +156,7 @@ def compile_pattern(pattern: bytes, any_case: bool = False, position: Position |
 
 
 def _utf8_pattern(text: str) -> str:
-    """Characters beyond ASCII outside of sets become groups of their bytes; in sets they have no such form."""
+    """Replace characters beyond ASCII, outside of sets, by groups of their bytes; within a set that form is not possible."""
     parts, within, escaped = [], False, False
     for each in text:
         if not escaped and each in "[]":
@@ -183,7 +187,7 @@ _UNSUPPORTED: Final = {
 
 
 def _find_unsupported(pattern: bytes) -> str | None:
-    """What an expression uses that RE2 has not."""
+    """Return the first construct in an expression that RE2 does not support; None if there is none."""
     at, within = 0, False
     while at < len(pattern):
         each = pattern[at : at + 1]
@@ -214,7 +218,7 @@ def _slow() -> Fault:
 
 
 def expression(pattern: bytes, whole: bool, any_case: bool = False, position: Position | None = None) -> Test:
-    """REGEXP, which looks for a match anywhere, and MATCH, which wants all of the text."""
+    """Compile REGEXP, which finds a match anywhere, or MATCH (`whole`), which must match the whole text."""
     found = compile_pattern(pattern, any_case, position)
     find = found.fullmatch if whole else found.search
     return lambda value: find(_bytes(value)) is not None

@@ -1,6 +1,6 @@
-"""`Re2::`: expressions made into functions of a text, `Re2::Match("a+")($text)`.
+"""`Re2::`: compilation of expressions to functions of a text, `Re2::Match("a+")($text)`.
 
-`Grep` looks for a match anywhere, `Match` wants all of the text.
+`Grep` finds a match anywhere, `Match` must match the whole text.
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/re2
 """
 
@@ -46,7 +46,9 @@ Find = Callable[[bytes], Any]
 
 
 class TextFunction:
-    """What such a call gives: a function of a text, and of `extra` further Strings. `make` gives the type for a text's type."""
+    """A function of a text and of `extra` further Strings as the result of a call; `kind` maps the type of the text to that
+    of the result.
+    """
 
     def __init__(
         self, kind: Callable[[Type], Type], change: Callable[..., Value], nothing: Value, extra: int = 0
@@ -72,7 +74,7 @@ class TextFunction:
 
 
 def _as_source_type(value: Value, text: bool) -> Value:
-    """The parts as the text was: of a Utf8 they are Utf8."""
+    """Convert the parts of the result to the type of the text: Utf8 for a Utf8."""
     if not text:
         return value
     if isinstance(value, bytes):
@@ -83,7 +85,7 @@ def _as_source_type(value: Value, text: bool) -> Value:
 
 
 def _pattern(call: Invocation) -> tuple[bytes, bool]:
-    """The expression that the first operand says, and whether case counts for nothing."""
+    """The expression in the first operand, and whether it ignores case."""
     count(call, 1, 2)
     given = coerce(value_at(call, 0), STRING)
     if given is None:
@@ -109,9 +111,9 @@ def _test(whole: bool) -> Builder:
 
 
 def _capture(call: Invocation) -> Operand:
-    """A struct of the groups, `_0` for all of the match; NULL where one is empty or takes no part.
+    """A struct of the groups, `_0` for the whole match; NULL for a group that is empty or takes no part.
 
-    Groups without a name are numbered by themselves: the second of `(?P<name>x)(y)` is `_1`.
+    Groups without a name have numbers of their own: the second group of `(?P<name>x)(y)` is `_1`.
     """
     text, any_case = _pattern(call)
     pattern = compile_pattern(text, any_case, call.position)
@@ -130,7 +132,7 @@ def _capture(call: Invocation) -> Operand:
 
 
 def _find_and_consume(call: Invocation) -> Operand:
-    """All matches one behind the other: their first groups, or themselves where there are none."""
+    """The successive matches: the first group of each, or the whole match if there are no groups."""
     text, any_case = _pattern(call)
     pattern = compile_pattern(text, any_case, call.position)
 
@@ -141,7 +143,7 @@ def _find_and_consume(call: Invocation) -> Operand:
 
 
 def _replace(call: Invocation) -> Operand:
-    """`Re2::Replace("expression")($text, "\\1")`: every match."""
+    r"""`Re2::Replace("expression")($text, "\1")`: replaces every match."""
     text, any_case = _pattern(call)
     pattern = compile_pattern(text, any_case, call.position)
 

@@ -1,8 +1,8 @@
-"""Functions that are known by a line such as `(String, Uint64?, [Bool]) -> List<String>`.
+"""Functions that are defined by a signature such as `(String, Uint64?, [Bool]) -> List<String>` and a Python function.
 
-An argument of a bare type takes NULL as well, and the result is NULL then; one of `T?` gets to see NULL. Those in brackets may
-be left out, and are None then. `name:T` names an argument, which may be given as `value AS name`. `A|B` takes either, and the
-result `#` is of the type of the first argument.
+An argument of a type `T` may be NULL, and the result is NULL then; a function with an argument of type `T?` gets NULL itself.
+Arguments in brackets are optional, and None if the call omits them. `name:T` names an argument, which a call may give as
+`value AS name`. `A|B` accepts either type. The result `#` has the type of the first argument.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ NODE: Final = Primitive("Resource<'Yson2.Node'>")
 OPTIONS: Final = Primitive("Resource<'Yson2.Options'>")
 VECTORS: Final = {name: TaggedType(name, STRING) for name in ("FloatVector", "Uint8Vector", "Int8Vector", "BitVector")}
 EXTRA: Final[dict[str, Type]] = {"Node": NODE, "Options": OPTIONS, **VECTORS}
-"""Types that only functions know: but for the vectors, they are never stored, nor sent."""
+"""Types of function arguments alone. Except for the vectors, their values are never stored or sent."""
 
 
 class ArgumentSpec(msgspec.Struct, frozen=True):
-    """`kinds`: what it may be, best first. `nullable`: the function sees NULL. `optional`: it may be left out."""
+    """`kinds`: the accepted types, best first. `nullable`: the function gets NULL itself. `optional`: a call may omit the
+    argument.
+    """
 
     kinds: tuple[Type, ...]
     nullable: bool
@@ -50,7 +52,7 @@ class ArgumentSpec(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """`result` None: that of the first argument."""
+    """`result` None: the type of the first argument."""
 
     arguments: tuple[ArgumentSpec, ...]
     result: Type | None
@@ -62,7 +64,7 @@ _TOKEN: Final = re.compile(r"\s*([A-Za-z]\w*|[<>(),?|\[\]:#]|->)")
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Signature:
-    """The signature that a line of this module's form says."""
+    """Parse a signature."""
     return _SignatureParser(text).signature()
 
 
@@ -139,7 +141,7 @@ class _SignatureParser:
 
 
 def function(line: str, call: Callable[..., Value]) -> Builder:
-    """The builder of a function with this signature. `call` gets values in order, None for what is left out."""
+    """Return the builder of a function with this signature. `call` gets the values in order, None for omitted arguments."""
 
     def build(invocation: Invocation) -> Operand:
         signature = parse(line)
@@ -150,12 +152,12 @@ def function(line: str, call: Callable[..., Value]) -> Builder:
 
 
 def module(functions: Mapping[str, tuple[str, Callable[..., Value]]]) -> dict[str, Builder]:
-    """Builders of functions given as (signature, call)."""
+    """Return the builders of functions that are given as (signature, call)."""
     return {name: function(line, call) for name, (line, call) in functions.items()}
 
 
 def _arrange(invocation: Invocation, signature: Signature) -> list[tuple[ArgumentSpec, Expression | None]]:
-    """Each argument with what was given for it, converted."""
+    """Match the operands of a call with the arguments; each operand is converted to the argument's type."""
     arguments = signature.arguments
     needed = sum(not each.optional for each in arguments)
     total = len(invocation.operands) + len(invocation.named)

@@ -1,4 +1,4 @@
-"""Aggregates of statistics: variance and deviation, correlation, median and percentiles.
+"""Statistical aggregates: variance and deviation, correlation, median and percentiles.
 
 Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation
 """
@@ -34,7 +34,9 @@ def _numeric(call: Invocation, index: int) -> None:
 
 
 def _deviation(sample: bool, root: bool) -> AggregateBuilder:
-    """Welford's method: a mean and a sum of squares that never cancel out. Of a sample of one it is nan."""
+    """Variance and deviation by Welford's method: its mean and sum of squares do not cancel out. A sample of one row gives
+    nan.
+    """
 
     def finish(state: Value) -> Value:
         if state is None:
@@ -62,7 +64,7 @@ def _deviation(sample: bool, root: bool) -> AggregateBuilder:
 
 
 def _pairs(finish: Callable[[int, float, float, float], float]) -> AggregateBuilder:
-    """Of pairs without NULL: `finish` gets their number and sums of squares and products about the means."""
+    """Aggregates of pairs without NULL: `finish` gets their number, and the sums of squares and products about the means."""
 
     def step(state: Value, values: Values) -> Value:
         if None in values[:2]:
@@ -110,7 +112,7 @@ def _median(call: Invocation) -> Aggregation:
 
 
 def _between(call: Invocation, share: float | list[float]) -> Aggregation:
-    """Between the two nearest values in order, by how near each is."""
+    """Interpolate between the two nearest values in order."""
     source = value_at(call, 0)
     kind: Type = DOUBLE
     if bare(source.type) in (*NARROW, *SPANS):

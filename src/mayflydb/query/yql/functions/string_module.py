@@ -30,7 +30,7 @@ MAX_PAD_BYTES: Final = 1_000_000
 
 
 def _base64_decode(value: Value) -> Value:
-    """NULL for what is no base64; blanks and a missing end are forgiven, and the other alphabet is read as well."""
+    """Decode base64; NULL for other bytes. Blanks, missing padding and the URL-safe alphabet are accepted."""
     if value is None:
         return None
     data = bytes(value).translate(bytes.maketrans(b"-_", b"+/"), b" \t\r\n,").rstrip(b"=")
@@ -82,7 +82,7 @@ def _escape(value: bytes) -> bytes:
         elif 32 <= each < 127:
             parts.append(bytes((each,)))
         else:
-            # As few digits as the next byte lets stand.
+            # The octal escape has as few digits as the next byte allows.
             following = value[index + 1 : index + 2]
             if each < 8 and not following.isdigit():
                 parts.append(b"\\%o" % each)
@@ -133,7 +133,7 @@ def _collapse(value: bytes) -> bytes:
 
 
 def _collapse_text(value: bytes, length: int) -> bytes:
-    """Cut to so many bytes, `...` included; blanks first become one."""
+    """Cut to `length` bytes, `...` included, after runs of blanks have become one blank."""
     text = _collapse(value).strip()
     return text if len(text) <= length else text[: max(0, length - 3)] + b"..."
 

@@ -1,4 +1,4 @@
-"""Functions of strings that belong to no module: Length, Substring, Find, StartsWith, ToBytes and the like.
+"""Functions of strings that belong to no module: Length, Substring, Find, StartsWith, ToBytes and others.
 
 Source: https://ydb.tech/docs/en/yql/reference/builtins/basic
 """
@@ -54,7 +54,7 @@ from mayflydb.query.yql.types import (
 
 
 def text_at(call: Invocation, index: int, kind: Type | None = None) -> Expression:
-    """A String or Utf8 (or NULL); as `kind` where that is given."""
+    """The operand, a String or Utf8 (or NULL), converted to `kind` if that is given."""
     given = value_at(call, index)
     if given.type == NULL:
         return Expression(optional(kind or STRING), given.evaluate, constant=True)
@@ -71,13 +71,13 @@ def _encode(value: Value) -> bytes:
 
 
 def _length(call: Invocation) -> Operand:
-    """Bytes, of a Utf8 too."""
+    """The length in bytes, for a Utf8 too."""
     count(call, 1)
     return map_value(text_at(call, 0), UINT32, lambda value: len(_encode(value)))
 
 
 def _substring(call: Invocation) -> Operand:
-    """`Substring(text [, from [, length]])`, in bytes; NULL for a number is as if it were left out. Always a String."""
+    """`Substring(text [, from [, length]])`, in bytes; a NULL number counts as omitted. The result is always a String."""
     given = count(call, 1, 3)
     text = text_at(call, 0, STRING)
     start = fit(call, 1, UINT32) if given > 1 else None
@@ -137,7 +137,7 @@ def _byte_at(call: Invocation) -> Operand:
 
 
 def _bit(change: Callable[[int, int], Value], kind: Type | None) -> Builder:
-    """TestBit, SetBit, ClearBit, FlipBit of an unsigned number; bits from 0."""
+    """TestBit, SetBit, ClearBit, FlipBit of an unsigned number; the lowest bit is 0."""
 
     def build(call: Invocation) -> Operand:
         count(call, 2)
@@ -157,7 +157,7 @@ _WIDTH: Final[dict[Type, int]] = {UINT8: 8, UINT16: 16, UINT32: 32, UINT64: 64}
 
 
 def _abs(call: Invocation) -> Operand:
-    """An absolute value is unsigned, as wide as what it is of."""
+    """The absolute value: unsigned, as wide as the operand."""
     count(call, 1)
     given = value_at(call, 0)
     kind = bare(given.type)
@@ -195,7 +195,7 @@ _LAYOUTS: Final[dict[str, str]] = {
     "Interval64": "<q",
     "Uuid": "16s",
 }
-"""How values stand in memory: little-endian."""
+"""The layouts of values in memory: little-endian."""
 
 
 def _to_bytes(call: Invocation) -> Operand:
@@ -213,7 +213,7 @@ def _to_bytes(call: Invocation) -> Operand:
 
 
 def _from_bytes(call: Invocation) -> Operand:
-    """`FromBytes(bytes, Type)`: NULL for bytes that are none."""
+    """`FromBytes(bytes, Type)`: NULL for bytes that are no value of the type."""
     count(call, 2)
     given, kind = text_at(call, 0, STRING), type_at(call, 1)
     if kind == STRING:

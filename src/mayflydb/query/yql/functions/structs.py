@@ -1,4 +1,4 @@
-"""Functions of structures: members added, removed, renamed, gathered.
+"""Functions of structs: adding, removing, renaming and gathering of members, and of variants.
 
 Source: https://ydb.tech/docs/en/yql/reference/builtins/struct
 """
@@ -49,7 +49,7 @@ def struct_at(call: Invocation, index: int) -> tuple[Expression, StructType]:
 
 
 def name_at(call: Invocation, index: int) -> str:
-    """A name, known when the query is bound."""
+    """The operand, a name, which must be a constant."""
     return _text(evaluate_constant(value_at(call, index), call))
 
 
@@ -69,7 +69,7 @@ def _pairs_at(call: Invocation, index: int) -> list[tuple[str, str]]:
 
 
 def _items_at(call: Invocation, index: int) -> Sequence[Value]:
-    """What is in a list or tuple that is known when the query is bound."""
+    """The items of an operand that is a constant list or tuple."""
     given = value_at(call, index)
     if not isinstance(given.type, (ListType, TupleType, EmptyListType)):
         raise wrong(call, f"Expected a list or tuple of names, but got: {format_type(given.type)}")
@@ -78,7 +78,7 @@ def _items_at(call: Invocation, index: int) -> Sequence[Value]:
 
 
 def members_of(given: Expression, kind: StructType) -> dict[str, Expression]:
-    """Each member of a structure as a value of its own."""
+    """Each member of a struct as an expression."""
     return {name: member_of(given, at, item) for at, (name, item) in enumerate(kind.members)}
 
 
@@ -87,7 +87,7 @@ def member_of(given: Expression, at: int, item: Type) -> Expression:
 
 
 def _pick_members(given: Expression, kind: StructType, names: Iterable[tuple[str, str]]) -> Expression:
-    """A structure of members under other names: (of the old, in the new)."""
+    """Build a struct of members under other names; `names` has pairs (name in `given`, name in the result)."""
     known = {name: at for at, (name, _) in enumerate(kind.members)}
     chosen = sorted((new, known[old]) for old, new in names)
     result = StructType(tuple((new, kind.members[at][1]) for new, at in chosen))
@@ -266,11 +266,11 @@ def _identity(value: Value) -> Value:
     return value
 
 
-# --- two structures --------------------------------------------------------------------------------------------------
+# --- two structs -----------------------------------------------------------------------------------------------------
 
 
 def _merge_structs(names: Callable[[set[str], set[str]], set[str]], merging: bool) -> Builder:
-    """StructUnion and its kin; a lambda (name, left?, right?) may merge members of one name."""
+    """StructUnion and others; a lambda (name, left?, right?) may merge members of the same name."""
 
     def build(call: Invocation) -> Operand:
         from mayflydb.query.yql.functions.support import as_lambda
@@ -302,7 +302,7 @@ def _merge(merge: Lambda, name: str, left: Expression | None, right: Expression 
 
 
 def as_optional(given: Expression) -> Expression:
-    """The same value where NULL would be allowed."""
+    """The same value as an Optional."""
     return Expression(OptionalType(given.type), given.evaluate, given.constant)
 
 
@@ -330,7 +330,7 @@ def _way(call: Invocation) -> Operand:
 
 
 def _variant_item(call: Invocation) -> Operand:
-    """`VariantItem(variant)`: the value, where all alternatives are of one type."""
+    """`VariantItem(variant)`: the value, if all alternatives have the same type."""
     count(call, 1)
     given, kind = _variant_at(call, 0)
     items = {item for _, item in alternatives(kind)}

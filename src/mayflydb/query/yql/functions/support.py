@@ -1,4 +1,4 @@
-"""What builders of functions share: operands and their types, NULL that goes through, and refusals in YQL's words."""
+"""Common parts of function builders: operands and their types, NULL that passes through, refusals in YQL's words."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from mayflydb.query.yql.types import (
 
 
 def wrong(call: Invocation, message: str) -> Fault:
-    """A refusal of these arguments."""
+    """Return the refusal of a call's arguments."""
     return type_fault(call.name, message, call.position)
 
 
 def count(call: Invocation, low: int, high: int | None = None) -> int:
-    """How many operands there are, which must be between these (`high` None: `low` it is; -1: no end), and none named."""
+    """Check and return the number of operands, none of them named. `high` None: exactly `low`; -1: no upper bound."""
     given = len(call.operands) + len(call.named)
     high = low if high is None else high
     if given < low or (given > high >= 0) or call.named:
@@ -45,14 +45,14 @@ def count(call: Invocation, low: int, high: int | None = None) -> int:
 
 
 def operand_at(call: Invocation, index: int) -> Operand:
-    """The operand at this place. Faults: there are not so many."""
+    """The operand at this position. Fault: the call has too few operands."""
     if index >= len(call.operands):
         raise wrong(call, f"Expected at least {index + 1} argument(s), but got {len(call.operands)}")
     return call.operands[index]
 
 
 def value_at(call: Invocation, index: int) -> Expression:
-    """The operand at this place, which must be a value."""
+    """The operand at this position, which must be a value."""
     operand = operand_at(call, index)
     if not isinstance(operand, Expression):
         raise wrong(call, f"Expected a value as argument #{index + 1}, but got a {_kind(operand)}")
@@ -64,7 +64,7 @@ def values_of(call: Invocation) -> list[Expression]:
 
 
 def type_at(call: Invocation, index: int) -> Type:
-    """The operand at this place, which must be a type."""
+    """The operand at this position, which must be a type."""
     operand = operand_at(call, index)
     if not isinstance(operand, TypeOperand):
         raise wrong(call, f"Expected a type as argument #{index + 1}, but got a {_kind(operand)}")
@@ -72,7 +72,7 @@ def type_at(call: Invocation, index: int) -> Type:
 
 
 def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> Bound:
-    """The operand at this place, which must be a lambda, for arguments of these types."""
+    """The operand at this position, which must be a lambda, bound for arguments of these types."""
     operand = operand_at(call, index)
     if isinstance(operand, (Expression, TypeOperand)):
         raise wrong(call, f"Expected a lambda as argument #{index + 1}, but got a {_kind(operand)}")
@@ -96,8 +96,9 @@ def as_lambda(operand: Operand) -> Lambda:
 
 
 def coerce(given: Expression, to: Type) -> Expression | None:
-    """The same as a value of this type, where a call may take it so: what converts by itself, and texts to String,
-    numbers to floating point."""
+    """Convert a value to a type as a call does: implicit conversions, texts to String, numbers to floating point. None:
+    impossible.
+    """
     found = conversions.implicit(given, to)
     if found is not None:
         return found
@@ -115,7 +116,7 @@ def coerce(given: Expression, to: Type) -> Expression | None:
 
 
 def fit(call: Invocation, index: int, to: Type, given: Expression | None = None) -> Expression:
-    """The operand at this place as a value of `to`; where it may be NULL and `to` may not, of `to?`."""
+    """The operand at this position as a value of `to`, or of `to?` if the operand is Optional."""
     given = value_at(call, index) if given is None else given
     if given.type == to:
         return given
@@ -133,7 +134,7 @@ def mismatch(call: Invocation, index: int, given: Type, wanted: Type) -> Fault:
 
 
 def common_of(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list[Expression]]:
-    """One type for all of these, and each of them in it."""
+    """The common type of these values, and each value converted to it."""
     found = conversions.meet(given)
     if found is not None:
         return found
@@ -141,12 +142,12 @@ def common_of(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list
 
 
 def present(kind: Type) -> Callable[[Value], Value]:
-    """How a value of this type stands in an Optional of it."""
+    """Return the function that puts a value of this type into an Optional."""
     return Just if is_optional(kind) else _identity
 
 
 def content(kind: OptionalType) -> Callable[[Value], Value]:
-    """The value in an Optional that has one."""
+    """Return the function that takes the value out of an Optional that has one."""
     return _inside if is_optional(kind.item) else _identity
 
 
@@ -166,7 +167,7 @@ def constant(kind: Type, value: Value) -> Expression:
 
 
 def evaluate_constant(expression: Expression, call: Invocation) -> Value:
-    """The value of an operand that must be known when the query is bound."""
+    """The value of an operand that must be a constant."""
     if expression.literal:
         return expression.value
     if not expression.constant:
@@ -178,7 +179,7 @@ _NO_RUN: Any = None
 
 
 def map_value(given: Expression, kind: Type, change: Callable[[Value], Value]) -> Expression:
-    """A function of one value; NULL stays NULL. `kind` is made Optional where the operand is."""
+    """Apply a function to one value; NULL gives NULL. `kind` becomes Optional if the operand is Optional."""
     evaluate = given.evaluate
     if not is_optional(given.type):
         return Expression(kind, lambda row, run: change(evaluate(row, run)), constant=given.constant)
@@ -191,7 +192,7 @@ def map_value(given: Expression, kind: Type, change: Callable[[Value], Value]) -
 
 
 def apply_function(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
-    """A function of several values; any NULL makes NULL, and `kind` Optional."""
+    """Apply a function to several values; any NULL gives NULL. `kind` becomes Optional if an operand is Optional."""
     if len(given) == 1:
         return map_value(given[0], kind, change)
     fixed = all(each.constant for each in given)
@@ -212,7 +213,7 @@ def apply_function(given: Sequence[Expression], kind: Type, change: Callable[...
 
 
 def direct(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
-    """A function that looks at NULL itself."""
+    """Apply a function that handles NULL itself."""
     fixed = all(each.constant for each in given)
     return Expression(kind, _plain([each.evaluate for each in given], change), constant=fixed)
 
@@ -225,5 +226,5 @@ def _plain(evaluates: list[Evaluate], change: Callable[..., Value]) -> Evaluate:
 
 
 def text_of(value: Value) -> str:
-    """A String or Utf8 as text; what is no UTF-8 is replaced."""
+    """A String or Utf8 as text; bytes that are not UTF-8 are replaced."""
     return value if isinstance(value, str) else str(value, "utf-8", "replace")

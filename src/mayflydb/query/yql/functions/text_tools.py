@@ -1,4 +1,4 @@
-"""What functions of bytes and of Unicode texts have in common: each works on either."""
+"""Functions that `String::` and `Unicode::` share: each works on bytes and on text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mayflydb.query.yql.faults import fault
 Text = TypeVar("Text", str, bytes)
 
 MAX_DISTANCE_CELLS = 10_000_000
-"""The product of two lengths up to which a distance is counted."""
+"""The greatest product of two lengths for which a distance is computed."""
 
 
 def split_to_list(
     value: Any, separator: Any, as_string: bool | None = None, skip: bool | None = None, limit: int | None = None
 ) -> list[Any]:
-    """The parts between separators; `as_string` False: any character of the separator is one."""
+    """Split at the separator; with `as_string` False at each of its characters."""
     if value is None:
         return []
     if not separator:
@@ -34,7 +34,7 @@ def split_to_list(
     kept = [part for part in parts if part]
     if not limit or len(kept) <= limit:
         return kept
-    # The rest stays as it is written, from the first part that is one too many.
+    # The text from the first part beyond the limit stays in one piece.
     at, rest = 0, value
     for part in kept[:limit]:
         at = value.index(part, at) + len(part)
@@ -70,7 +70,7 @@ def remove_last(value: Text, symbols: Text) -> Text:
 
 
 def distance(left: Any, right: Any) -> int:
-    """Levenshtein's: the least number of insertions, deletions and replacements."""
+    """Levenshtein's distance: the least number of insertions, deletions and replacements."""
     if len(left) * len(right) > MAX_DISTANCE_CELLS:
         raise fault("The texts are too long for a distance")
     row = list(range(len(right) + 1))

@@ -1,6 +1,6 @@
-"""Types as arguments and results: TypeOf, FormatType, and what makes types of types.
+"""Types as arguments and results: TypeOf, FormatType, and functions that build types.
 
-A type is known when the query is bound, so these leave nothing to be done later.
+A type is known when the query is bound, so these functions do nothing when it runs.
 Source: https://ydb.tech/docs/en/yql/reference/builtins/types
 """
 
@@ -36,7 +36,7 @@ def _type_of(call: Invocation) -> Operand:
 
 
 def _instance_of(call: Invocation) -> Operand:
-    """`InstanceOf(type)`: a value that exists only for its type."""
+    """`InstanceOf(type)`: an expression that is used only for its type and has no value."""
     count(call, 1)
     kind = type_at(call, 0)
 
@@ -103,7 +103,7 @@ def _tagged_type(call: Invocation) -> Operand:
 
 
 def _part(wanted: type[Type], read: Callable[..., Type]) -> Builder:
-    """The part of a type: ListItemType and its kin."""
+    """A component of a type: ListItemType and others."""
 
     def build(call: Invocation) -> Operand:
         count(call, 1)

@@ -58,7 +58,7 @@ def _from_points(points: list[int]) -> str:
 
 
 def _number(value: str, base: int | None) -> int | None:
-    """A number as C reads it: of base 0 by its prefix; None for what is none."""
+    """Parse a number as C does: base 0 means that the prefix gives the base; None for a text that is no number."""
     text = value.strip()
     sign = text[:1]
     digits = text.removeprefix("-") if sign == "-" else text.removeprefix("+")

@@ -1,6 +1,6 @@
-"""`Yson::`: trees made of YSON and JSON, and what is taken out of them.
+"""`Yson::`: construction of trees from YSON and JSON, and reads of their nodes.
 
-Without options problems are errors (Strict) and nothing is converted; `Yson::Options` that are given say both.
+Without options, problems are errors (Strict) and nothing is converted; `Yson::Options` set both.
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/yson
 """
 
@@ -61,7 +61,7 @@ class YsonOptions(msgspec.Struct, frozen=True):
 
 
 class WrongKind(Exception):
-    """What a node is not."""
+    """A node is not of the expected kind."""
 
 
 Convert = Callable[[YsonNode, YsonOptions], Value]
@@ -81,7 +81,7 @@ def _options(call: Invocation) -> Operand:
 
 
 def _options_at(call: Invocation, index: int) -> YsonOptions:
-    """The options at this place, if there are any."""
+    """The options at this position; the default ones if the call omits them."""
     if len(call.operands) <= index:
         return YsonOptions()
     given = value_at(call, index)
@@ -92,7 +92,9 @@ def _options_at(call: Invocation, index: int) -> YsonOptions:
 
 
 def node_at(call: Invocation, index: int, options: YsonOptions) -> Expression:
-    """The operand as a tree: Yson, Json and texts are read. What cannot be read is NULL, or an error where strict."""
+    """The operand as a tree: Yson, Json and texts are parsed. A document that cannot be parsed gives NULL, or an error if
+    strict.
+    """
     given = value_at(call, index)
     kind = bare(given.type)
     if kind == NODE or given.type == NULL:
@@ -129,7 +131,9 @@ def _parse(read: Callable[[Any], YsonNode | None]) -> Builder:
 
 
 def _map_node(call: Invocation, index: int, kind: Type, change: Convert, certain: bool = False) -> Expression:
-    """A function of the node at the first place; `index` is that of the options, `certain`: it gives no NULL by itself."""
+    """Apply a function to the node in the first operand. `index`: position of the options. `certain`: the function never
+    gives NULL.
+    """
     options = _options_at(call, index)
     given = node_at(call, 0, options)
 
@@ -227,7 +231,7 @@ def _dict_converter(payload: Convert) -> Convert:
 
 
 def _convert_or_mark(convert: Convert, node: YsonNode, options: YsonOptions) -> Value:
-    """The converted node; where options are not strict, a mark for what cannot be."""
+    """Convert a node. If that is impossible: an error if strict, else `_OMITTED`."""
     try:
         return convert(node, options)
     except WrongKind:
@@ -268,7 +272,7 @@ _SIMPLE: Final[dict[Type, Convert]] = {
 
 
 def converter(call: Invocation, kind: Type) -> Convert:
-    """How a node becomes a value of a type. Fault: there is no such conversion."""
+    """Return the conversion of a node to a type. Fault: there is none."""
     if isinstance(kind, OptionalType):
         inner, some = converter(call, kind.item), present(kind.item)
         return lambda node, options: None if node.kind == "entity" else some(inner(node, options))
@@ -366,7 +370,7 @@ def _child(node: YsonNode, key: bytes) -> YsonNode | None:
 
 
 def _along(node: YsonNode, path: bytes) -> YsonNode | None:
-    """`/a/0`; `//a/0` is the same, as the path from the root that it looks like."""
+    """The node at a path such as `/a/0`; `//a/0` is the same, since `/` at its start means the root."""
     if path in (b"", b"/"):
         return node
     if path[:1] != b"/":
@@ -384,7 +388,7 @@ def _along(node: YsonNode, path: bytes) -> YsonNode | None:
 
 
 def _lookup_builder(find: Callable[[YsonNode, bytes], YsonNode | None], kind: Type, change: Convert) -> Builder:
-    """`Yson::Lookup(node, key [, options])` and YPath: what is not there is NULL."""
+    """`Yson::Lookup(node, key [, options])` and YPath: NULL for a missing node."""
 
     def build(call: Invocation) -> Operand:
         count(call, 2, 3)

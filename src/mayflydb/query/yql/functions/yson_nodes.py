@@ -1,4 +1,4 @@
-"""Trees of YSON: read from its text and binary forms and from JSON, and written as either.
+"""Trees of YSON: parsing and writing of the text form, the binary form and JSON.
 
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/yson
 """
@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 MAX_DEPTH: Final = 200
-"""Containers in one another."""
+"""The deepest nesting of containers."""
 
 
 class YsonNode(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ _LETTERS: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0"}
 
 
 def parse(data: bytes) -> YsonNode | None:
-    """The tree of a document; None for what is none."""
+    """Parse YSON; None for bytes that are no YSON."""
     try:
         reader = _YsonParser(data)
         found = reader.node(0)
@@ -186,7 +186,7 @@ def _number(found: re.Match[bytes]) -> tuple[str, Any]:
 
 
 def parse_json(text: str | bytes) -> YsonNode | None:
-    """The tree of a JSON document; None for what is none."""
+    """Parse JSON; None for a text that is no JSON."""
     try:
         return of_json(msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -214,7 +214,9 @@ def of_json(value: Any, depth: int = 0) -> YsonNode:
 
 
 def to_json(node: YsonNode) -> Any:
-    """What a JSON encoder takes; attributes as YT has them, `$attributes` and `$value`. ValueError: bytes that are no text."""
+    """Return the form that a JSON encoder takes; attributes as in YT, `$attributes` and `$value`. ValueError: bytes that are
+    no text.
+    """
     value = node.value
     if node.kind == "string":
         value = value.decode()

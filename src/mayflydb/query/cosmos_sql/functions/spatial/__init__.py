@@ -1,6 +1,7 @@
-"""Spatial functions on GeoJSON geometries, for containers of geography: the Earth is the WGS-84 ellipsoid, lengths are in metres.
+"""Spatial functions on GeoJSON geometries, for containers of geography: the Earth is the WGS-84 ellipsoid, lengths are in
+metres.
 
-An argument that is no object makes the result undefined, and so does one that is no valid geometry, unless that is the question.
+An argument that is no object makes the result undefined, and so does an invalid geometry, except in tests of validity.
 Source: Microsoft's reference of the six functions, its introduction to geospatial data and its article on querying them.
 """
 
@@ -17,7 +18,7 @@ from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 
 def _of_shapes(compute: Callable[..., Value]) -> Callable[..., Value]:
-    """A function of valid geometries; undefined for others."""
+    """Build a function of valid geometries; undefined for others."""
 
     def evaluate(*geometries: dict[str, Any]) -> Value:
         try:

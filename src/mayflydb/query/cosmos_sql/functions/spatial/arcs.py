@@ -1,6 +1,7 @@
-"""Vectors, arcs of great circles and a tree of balls over them: the geometry of the unit sphere without any meaning of it.
+"""The geometry of the unit sphere: vectors, arcs of great circles, and a tree of bounding balls over arcs.
 
-Lengths here are chords, straight through the sphere: they order as angles do, and are exact for short ones, unlike cosines.
+Lengths are chords, straight through the sphere: they order as angles do, and unlike cosines they are exact for short
+distances.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mayflydb.model.errors import Unsupported
 Vector: TypeAlias = tuple[float, float, float]
 
 TOUCH: Final = 1e-11
-"""What is no further apart than this touches: 64 micrometres on the Earth, far above rounding and below any measurement."""
+"""Points no further apart than this touch: 64 micrometres on the Earth, far above rounding and below any measurement."""
 
 
 def dot(left: Vector, right: Vector) -> float:
@@ -52,7 +53,7 @@ def unit(vector: Vector) -> Vector:
 
 
 def square(vector: Vector) -> Vector:
-    """Some unit vector at right angles to this one."""
+    """A unit vector at right angles to this one."""
     axis: Vector = (1.0, 0.0, 0.0) if abs(vector[0]) <= abs(vector[1]) else (0.0, 1.0, 0.0)
     return unit(cross(axis, vector))
 
@@ -62,15 +63,17 @@ chord = math.dist
 
 
 MAX_PAIRS: Final = 300_000
-"""Edges are compared in pairs where the tree cannot tell that they are apart. So many take about a second; a coast of 4096 points
-has a tenth of them."""
+"""The limit of pairs of edges that are compared because the tree cannot separate them.
+
+So many pairs take about a second; a coast of 4096 points has a tenth of them.
+"""
 
 
 class Arc(NamedTuple):
-    """The shorter way along a great circle from `start` to `end`; a point if the two are the same.
+    """The shorter arc of a great circle from `start` to `end`; a point if the two are equal.
 
-    `normal` is the pole to the left of it, `forward` the direction it leaves its start in, `back` the one that leads back from
-    its end; zero vectors for a point. `path` and `place` say where in its figure the arc is.
+    `normal` is the pole to the left of the arc, `forward` its direction at `start`, `back` the direction at `end` that leads
+    back along the arc; all three are zero vectors for a point. `path` and `place` are the arc's indexes in its figure.
     """
 
     start: Vector
@@ -89,21 +92,24 @@ class Arc(NamedTuple):
 
 
 def arc(start: Vector, end: Vector, path: int = 0, place: int = 0) -> Arc:
-    """The arc between two points that are not antipodal."""
-    # With the difference in place of `end` the product keeps its digits if the two are near each other.
+    """Build the arc between two points that are not antipodal."""
+    # For points near each other, the product with the difference keeps digits that the product with `end` loses.
     normal = unit(cross(start, minus(end, start)))
     return Arc(start, end, normal, cross(normal, start), cross(end, normal), path, place)
 
 
 def closest(line: Arc, point: Vector) -> Vector:
-    """The point of the arc that is nearest to `point`; its start or end itself if it is one of them."""
+    """The point of the arc that is nearest to `point`; exactly `start` or `end` if that is nearest."""
     if dot(line.forward, point) > 0 and dot(line.back, point) > 0:
         return unit(minus(point, scale(line.normal, line.height(point))))
     return line.start if chord(point, line.start) <= chord(point, line.end) else line.end
 
 
 def crossing(one: Arc, other: Arc) -> Vector | None:
-    """Where two arcs cross; None if they do not, or if an end touches the other, where directions would be mere rounding."""
+    """The point at which two arcs cross; None if they do not.
+
+    None also if an end of one arc touches the other: the directions there would be mere rounding.
+    """
     c, d = one.height(other.start), one.height(other.end)
     a, b = other.height(one.start), other.height(one.end)
     if not (c * d < 0 and a * b < 0 and a * d > 0) or min(abs(a), abs(b), abs(c), abs(d)) <= TOUCH:
@@ -113,7 +119,7 @@ def crossing(one: Arc, other: Arc) -> Vector | None:
 
 
 def links(one: Arc, other: Arc) -> Iterator[tuple[float, Vector, Vector]]:
-    """Chords from each end of either arc to the other arc; the shortest is their distance if they do not cross."""
+    """The chords from each end of either arc to the other arc; the shortest is their distance if the arcs do not cross."""
     for end in {one.start, one.end}:
         foot = closest(other, end)
         yield chord(end, foot), end, foot
@@ -123,15 +129,15 @@ def links(one: Arc, other: Arc) -> Iterator[tuple[float, Vector, Vector]]:
 
 
 def touch(one: Arc, other: Arc) -> bool:
-    """Whether the arcs have a point in common."""
+    """True if the arcs have a point in common."""
     start, end = other.height(one.start), other.height(one.end)
     if start * end > 0 and min(abs(start), abs(end)) > TOUCH:
-        return False  # Most pairs: one is on one side of the other.
+        return False  # This is the case of most pairs: one arc is on one side of the other.
     return any(length <= TOUCH for length, _, _ in links(one, other)) or crossing(one, other) is not None
 
 
 class Ball(NamedTuple):
-    """A ball around some arcs: one arc, or two smaller balls."""
+    """A bounding ball of some arcs: a leaf with one arc, or a node with two smaller balls."""
 
     centre: Vector
     radius: float
@@ -139,12 +145,12 @@ class Ball(NamedTuple):
     halves: tuple[Ball, ...]
 
     def gap(self, other: Ball) -> float:
-        """At least so far are the arcs of the two balls apart; negative if the balls overlap."""
+        """A lower bound of the distance between the arcs of two balls; negative if the balls overlap."""
         return chord(self.centre, other.centre) - self.radius - other.radius
 
 
 def ball(arcs: Sequence[Arc]) -> Ball:
-    """The tree over arcs in the order of a path, so that neighbours share a ball."""
+    """Build the tree over arcs in the order of a path, so that neighbours share a ball."""
     if len(arcs) == 1:
         middle = unit(plus(arcs[0].start, arcs[0].end))
         return Ball(middle, max(chord(middle, arcs[0].start), chord(middle, arcs[0].end)), arcs[0], ())
@@ -154,9 +160,9 @@ def ball(arcs: Sequence[Arc]) -> Ball:
 
 
 def pairs(one: Ball, other: Ball) -> Iterator[tuple[Arc, Arc]]:
-    """Pairs of arcs that may touch, and all that do; of a tree with itself, each pair once and in order.
+    """Yield all pairs of arcs that touch, and further ones that may. For a tree with itself: each pair once and in order.
 
-    Raises Unsupported if they are too many.
+    Raises Unsupported if there are more than MAX_PAIRS.
     """
     stack = [(one, other)]
     count = 0
@@ -174,7 +180,7 @@ def pairs(one: Ball, other: Ball) -> Iterator[tuple[Arc, Arc]]:
 
 
 def _split(left: Ball, right: Ball) -> list[tuple[Ball, Ball]]:
-    """Two balls of which one at least holds others: the larger one in halves."""
+    """Divide a pair of balls, of which one at least is no leaf: the larger one into its halves."""
     if left.only is None and (right.only is not None or left.radius >= right.radius):
         return [(half, right) for half in left.halves]
     return [(left, half) for half in right.halves]
@@ -189,7 +195,7 @@ def _count_pair(count: int) -> int:
 
 
 def nearest(tree: Ball, point: Vector) -> list[tuple[float, Arc, Vector]]:
-    """(chord, arc, its nearest point) of the arcs nearest to a point; several if they are equally near."""
+    """The arcs nearest to a point as (chord, arc, nearest point of the arc); several if they are equally near."""
     best = math.inf
     found: list[tuple[float, Arc, Vector]] = []
     stack = [(0.0, tree)]

@@ -1,14 +1,15 @@
-"""The WGS-84 ellipsoid: where its points are on a sphere, how far apart they are, and how large what a ring encloses.
+"""The WGS-84 ellipsoid: its mapping to the unit sphere, distances between its points, areas of its rings.
 
-A point of latitude `phi` is put on the unit sphere at its parametric latitude, `tan(beta) = b / a * tan(phi)`. That is the
-ellipsoid stretched along its axis, so planes through the centre stay such planes: the edge between two points, a great elliptic
-arc, is a great circle there, and all questions of position are asked on the sphere without error. That the service has such edges
-is seen in its documented area, which this gives to ten digits, and in public reports of points that it finds beyond a parallel.
+A point of latitude `phi` is mapped to its parametric latitude, `tan(beta) = b / a * tan(phi)`. The map stretches the
+ellipsoid along its axis, so planes through the centre stay such planes: the edge between two points, a great elliptic arc,
+becomes a great circle, and the sphere answers all questions of position without error. The service's documented area shows
+that it has such edges (this module gives that area to ten digits), and so do public reports of points that it finds beyond a
+parallel.
 
-* Distances between points are geodesics by Vincenty's inverse formula (Survey Review 23, 1975), right to a millimetre. It does
-  not converge for points that are nearly antipodal; those are reached by way of the best point half-way, so no place is an
-  exception. Cosmos DB's documented examples differ from this by less than 1e-7.
-* Areas are the spherical excess, by the authalic radius, corrected by an integral along the edges that takes the flattening in.
+* Distances are geodesics by Vincenty's inverse formula (Survey Review 23, 1975), exact to a millimetre. The formula does not
+  converge for points that are nearly antipodal; their geodesic is computed in two parts, over the best point half-way. Cosmos
+  DB's documented examples differ from the results by less than 1e-7.
+* Areas are the spherical excess, by the authalic radius, corrected by an integral along the edges for the flattening.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ EQUATORIAL: Final = 6378137.0
 FLATTENING: Final = 1 / 298.257223563
 POLAR: Final = EQUATORIAL * (1 - FLATTENING)
 SLACK: Final = 1.004
-"""A degree is longer by less than this factor in one direction than in another, measured on the sphere."""
+"""On the sphere a degree is longer by less than this factor in one direction than in another."""
 
 _ECCENTRICITY: Final = math.sqrt(FLATTENING * (2 - FLATTENING))
 _SECOND: Final = (EQUATORIAL / POLAR) ** 2 - 1
@@ -92,7 +93,11 @@ def _metres(square: float, angle: float, sine: float, cosine: float, middle: flo
 
 
 def _by_half_way(one: Vector, other: Vector) -> float:
-    """Every way to the far side crosses the circle of points 90 degrees from `one`: the geodesic where the sum is least."""
+    """The length of the geodesic between two nearly antipodal points, over a point half-way.
+
+    Every way to the far side crosses the circle of points 90 degrees from `one`; the geodesic crosses it where the sum is
+    least.
+    """
     east = square(one)
     north = cross(one, east)
 
@@ -106,7 +111,7 @@ def _by_half_way(one: Vector, other: Vector) -> float:
 
 
 def _least(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one minimum between `low` and `high` is least, by golden section."""
+    """The argument between `low` and `high` at which a function with one minimum is least, by golden section."""
     for _ in range(40):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
         if function(left) < function(right):
@@ -120,13 +125,13 @@ _AUTHALIC: Final = (EQUATORIAL**2 + POLAR**2 * math.atanh(_ECCENTRICITY) / _ECCE
 """The square of the radius of the sphere that has the surface of the ellipsoid."""
 
 SURFACE: Final = _WHOLE * _AUTHALIC
-"""Of the whole ellipsoid, in square metres."""
+"""The surface of the whole ellipsoid, in square metres."""
 
 
 def area(rings: Sequence[Sequence[Arc]]) -> float:
-    """What is to the left of all of some rings, in square metres. A ring is closed and does not cross itself."""
+    """The area to the left of all the rings, in square metres. A ring is closed and does not cross itself."""
     parts = [_AUTHALIC * _excess([line.start for line in ring]) - sum(map(_correction, ring)) for ring in rings]
-    # A negative part lacks the whole surface, as that of a hole does; so small differences are never taken of large numbers.
+    # A negative excess, as of a hole, lacks the whole surface. No small area is computed as the difference of large numbers.
     return math.fsum(parts) + SURFACE * (sum(part < 0 for part in parts) - len(parts) + 1)
 
 
@@ -144,7 +149,7 @@ def _excess(points: Sequence[Vector]) -> float:
 
 
 def _apex(points: Sequence[Vector]) -> Vector:
-    """The middle of the points if there is one, else a point to which none of them is antipodal."""
+    """The mean of the points, or a point that is antipodal to none of them if they have no mean."""
     middle = unit(tuple(map(math.fsum, zip(*points, strict=True))))  # type: ignore[arg-type]
     others: list[Vector] = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (-0.6, 0.48, -0.64)]
     return max([middle, *others], key=lambda apex: min(0.1, *(2 - chord(apex, point) for point in points)))
@@ -155,11 +160,11 @@ _NODES: Final = (
     *((sign * math.sqrt(5 - 2 * math.sqrt(10 / 7)) / 3, (322 + 13 * math.sqrt(70)) / 900) for sign in (-1, 1)),
     *((sign * math.sqrt(5 + 2 * math.sqrt(10 / 7)) / 3, (322 - 13 * math.sqrt(70)) / 900) for sign in (-1, 1)),
 )
-"""Gauss and Legendre's rule of five points for [-1, 1]."""
+"""The rule of Gauss and Legendre with five points for [-1, 1]."""
 
 
 def _correction(line: Arc) -> float:
-    """By how much the area below an edge is larger on the ellipsoid than on its sphere; zero for edges along a meridian."""
+    """The amount by which the area below an edge is larger on the ellipsoid than on its sphere; zero along a meridian."""
     angle = 2 * math.asin(min(1.0, chord(line.start, line.end) / 2))
     count = math.ceil(angle * 2)
     half = angle / count / 2
@@ -172,9 +177,11 @@ def _correction(line: Arc) -> float:
 
 
 def _difference(sine: float) -> float:
-    """The area beyond a parametric latitude on the sphere, less that on the ellipsoid, by the square of the latitude's cosine.
+    """The area beyond a parametric latitude on the sphere, less that on the ellipsoid, divided by the square of the
+    latitude's cosine.
 
-    By the square, since an edge goes round the axis that much quicker; so this stays exact up to the pole, where both vanish.
+    An edge near the pole goes round the axis faster by that square, so the quotient stays exact up to the pole, where both
+    vanish.
     """
     height = abs(sine)
     width = (1 - FLATTENING) ** 2 / (height * height + (1 - FLATTENING) ** 2 * (1 - height * height))

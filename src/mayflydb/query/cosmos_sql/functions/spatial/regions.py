@@ -1,8 +1,8 @@
-"""Regions of the sphere: what lies to the left of every one of some rings.
+"""Regions of the sphere: the points to the left of every one of some rings.
 
-So a ring that runs counter-clockwise encloses its inside, the same ring run clockwise all the rest of the Earth, and a hole is a
-clockwise ring. Whether a point is in a region is read off the piece of boundary nearest to it: nothing is between the two, so it
-is inside exactly if it is to the left there. That needs no map, no pole and no antimeridian.
+A counter-clockwise ring encloses its inside, the same ring clockwise encloses the rest of the Earth, and a hole is a
+clockwise ring. The piece of boundary nearest to a point decides whether the point is in a region: nothing lies between the
+two, so the point is inside exactly if it is to the left there. No map projection, pole or antimeridian is special.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import area
 
 
 class Side(IntEnum):
-    """Where a point is in respect of a region."""
+    """The position of a point relative to a region."""
 
     OUTSIDE = -1
     BOUNDARY = 0
@@ -44,32 +44,34 @@ class Side(IntEnum):
 
 
 class Region:
-    """What is to the left of all of `rings`, closed sequences of arcs; `Arc.path` and `Arc.place` are the indexes of an arc."""
+    """The points to the left of all of `rings`, closed sequences of arcs; `Arc.path` and `Arc.place` are the indexes of an
+    arc.
+    """
 
     def __init__(self, rings: Sequence[Sequence[Arc]]) -> None:
         self.rings: Final = rings
         self.tree: Final = ball([line for ring in rings for line in ring])
 
     def side(self, point: Vector) -> Side:
-        """Whether a point is inside, outside or on the boundary."""
+        """The position of a point: inside, outside or on the boundary."""
         if self.beyond is not None and chord(point, self.tree.centre) > self.tree.radius + TOUCH:
             return self.beyond
         return self._near(point)
 
     def area(self) -> float:
-        """In square metres."""
+        """The area in square metres."""
         return area(self.rings)
 
     def alongside(self, line: Arc, point: Vector) -> bool:
-        """For a piece of `line` on the boundary, around `point`: whether the region is on the left of it."""
+        """For a piece of `line` on the boundary, around `point`: True if the region is on the left of the piece."""
         _, edge, _ = nearest(self.tree, point)[0]
         return dot(edge.normal, line.normal) > 0
 
     @cached_property
     def beyond(self) -> Side | None:
-        """The side of all points outside the ball around the boundary; None if the ball holds the whole sphere."""
+        """The side of all points outside the ball around the boundary; None if the ball contains the whole sphere."""
         centre, radius = self.tree.centre, self.tree.radius + TOUCH
-        # Rather a point beside the ball than the one opposite, from where everything is equally far.
+        # A point beside the ball is tested, not the opposite point, which is equally far from everything.
         for point in (square(centre), scale(unit(centre), -1)):
             if chord(point, centre) > radius:
                 return self._near(point)
@@ -92,14 +94,14 @@ class Region:
 
 
 def _in_corner(arriving: Arc, leaving: Arc, point: Vector) -> bool:
-    """Whether a point is in the angle to the left of two successive edges."""
+    """True if a point is in the angle to the left of two successive edges."""
     way = minus(point, leaving.start)
     sides = dot(way, arriving.normal) > 0, dot(way, leaving.normal) > 0
     return all(sides) if arriving.height(leaving.end) > 0 else any(sides)
 
 
 def contacts(one: Ball, other: Ball) -> dict[Arc, list[Vector]]:
-    """Where arcs of the second tree cross, touch or end on those of the first, which are the keys. Raises Unsupported."""
+    """For each arc of the first tree the points where arcs of the second cross it, touch it or end on it. Raises Unsupported."""
     found: dict[Arc, list[Vector]] = {}
     for left, right in pairs(one, other):
         if touch(left, right):
@@ -126,7 +128,7 @@ def pieces(line: Arc, cuts: Iterable[Vector]) -> Iterator[Vector]:
 
 
 def flaw(rings: Sequence[Sequence[Arc]]) -> str | None:
-    """Why rings do not bound a region, the first ring being number 1; None if they do."""
+    """The reason why rings do not bound a region; None if they do. The text calls the first ring number 1."""
     for number, ring in enumerate(rings, 1):
         if not _is_simple(ring):
             return f"the ring number {number} crosses, touches or overlaps itself"
@@ -143,7 +145,7 @@ def flaw(rings: Sequence[Sequence[Arc]]) -> str | None:
 
 
 def common_flaw(regions: Sequence[Region]) -> str | None:
-    """Why regions cannot be polygons of one figure, which may touch at points only; None if they can."""
+    """The reason why regions cannot be the polygons of one figure; None if they can. Polygons may touch at points only."""
     for number, one in enumerate(regions):
         for other_number, other in enumerate(regions):
             if number != other_number and not _boundary_is_on(other, one, Side.OUTSIDE):
@@ -157,12 +159,12 @@ def _as_only_ring(ring: Iterable[Arc]) -> list[Arc]:
 
 
 def _boundary_is_on(boundary: Region, region: Region, side: Side) -> bool:
-    """Whether the boundary of one region is on one side of another, but for single points."""
+    """True if the boundary of one region is on one side of another, except for single points."""
     if region.beyond is side and boundary.tree.gap(region.tree) > TOUCH:
         return True
     found = contacts(boundary.tree, region.tree)
     for ring in boundary.rings:
-        # Where nothing touches a line it is on the same side as its neighbours.
+        # A line that nothing touches is on the same side as its neighbours.
         marked = [line for line in ring if line in found] or [ring[0]]
         if any(region.side(point) is not side for line in marked for point in pieces(line, found.get(line, ()))):
             return False
@@ -175,7 +177,7 @@ def _is_simple(ring: Sequence[Arc]) -> bool:
 
 
 def _clash(one: Arc, other: Arc, count: int) -> bool:
-    """Whether two edges of a ring have more in common than the corner they share, if they share one."""
+    """True if two edges of a ring have more in common than the corner that successive edges share."""
     if other.place == one.place + 1:
         return _folds_back(one, other)
     if one.place == 0 and other.place == count - 1:
@@ -184,6 +186,6 @@ def _clash(one: Arc, other: Arc, count: int) -> bool:
 
 
 def _folds_back(arriving: Arc, leaving: Arc) -> bool:
-    """Whether the second of two successive edges runs back over the first."""
+    """True if the second of two successive edges runs back over the first."""
     before, after = arriving.start, leaving.end
     return chord(closest(leaving, before), before) <= TOUCH or chord(closest(arriving, after), after) <= TOUCH

@@ -1,7 +1,8 @@
-"""How two shapes lie to each other: distance, intersection, containment.
+"""Relations of two shapes: distance, intersection, containment.
 
-Meanings are OGC's, which the service names as its source: shapes that touch intersect; a shape is within another if nothing of it
-is outside and their interiors meet. So a point on the boundary of a polygon, or at an end of a line, is not within it.
+The definitions are those of OGC, which the service names as its source: shapes that touch intersect; a shape is within
+another if no part of it is outside and the interiors meet. So a point on the boundary of a polygon, or at an end of a line,
+is not within it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def separation(one: Shape, other: Shape) -> float | None:
 
 
 def intersects(one: Shape, other: Shape) -> bool:
-    """Whether two shapes have a point in common."""
+    """True if two shapes have a point in common."""
     if one.tree is None or other.tree is None:
         return False
     if _is_point(one) or _is_point(other):
@@ -42,19 +43,19 @@ def intersects(one: Shape, other: Shape) -> bool:
         return _holds(shape, point.paths[0][0].start)
     if any(touch(left, right) for left, right in pairs(one.tree, other.tree)):
         return True
-    # No boundary meets another: each path is inside the other shape, or outside, as a whole.
+    # The boundaries do not meet: each path is wholly inside or wholly outside of the other shape.
     return _meets(one, other) or _meets(other, one)
 
 
 def within(one: Shape, other: Shape) -> bool:
-    """Whether the first shape is in the second."""
+    """True if the first shape is within the second."""
     if one.tree is None or other.tree is None:
         return False
     if _is_point(one):
         return _inner(other, one.paths[0][0].start)
     if other.regions:
         return _in_regions(one, other)
-    # Nothing with an area is in a line, nothing with a length in a point.
+    # A shape with an area cannot be within a line, a shape with a length not within a point.
     return not one.regions and not _is_point(other) and _covers(other.tree, one, other)
 
 
@@ -63,7 +64,7 @@ def _is_point(shape: Shape) -> bool:
 
 
 def side(regions: Sequence[Region], point: Vector) -> Side:
-    """Where a point is in respect of all polygons of a shape."""
+    """The position of a point relative to the union of a shape's polygons."""
     return max((region.side(point) for region in regions), default=Side.OUTSIDE)
 
 
@@ -78,7 +79,9 @@ def _meets(one: Shape, other: Shape) -> bool:
 
 
 def _inner(shape: Shape, point: Vector) -> bool:
-    """Whether a point is in the interior of a shape: of a line without its two ends, if it has ends."""
+    """True if a point is in the interior of a shape. The interior of a line is without its two ends, unless the line is
+    closed.
+    """
     if shape.regions:
         return side(shape.regions, point) is Side.INSIDE
     if _is_point(shape):
@@ -93,7 +96,9 @@ def _covers(tree: Ball, line: Shape, other: Shape) -> bool:
 
 
 def _points(one: Shape, other: Shape) -> Iterator[tuple[Arc, Vector]]:
-    """A point of each piece into which the arcs of the second shape cut those of the first, with the arc it is on."""
+    """A point of each piece into which the arcs of the second shape cut those of the first, with the arc that the point is
+    on.
+    """
     found = contacts(one.tree, other.tree) if one.tree is not None and other.tree is not None else {}
     return ((line, point) for path in one.paths for line in path for point in pieces(line, found.get(line, ())))
 
@@ -109,10 +114,10 @@ def _in_regions(one: Shape, other: Shape) -> bool:
         meets = meets or place is Side.INSIDE
     if not one.regions:
         return meets
-    # The boundary is in it. Then all of the polygon is, unless a piece of the outside is inside the polygon.
+    # The boundary is inside. So is the whole polygon, unless it contains a piece of the other shape's boundary.
     return not any(side(one.regions, point) is Side.INSIDE for _, point in _points(other, one))
 
 
 def _agree(shape: Shape, line: Arc, point: Vector) -> bool:
-    """For a piece of boundary that two polygons share: whether they are on the same side of it."""
+    """For a piece of boundary that two polygons share: True if both are on the same side of it."""
     return any(region.side(point) is Side.BOUNDARY and region.alongside(line, point) for region in shape.regions)

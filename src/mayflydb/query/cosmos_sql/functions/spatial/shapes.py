@@ -1,7 +1,7 @@
-"""GeoJSON geometries as Cosmos DB takes them, read and checked.
+"""GeoJSON geometries as Cosmos DB accepts them: parsing and validation.
 
-Point, LineString, Polygon and MultiPolygon in degrees, longitude first; further numbers of a position are allowed and ignored,
-and so are further members, `crs` among them. What is wrong is said as the service says it where its text is public.
+Point, LineString, Polygon and MultiPolygon in degrees, longitude first. Further numbers of a position are ignored, and so are
+further members, `crs` among them. Errors have the service's texts where those are public.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from mayflydb.query.cosmos_sql.functions.spatial.regions import Region, common_f
 from mayflydb.query.cosmos_sql.values import NUMBERS, Value
 
 MAX_POINTS: Final = 4096
-"""The service's limit for a polygon, taken for every geometry."""
+"""The service's limit for a polygon; Mayfly applies it to every geometry."""
 
 _CACHE_SIZE: Final = 8
-"""Of each kind: a large polygon takes some megabytes."""
+"""The number of cached geometries of each kind; a large polygon takes some megabytes."""
 
 Path: TypeAlias = tuple[tuple[float, float], ...]
 
 
 class Invalid(Exception):
-    """A geometry cannot be used; the text says why."""
+    """The geometry is not valid; the text says why."""
 
 
 class Shape(msgspec.Struct, frozen=True):
     """A geometry on the unit sphere.
 
-    `paths` are its arcs: a point, a line, or the rings of its polygons, `regions`. `tree` holds them all; None for a MultiPolygon
-    of nothing.
+    `paths` are its arcs: a point, a line, or the rings of its polygons, `regions`. `tree` contains all arcs; None for a
+    MultiPolygon without polygons.
     """
 
     paths: list[list[Arc]]
@@ -44,7 +44,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def shape(value: dict[str, Any]) -> Shape:
-    """The geometry that a GeoJSON object describes; raises Invalid."""
+    """Build the geometry of a GeoJSON object; raises Invalid."""
     kind = value.get("type")
     build = _BUILDERS.get(kind) if type(kind) is str else None
     if build is None:
@@ -119,7 +119,10 @@ _BUILDERS: Final[dict[str, Callable[[Value], Shape]]] = {
 
 
 def _build_shape(build: Callable[[Any], Shape | str], coordinates: Any) -> Shape:
-    """What `build` makes of coordinates. It remembers: the polygon of a query meets every record, and checking it is the work."""
+    """Return the shape that `build` gives for the coordinates; raises Invalid for the text of an error.
+
+    `build` is cached: a query compares one polygon with every record, and most of the work is to validate that polygon.
+    """
     made = build(coordinates)
     if isinstance(made, str):
         raise Invalid(made)
