@@ -48,22 +48,22 @@ class CountIf(ValueCount):
 class Sum:
     """SUM of numbers; 0 over no rows. A value of another type makes the sum undefined."""
 
-    __slots__ = ("count", "spoilt", "total")
+    __slots__ = ("count", "has_wrong_type", "total")
 
     def __init__(self) -> None:
         self.total: float = 0
         self.count = 0
-        self.spoilt = False
+        self.has_wrong_type = False
 
     def add(self, value: Value) -> None:
         if type(value) in NUMBERS:
             self.total += double(value)
             self.count += 1
         elif value is not UNDEFINED:
-            self.spoilt = True
+            self.has_wrong_type = True
 
     def result(self) -> Value:
-        return UNDEFINED if self.spoilt else number(self.total)
+        return UNDEFINED if self.has_wrong_type else number(self.total)
 
 
 class Average(Sum):
@@ -72,7 +72,7 @@ class Average(Sum):
     __slots__ = ()
 
     def result(self) -> Value:
-        if self.spoilt or not self.count:
+        if self.has_wrong_type or not self.count:
             return UNDEFINED
         return number(double(self.total) / self.count)
 
@@ -83,17 +83,17 @@ class Minimum:
     An array or object makes the result undefined, and so does a group without values.
     """
 
-    __slots__ = ("best", "key", "spoilt")
+    __slots__ = ("best", "has_wrong_type", "key")
 
     def __init__(self) -> None:
         self.best: Value = UNDEFINED
         self.key: Any = None
-        self.spoilt = False
+        self.has_wrong_type = False
 
     def add(self, value: Value) -> None:
         kind = type(value)
         if kind is list or kind is dict:
-            self.spoilt = True
+            self.has_wrong_type = True
         elif value is not UNDEFINED:
             key = order_key(value)
             if self.key is None or self.precedes(key, self.key):
@@ -105,7 +105,7 @@ class Minimum:
         return bool(key < best)
 
     def result(self) -> Value:
-        return UNDEFINED if self.spoilt else self.best
+        return UNDEFINED if self.has_wrong_type else self.best
 
 
 class Maximum(Minimum):

@@ -27,7 +27,7 @@ from mayflydb.query.cosmos_sql.faults import (
 )
 from mayflydb.query.cosmos_sql.functions import fulltext, vector
 from mayflydb.query.cosmos_sql.numbers import double
-from mayflydb.query.cosmos_sql.rewrite import from_the_start, object_of, ordered_payload, with_keys
+from mayflydb.query.cosmos_sql.rewrite import from_first_row, object_of, payload_expression, with_sort_keys
 from mayflydb.query.cosmos_sql.scope import Parameters
 from mayflydb.query.cosmos_sql.syntax import (
     HIGHEST_COUNT,
@@ -109,16 +109,16 @@ class Ranking(msgspec.Struct, frozen=True):
     def components(self, statistics: TextStatistics, stop: int) -> tuple[Select, ...]:
         """For each score the query for the items that rank best by it, enough for a result that ends at row `stop`."""
         expressions = self._expressions(statistics)
-        shown = [_or_worst(*each) for each in zip(self.scores, expressions, strict=True)]
-        fields = [("payload", ordered_payload(self.select)), ("componentScores", Array(items=tuple(shown)))]
+        shown = [_score_or_worst(*each) for each in zip(self.scores, expressions, strict=True)]
+        fields = [("payload", payload_expression(self.select)), ("componentScores", Array(items=tuple(shown)))]
         bound = min(max(MIN_ROWS, 2 * stop), HIGHEST_COUNT)
         found: list[Select] = []
         for score, expression in zip(self.scores, expressions, strict=True):
             order = Order(expression=expression, descending=score.descending)
-            select = with_keys(self.select, (order,), object_of(fields))
+            select = with_sort_keys(self.select, (order,), object_of(fields))
             if select.top is not None:
                 select = replace(select, top=Literal(value=bound))
-            found.append(select if select.offset is None else from_the_start(select, bound))
+            found.append(select if select.offset is None else from_first_row(select, bound))
         return tuple(found)
 
     def _expressions(self, statistics: TextStatistics) -> list[Expression]:
@@ -191,7 +191,7 @@ def _statistics_expression(score: Score) -> Expression:
     return object_of([("totalWordCount", total), ("hitCounts", Array(items=tuple(hits)))])
 
 
-def _or_worst(score: Score, expression: Expression) -> Expression:
+def _score_or_worst(score: Score, expression: Expression) -> Expression:
     """The score, or the worst score where it is undefined: another component found the item and this one cannot score it."""
     worst: float = _WORST_VECTOR
     if score.descending:

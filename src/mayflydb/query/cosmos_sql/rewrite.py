@@ -38,7 +38,7 @@ def rewrite_query(select: Select, stop: int, *, grouped: bool) -> str:
     if select.order_by:
         return print_select(_rewrite_sorted(select, stop))
     if select.offset is not None:
-        return print_select(from_the_start(select, stop))
+        return print_select(from_first_row(select, stop))
     return ""
 
 
@@ -97,14 +97,14 @@ def _rewrite_sorted(select: Select, stop: int) -> Select:
     """A query for rows with their sort keys. DISTINCT removes TOP and LIMIT: a range cannot know the duplicates in the
     others.
     """
-    found = with_keys(select, select.order_by, ordered_payload(select))
+    found = with_sort_keys(select, select.order_by, payload_expression(select))
     found = replace(found, distinct=False, where=FilterSlot(condition=found.where))
     if select.distinct:
         return replace(found, top=None, offset=None, limit=None)
-    return found if select.offset is None else from_the_start(found, stop)
+    return found if select.offset is None else from_first_row(found, stop)
 
 
-def with_keys(select: Select, order_by: tuple[Order, ...], payload: Expression) -> Select:
+def with_sort_keys(select: Select, order_by: tuple[Order, ...], payload: Expression) -> Select:
     """A query for rows `{_rid, orderByItems, payload}` in this order, without rows whose `payload` is undefined."""
     source = select.sources[0]
     plain = isinstance(source.expression, Name) and not source.unnest
@@ -127,7 +127,7 @@ def _defined_rows_condition(select: Select) -> Expression | None:
     return defined if select.where is None else Logical(operator="AND", operands=(select.where, defined))
 
 
-def ordered_payload(select: Select) -> Expression:
+def payload_expression(select: Select) -> Expression:
     """The output of a SELECT as one expression."""
     if select.star:
         source = select.sources[0]
@@ -139,6 +139,6 @@ def ordered_payload(select: Select) -> Expression:
     return select.value if select.value is not None else _payload(select)
 
 
-def from_the_start(select: Select, stop: int) -> Select:
+def from_first_row(select: Select, stop: int) -> Select:
     """The query with OFFSET 0: OFFSET counts over all ranges, so each range must return the skipped rows as well."""
     return replace(select, offset=Literal(value=0), limit=Literal(value=min(stop, HIGHEST_COUNT)))

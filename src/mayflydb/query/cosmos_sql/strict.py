@@ -80,7 +80,7 @@ def _check(select: Select) -> None:
             continue
         if isinstance(node, FunctionCall) and is_measure(node):
             _check_tuning(node, {})
-        elif isinstance(node, Subquery) and not node.form and can_give_several(node.select):
+        elif isinstance(node, Subquery) and not node.form and can_give_several_rows(node.select):
             raise bad_query(CARDINALITY, node.start, node.end)
         if isinstance(node, FromSource) and isinstance(node.expression, Subquery):
             # A subquery of FROM may give any number of rows.
@@ -89,12 +89,12 @@ def _check(select: Select) -> None:
     _check_order(select)
 
 
-def can_give_several(select: Select) -> bool:
+def can_give_several_rows(select: Select) -> bool:
     """True if a SELECT inside a row can give more than one row, whatever its WHERE."""
     if is_aggregated(select):
         return False
     return any(
-        source.unnest or (isinstance(source.expression, Subquery) and can_give_several(source.expression.select))
+        source.unnest or (isinstance(source.expression, Subquery) and can_give_several_rows(source.expression.select))
         for source in select.sources
     )
 

@@ -78,7 +78,7 @@ def order_key(value: Value) -> tuple[int, Any]:
     return rank, 0
 
 
-class Backwards:
+class ReversedKey:
     """Reverses the order of a value, for a DESC key that cannot be negated."""
 
     __slots__ = ("held",)
@@ -86,11 +86,11 @@ class Backwards:
     def __init__(self, held: Any) -> None:
         self.held = held
 
-    def __lt__(self, other: Backwards) -> bool:
+    def __lt__(self, other: ReversedKey) -> bool:
         return bool(other.held < self.held)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Backwards) and bool(self.held == other.held)
+        return isinstance(other, ReversedKey) and bool(self.held == other.held)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -98,7 +98,7 @@ class Backwards:
 def descending_key(value: Value) -> tuple[int, Any]:
     """Return a pair that sorts like ORDER BY descending."""
     rank, held = order_key(value)
-    return -rank, (-held if rank <= _NUMBER_RANK else Backwards(held))
+    return -rank, (-held if rank <= _NUMBER_RANK else ReversedKey(held))
 
 
 def group_key(*values: Value) -> bytes:

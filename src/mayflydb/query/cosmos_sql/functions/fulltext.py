@@ -45,7 +45,7 @@ def _find_phrases(text: str, phrases: tuple[Value, ...], language: str) -> list[
     """For each phrase True if `text` contains it, else False; None for a phrase that is no string."""
     asked = [_phrase(phrase, language) for phrase in phrases]
     held = split_words(text, language)
-    return [None if phrase is None else held.has(phrase) for phrase in asked]
+    return [None if phrase is None else held.contains(phrase) for phrase in asked]
 
 
 def _contains(language: str) -> Callable[..., Value]:
@@ -88,7 +88,7 @@ def _score(language: str) -> Callable[..., Value]:
         relative = held.size * documents / total if total > 0 else 1
         found: float = 0
         for phrase, having in zip(asked, hits, strict=True):
-            times = 0 if phrase is None else held.times(phrase)
+            times = 0 if phrase is None else held.count(phrase)
             if times:
                 found += bm25(times, relative, documents, double(having))
         return number(found)

@@ -42,11 +42,11 @@ class Words(NamedTuple):
     line: str
     size: int
 
-    def has(self, phrase: Words) -> bool:
+    def contains(self, phrase: Words) -> bool:
         """True if the words of `phrase` occur here in a row. A phrase without words does not occur."""
         return bool(phrase.size) and phrase.line in self.line
 
-    def times(self, phrase: Words) -> int:
+    def count(self, phrase: Words) -> int:
         """The number of occurrences of `phrase`, without overlaps."""
         return self.line.count(phrase.line) if phrase.size else 0
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Expression, Invocation
-from mayflydb.query.yql.functions.support import count, evaluate_constant, value_at, wrong
+from mayflydb.query.yql.functions.support import argument_fault, count_operands, evaluate_constant, value_at
 from mayflydb.query.yql.types import (
     BOOL,
     DECIMAL_INF,
@@ -42,9 +42,9 @@ Values = tuple[Value, ...]
 
 def _count(call: Invocation) -> Aggregation:
     if not call.operands:
-        count(call, 0)
+        count_operands(call, 0)
         return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1, _identity)
-    count(call, 1)
+    count_operands(call, 1)
     value_at(call, 0)
     return Aggregation(UINT64, lambda: 0, lambda state, values: state if values[0] is None else state + 1, _identity)
 
@@ -98,7 +98,7 @@ def sum_type(call: Invocation, kind: Type) -> Type:
         return DOUBLE
     if kind in (INTERVAL, INTERVAL64):
         return kind
-    raise wrong(call, f"Expected numeric, decimal or interval type, but got: {format_type(kind)}")
+    raise argument_fault(call, f"Expected numeric, decimal or interval type, but got: {format_type(kind)}")
 
 
 def adder(kind: Type) -> Callable[[Value, Value], Value]:
@@ -123,24 +123,24 @@ def add_decimals(left: int, right: int) -> int:
 
 
 def _sum(call: Invocation) -> Aggregation:
-    count(call, 1)
+    count_operands(call, 1)
     return build_sum(call, value_at(call, 0))
 
 
 def build_sum(call: Invocation, given: Expression) -> Aggregation:
     if given.type == NULL:
-        return fold_values(NULL, _same_of_two)
+        return fold_values(NULL, _first_of_two)
     kind = sum_type(call, bare(given.type))
     first = float if kind == DOUBLE else int if kind == UINT64 else _identity
     return fold_values(nullable_like(given, kind), adder(kind), first)
 
 
-def _same_of_two(left: Value, right: Value) -> Value:
+def _first_of_two(left: Value, right: Value) -> Value:
     return left
 
 
 def _average(call: Invocation) -> Aggregation:
-    count(call, 1)
+    count_operands(call, 1)
     return build_average(call, value_at(call, 0))
 
 
@@ -148,7 +148,7 @@ def build_average(call: Invocation, given: Expression) -> Aggregation:
     """AVG: a Double for numbers, else the operand's type."""
     source = bare(given.type)
     if given.type == NULL:
-        return fold_values(NULL, _same_of_two)
+        return fold_values(NULL, _first_of_two)
     total = sum_type(call, source)
     add = adder(total) if isinstance(total, DecimalType) else _add_exactly
     divide: Callable[[Value, int], Value] = _quotient
@@ -198,13 +198,13 @@ def _mean_decimal(total: int, number: int) -> int:
 def ordering(call: Invocation, kind: Type) -> Callable[[Value], Any]:
     """Return a key that orders values of this type."""
     if not comparison.is_sortable(kind):
-        raise wrong(call, f"Expected comparable type, but got: {format_type(kind)}")
+        raise argument_fault(call, f"Expected comparable type, but got: {format_type(kind)}")
     return comparison.sort_key(kind)
 
 
 def _extreme(greatest: bool) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
-        count(call, 1)
+        count_operands(call, 1)
         given = value_at(call, 0)
         key = ordering(call, bare(given.type))
         if greatest:
@@ -221,7 +221,7 @@ def _extreme_by(greatest: bool) -> AggregateBuilder:
     """
 
     def build(call: Invocation) -> Aggregation:
-        given = count(call, 2, 3)
+        given = count_operands(call, 2, 3)
         value, by = value_at(call, 0), value_at(call, 1)
         key = ordering(call, bare(by.type))
         if given == 3:
@@ -264,7 +264,7 @@ def _best_by(greatest: bool) -> AggregateBuilder:
     """TOP_BY(value, by, n), BOTTOM_BY: the values of the n rows that come first by their keys."""
 
     def build(call: Invocation) -> Aggregation:
-        count(call, 3)
+        count_operands(call, 3)
         value, by = value_at(call, 0), value_at(call, 1)
         key, limit = ordering(call, bare(by.type)), _limit(call, 2)
 
@@ -293,7 +293,7 @@ def _key_of(pair: tuple[Any, Value]) -> Any:
 def _limit(call: Invocation, index: int) -> int:
     value = evaluate_constant(value_at(call, index), call)
     if type(value) is not int or value < 0:
-        raise wrong(call, f"Expected a number that is not negative as argument #{index + 1}")
+        raise argument_fault(call, f"Expected a number that is not negative as argument #{index + 1}")
     return value
 
 
@@ -301,7 +301,7 @@ def _top(greatest: bool) -> AggregateBuilder:
     """TOP(value, n), BOTTOM: the first n values, best first."""
 
     def build(call: Invocation) -> Aggregation:
-        count(call, 2)
+        count_operands(call, 2)
         value = value_at(call, 0)
         key, limit = ordering(call, bare(value.type)), _limit(call, 1)
 
@@ -322,13 +322,13 @@ def _top(greatest: bool) -> AggregateBuilder:
 
 
 def _some(call: Invocation) -> Aggregation:
-    count(call, 1)
-    return fold_values(value_at(call, 0).type, _same_of_two)
+    count_operands(call, 1)
+    return fold_values(value_at(call, 0).type, _first_of_two)
 
 
 def _list(call: Invocation) -> Aggregation:
     """AGGREGATE_LIST(value [, limit])"""
-    limit = _limit(call, 1) if count(call, 1, 2) == 2 else 0
+    limit = _limit(call, 1) if count_operands(call, 1, 2) == 2 else 0
 
     def step(state: Value, values: Values) -> Value:
         if values[0] is not None and not (limit and len(state) >= limit):
@@ -343,7 +343,7 @@ def _item(kind: Type) -> Type:
 
 
 def _distinct_list(call: Invocation) -> Aggregation:
-    limit = _limit(call, 1) if count(call, 1, 2) == 2 else 0
+    limit = _limit(call, 1) if count_operands(call, 1, 2) == 2 else 0
     kind = value_at(call, 0).type
     key = comparison.group_key(_item(kind))
 
@@ -359,7 +359,7 @@ def _distinct_list(call: Invocation) -> Aggregation:
 
 
 def _count_if(call: Invocation) -> Aggregation:
-    count(call, 1)
+    count_operands(call, 1)
     boolean(call, 0)
     return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1 if values[0] else state, _identity)
 
@@ -368,7 +368,7 @@ def boolean(call: Invocation, index: int) -> Expression:
     """The operand, a Bool or Bool?."""
     given = value_at(call, index)
     if given.type != NULL and bare(given.type) != BOOL:
-        raise wrong(call, f"Expected type: Bool, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected type: Bool, but got: {format_type(given.type)}")
     return given
 
 
@@ -376,7 +376,7 @@ def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateB
     """SUM_IF(value, condition) and others. A group may have no row that meets the condition, so the result is Optional."""
 
     def conditional(call: Invocation) -> Aggregation:
-        count(call, 2)
+        count_operands(call, 2)
         boolean(call, 1)
         inner = build(call, value_at(call, 0))
         step = inner.step
@@ -391,7 +391,7 @@ def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateB
 
 def _logical(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
-        count(call, 1)
+        count_operands(call, 1)
         return fold_values(boolean(call, 0).type, combine)
 
     return build
@@ -399,10 +399,10 @@ def _logical(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
 
 def _bits(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
-        count(call, 1)
+        count_operands(call, 1)
         given = value_at(call, 0)
         if given.type != NULL and bare(given.type) not in UNSIGNED and bare(given.type) not in INTEGERS:
-            raise wrong(call, f"Expected integral type, but got: {format_type(given.type)}")
+            raise argument_fault(call, f"Expected integral type, but got: {format_type(given.type)}")
         return fold_values(given.type, combine)
 
     return build

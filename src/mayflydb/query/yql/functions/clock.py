@@ -7,7 +7,7 @@ from typing import Final
 
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.support import constant, count, fit, values_of
+from mayflydb.query.yql.functions.support import constant, convert_operand, count_operands, values_of
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     DATE,
@@ -45,8 +45,8 @@ def _current_in_zone(kind: Type, unit: int) -> Builder:
     """`CurrentTzDate("Europe/Moscow")`"""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1, -1)
-        zone = fit(call, 0, STRING)
+        count_operands(call, 1, -1)
+        zone = convert_operand(call, 0, STRING)
         evaluate = zone.evaluate
 
         def current(row: Row, run: Run) -> Value:
@@ -68,7 +68,7 @@ def _random(kind: Type, draw: Callable[[Run], Value]) -> Builder:
     """`Random(columns...)`: arguments only declare on which rows the call depends."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 0, -1)
+        count_operands(call, 0, -1)
         values_of(call)
         return Expression(kind, lambda row, run: draw(run))
 
@@ -84,12 +84,12 @@ def _uuid(run: Run) -> bytes:
 
 
 def _version(call: Invocation) -> Operand:
-    count(call, 0)
+    count_operands(call, 0)
     return constant(STRING, VERSION)
 
 
 def _user(call: Invocation) -> Operand:
-    count(call, 0)
+    count_operands(call, 0)
     return Expression(STRING, lambda row, run: run.user.encode())
 
 

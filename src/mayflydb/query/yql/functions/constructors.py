@@ -10,17 +10,17 @@ from mayflydb.query.yql import texts
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.functions.support import (
-    common_of,
+    apply_with_nulls,
+    argument_fault,
+    common_type,
     constant,
-    count,
-    direct,
+    convert_operand,
+    count_operands,
     evaluate_constant,
-    fit,
     map_value,
     type_at,
     value_at,
     values_of,
-    wrong,
 )
 from mayflydb.query.yql.types import (
     EMPTY_DICT,
@@ -49,16 +49,16 @@ def _literal_text(call: Invocation) -> str:
     """The text of the first operand, which must be a constant."""
     given = value_at(call, 0)
     if bare(given.type) not in (STRING, UTF8) or not (given.constant or given.literal):
-        raise wrong(call, f"Expected literal string as argument in {call.name} function")
+        raise argument_fault(call, f"Expected literal string as argument in {call.name} function")
     value = evaluate_constant(given, call)
     if value is None:
-        raise wrong(call, f"Expected literal string as argument in {call.name} function")
+        raise argument_fault(call, f"Expected literal string as argument in {call.name} function")
     return value if isinstance(value, str) else str(value, "utf-8", "surrogateescape")
 
 
 def _of_text(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         return _construct(call, kind)
 
     return build
@@ -74,34 +74,34 @@ def _construct(call: Invocation, kind: Type) -> Expression:
 
 def _decimal(call: Invocation) -> Operand:
     """`Decimal("1.23", 22, 9)`."""
-    count(call, 3)
+    count_operands(call, 3)
     precision, scale = (_number(call, index) for index in (1, 2))
     if not 1 <= precision <= 35:
-        raise wrong(call, f"Invalid decimal precision: {precision}")
+        raise argument_fault(call, f"Invalid decimal precision: {precision}")
     if not 0 <= scale <= precision:
-        raise wrong(call, f"Invalid decimal parameters: ({precision},{scale})")
+        raise argument_fault(call, f"Invalid decimal parameters: ({precision},{scale})")
     return _construct(call, DecimalType(precision, scale))
 
 
 def _number(call: Invocation, index: int) -> int:
     value = evaluate_constant(value_at(call, index), call)
     if type(value) is not int:
-        raise wrong(call, f"Expected an integer literal as argument #{index + 1}")
+        raise argument_fault(call, f"Expected an integer literal as argument #{index + 1}")
     return value
 
 
 def _void(call: Invocation) -> Operand:
-    count(call, 0)
+    count_operands(call, 0)
     return constant(VOID, None)
 
 
 def _empty_list(call: Invocation) -> Operand:
-    count(call, 0)
+    count_operands(call, 0)
     return Expression(EMPTY_LIST, lambda row, run: [], constant=True)
 
 
 def _empty_dict(call: Invocation) -> Operand:
-    count(call, 0)
+    count_operands(call, 0)
     return Expression(EMPTY_DICT, lambda row, run: {}, constant=True)
 
 
@@ -109,29 +109,29 @@ def _empty_dict(call: Invocation) -> Operand:
 
 
 def _as_list(call: Invocation) -> Operand:
-    if not count(call, 0, -1):
+    if not count_operands(call, 0, -1):
         return _empty_list(call)
-    item, given = common_of(call, values_of(call))
-    return direct(given, ListType(item), lambda *values: list(values))
+    item, given = common_type(call, values_of(call))
+    return apply_with_nulls(given, ListType(item), lambda *values: list(values))
 
 
 def _as_list_strict(call: Invocation) -> Operand:
     given = values_of(call)
     for index, each in enumerate(given):
         if each.type != given[0].type:
-            raise wrong(call, f"Mismatch type of argument #{index + 1}")
+            raise argument_fault(call, f"Mismatch type of argument #{index + 1}")
     return _as_list(call)
 
 
 def _as_tuple(call: Invocation) -> Operand:
-    count(call, 0, -1)
+    count_operands(call, 0, -1)
     given = values_of(call)
-    return direct(given, TupleType(tuple(each.type for each in given)), lambda *values: values)
+    return apply_with_nulls(given, TupleType(tuple(each.type for each in given)), lambda *values: values)
 
 
 def _as_struct(call: Invocation) -> Operand:
     if call.operands:
-        raise wrong(call, "Expected named arguments only")
+        raise argument_fault(call, "Expected named arguments only")
     return struct_of(call, [(name, _named_value(call, operand)) for name, operand in call.named])
 
 
@@ -140,39 +140,39 @@ def struct_of(call: Invocation, members: Iterable[tuple[str, Expression]]) -> Ex
     ordered = sorted(members, key=lambda member: member[0])
     for (name, _), (following, _) in pairwise(ordered):
         if name == following:
-            raise wrong(call, f"Duplicated member: {name}")
+            raise argument_fault(call, f"Duplicated member: {name}")
     kind = StructType(tuple((name, each.type) for name, each in ordered))
-    return direct([each for _, each in ordered], kind, lambda *values: values)
+    return apply_with_nulls([each for _, each in ordered], kind, lambda *values: values)
 
 
 def _named_value(call: Invocation, operand: Operand) -> Expression:
     if not isinstance(operand, Expression):
-        raise wrong(call, "Expected a value as named argument")
+        raise argument_fault(call, "Expected a value as named argument")
     return operand
 
 
 def _as_dict(call: Invocation) -> Operand:
-    if not count(call, 0, -1):
+    if not count_operands(call, 0, -1):
         return _empty_dict(call)
-    _, given = common_of(call, values_of(call))
+    _, given = common_type(call, values_of(call))
     pair = given[0].type
     if not isinstance(pair, TupleType) or len(pair.items) != 2:
-        raise wrong(call, "Expected tuples of a key and a payload")
+        raise argument_fault(call, "Expected tuples of a key and a payload")
     key, payload = pair.items
     check_key(call, key)
 
     def make(*pairs: Value) -> Value:
         return dict(reversed(pairs))
 
-    return direct(given, DictType(key, payload), make)
+    return apply_with_nulls(given, DictType(key, payload), make)
 
 
 def _as_set(call: Invocation) -> Operand:
-    if not count(call, 0, -1):
+    if not count_operands(call, 0, -1):
         return _empty_dict(call)
-    key, given = common_of(call, values_of(call))
+    key, given = common_type(call, values_of(call))
     check_key(call, key)
-    return direct(given, DictType(key, VOID), lambda *values: dict.fromkeys(values))
+    return apply_with_nulls(given, DictType(key, VOID), lambda *values: dict.fromkeys(values))
 
 
 def check_key(call: Invocation, kind: Type) -> None:
@@ -207,10 +207,10 @@ def alternatives(kind: VariantType) -> list[tuple[str, Type]]:
 
 def _variant(call: Invocation) -> Operand:
     """`Variant(value, "name", Variant<...>)`"""
-    count(call, 3)
+    count_operands(call, 3)
     kind = type_at(call, 2)
     if not isinstance(kind, VariantType):
-        raise wrong(call, f"Expected variant type, but got: {format_type(kind)}")
+        raise argument_fault(call, f"Expected variant type, but got: {format_type(kind)}")
     return _in_variant(call, value_at(call, 0), _label(call, 1), kind)
 
 
@@ -222,11 +222,11 @@ def _label(call: Invocation, index: int) -> str:
 def _in_variant(call: Invocation, given: Expression, label: str, kind: VariantType) -> Expression:
     for index, (name, item) in enumerate(alternatives(kind)):
         if name == label:
-            found = fit(call, 0, item, given)
+            found = convert_operand(call, 0, item, given)
             if found.type != item:
-                raise wrong(call, f"Mismatch type of alternative {label}: {found.type} != {item}")
-            return direct([found], kind, _tag_with_index(index))
-    raise wrong(call, f"Unknown alternative: {label}")
+                raise argument_fault(call, f"Mismatch type of alternative {label}: {found.type} != {item}")
+            return apply_with_nulls([found], kind, _tag_with_index(index))
+    raise argument_fault(call, f"Unknown alternative: {label}")
 
 
 def _tag_with_index(index: int) -> Callable[[Value], Value]:
@@ -235,65 +235,65 @@ def _tag_with_index(index: int) -> Callable[[Value], Value]:
 
 def _as_variant(call: Invocation) -> Operand:
     """`AsVariant(value, "name")`: a Variant of one alternative."""
-    count(call, 2)
+    count_operands(call, 2)
     given, label = value_at(call, 0), _label(call, 1)
-    return direct([given], VariantType(StructType(((label, given.type),))), _tag_with_index(0))
+    return apply_with_nulls([given], VariantType(StructType(((label, given.type),))), _tag_with_index(0))
 
 
 def _enum(call: Invocation) -> Operand:
     """`Enum("name", Enum<...>)`"""
-    count(call, 2)
+    count_operands(call, 2)
     kind = type_at(call, 1)
     if not isinstance(kind, VariantType):
-        raise wrong(call, f"Expected enum type, but got: {format_type(kind)}")
+        raise argument_fault(call, f"Expected enum type, but got: {format_type(kind)}")
     return _in_variant(call, constant(VOID, None), _label(call, 0), kind)
 
 
 def _as_enum(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     return constant(VariantType(StructType(((_label(call, 0), VOID),))), (0, None))
 
 
 def _as_tagged(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     given, tag = value_at(call, 0), _label(call, 1)
     if isinstance(given.type, OptionalType):
         return map_value(given, TaggedType(tag, given.type.item), lambda value: value)
-    return direct([given], TaggedType(tag, given.type), lambda value: value)
+    return apply_with_nulls([given], TaggedType(tag, given.type), lambda value: value)
 
 
 def _untag(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     given, tag = value_at(call, 0), _label(call, 1)
     kind = bare(given.type)
     if not isinstance(kind, TaggedType) or kind.tag != tag:
-        raise wrong(call, f"Expected tagged type with tag: {tag}, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected tagged type with tag: {tag}, but got: {format_type(given.type)}")
     return map_value(given, kind.item, lambda value: value)
 
 
 def _nothing(call: Invocation) -> Operand:
     """`Nothing(Int32?)`"""
-    count(call, 1)
+    count_operands(call, 1)
     kind = type_at(call, 0)
     if not isinstance(kind, (OptionalType, NullType)):
-        raise wrong(call, f"Expected optional type, but got: {format_type(kind)}")
+        raise argument_fault(call, f"Expected optional type, but got: {format_type(kind)}")
     return constant(kind, None)
 
 
 def _list_create(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     return Expression(ListType(type_at(call, 0)), lambda row, run: [], constant=True)
 
 
 def _dict_create(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     check_key(call, type_at(call, 0))
     kind = DictType(type_at(call, 0), type_at(call, 1))
     return Expression(kind, lambda row, run: {}, constant=True)
 
 
 def _set_create(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     check_key(call, type_at(call, 0))
     return Expression(DictType(type_at(call, 0), VOID), lambda row, run: {}, constant=True)
 

@@ -24,7 +24,14 @@ from mayflydb.query.yql.functions.broken_down import (
     split,
 )
 from mayflydb.query.yql.functions.datetime_module import MONTHS
-from mayflydb.query.yql.functions.support import coerce, direct, evaluate_constant, mismatch, text_of, wrong
+from mayflydb.query.yql.functions.support import (
+    apply_with_nulls,
+    argument_fault,
+    coerce,
+    evaluate_constant,
+    mismatch,
+    text_of,
+)
 from mayflydb.query.yql.moments import days_of
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import BOOL, STRING, Type, Value, bare, format_type, is_optional, optional
@@ -51,10 +58,12 @@ class UnaryFunction:
 def _pattern(call: Invocation) -> list[str]:
     """Split the first operand into directives and the text between them."""
     if not call.operands or not isinstance(call.operands[0], Expression):
-        raise wrong(call, "Expected a format")
+        raise argument_fault(call, "Expected a format")
     format_ = coerce(call.operands[0], STRING)
     if format_ is None:
-        raise wrong(call, f"Mismatch type argument #1, type diff: {format_type(call.operands[0].type)} != String")
+        raise argument_fault(
+            call, f"Mismatch type argument #1, type diff: {format_type(call.operands[0].type)} != String"
+        )
     text = text_of(evaluate_constant(format_, call))
     parts = re.findall(r"%.?|[^%]+", text, re.DOTALL)
     known = set(_WRITERS if call.name.lower().endswith("format") else _READERS)
@@ -100,12 +109,12 @@ def _format(call: Invocation) -> Operand:
     parts = _pattern(call)
     extra = [*call.operands[1:], *(operand for name, operand in call.named if name == "AlwaysWriteFractionalSeconds")]
     if len(extra) > 1 or len(call.named) + len(call.operands) != 1 + len(extra):
-        raise wrong(call, f"Expected from 1 to 2 argument(s), but got {len(call.operands) + len(call.named)}")
+        raise argument_fault(call, f"Expected from 1 to 2 argument(s), but got {len(call.operands) + len(call.named)}")
     always = False
     if extra:
         given = coerce(extra[0], optional(BOOL)) if isinstance(extra[0], Expression) else None
         if given is None:
-            raise wrong(call, "Expected Bool as argument #2")
+            raise argument_fault(call, "Expected Bool as argument #2")
         always = bool(evaluate_constant(given, call))
     steps = [_step(part, always) for part in parts]
 
@@ -146,7 +155,7 @@ def _parse(wide: bool) -> Builder:
     def build(call: Invocation) -> Operand:
         parts = _pattern(call)
         if len(call.operands) != 1 or call.named:
-            raise wrong(call, f"Expected 1 argument(s), but got {len(call.operands) + len(call.named)}")
+            raise argument_fault(call, f"Expected 1 argument(s), but got {len(call.operands) + len(call.named)}")
         if len({part for part in parts if part[0] == "%" and part != "%%"}) < sum(
             part[0] == "%" and part != "%%" for part in parts
         ):
@@ -244,11 +253,11 @@ def _parse_format(grammar: str) -> Builder:
         return moment_in_range(from_instant(local - minutes * 60 * SECOND), TM)
 
     def build(call: Invocation) -> Operand:
-        from mayflydb.query.yql.functions.support import count, fit
+        from mayflydb.query.yql.functions.support import convert_operand, count_operands
 
-        count(call, 1)
-        given = fit(call, 0, STRING)
-        return direct([given], optional(TM), lambda value: None if value is None else read(value))
+        count_operands(call, 1)
+        given = convert_operand(call, 0, STRING)
+        return apply_with_nulls([given], optional(TM), lambda value: None if value is None else read(value))
 
     return build
 

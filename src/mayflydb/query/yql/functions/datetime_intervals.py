@@ -9,7 +9,14 @@ from collections.abc import Callable
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder, Invocation, Operand
-from mayflydb.query.yql.functions.support import count, direct, fit, map_value, value_at, wrong
+from mayflydb.query.yql.functions.support import (
+    apply_with_nulls,
+    argument_fault,
+    convert_operand,
+    count_operands,
+    map_value,
+    value_at,
+)
 from mayflydb.query.yql.moments import MOMENTS, SCALES, UNZONED, WIDE, ZONED, fits
 from mayflydb.query.yql.types import (
     INT32,
@@ -45,14 +52,14 @@ def _to(name: str, unit: int) -> Builder:
     """`ToSeconds(moment or interval)`"""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given = value_at(call, 0)
         kind = bare(given.type)
         if kind in (INTERVAL, INTERVAL64):
             narrow = name == "Days" or (kind == INTERVAL and name in ("Hours", "Minutes"))
             return map_value(given, INT32 if narrow else INT64, lambda value: _toward_zero(value, unit))
         if kind not in MOMENTS or name in ("Days", "Hours", "Minutes"):
-            raise wrong(call, f"Unsupported type: {format_type(given.type)}")
+            raise argument_fault(call, f"Unsupported type: {format_type(given.type)}")
         scale = SCALES[UNZONED.get(kind, kind)]
         result = INT64 if kind in WIDE else UINT32 if name == "Seconds" else UINT64
         if kind in ZONED:
@@ -66,13 +73,13 @@ def _from(source: Type, kind: Type, unit: int) -> Builder:
     """`FromSeconds(number)`: NULL for a number out of the type's range."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1)
-        given = fit(call, 0, source)
+        count_operands(call, 1)
+        given = convert_operand(call, 0, source)
 
         def moment(value: Value) -> Value:
             return None if value is None or not fits(kind, value * unit) else value * unit
 
-        return direct([given], optional(kind), moment)
+        return apply_with_nulls([given], optional(kind), moment)
 
     return build
 
@@ -82,13 +89,13 @@ def _interval(source: Type, kind: Type, unit: int) -> Builder:
     within = _within(kind)
 
     def build(call: Invocation) -> Operand:
-        count(call, 1)
-        given = fit(call, 0, source)
+        count_operands(call, 1)
+        given = convert_operand(call, 0, source)
 
         def interval(value: Value) -> Value:
             return None if value is None or not within(value * unit) else value * unit
 
-        return direct([given], optional(kind), interval)
+        return apply_with_nulls([given], optional(kind), interval)
 
     return build
 

@@ -24,7 +24,16 @@ from mayflydb.query.yql.functions.broken_down import (
     split,
     with_date,
 )
-from mayflydb.query.yql.functions.support import coerce, count, direct, fit, map_value, mismatch, value_at, wrong
+from mayflydb.query.yql.functions.support import (
+    apply_with_nulls,
+    argument_fault,
+    coerce,
+    convert_operand,
+    count_operands,
+    map_value,
+    mismatch,
+    value_at,
+)
 from mayflydb.query.yql.moments import days_of
 from mayflydb.query.yql.types import (
     DATE,
@@ -73,13 +82,13 @@ def moment_at(call: Invocation, index: int) -> Expression:
 
 
 def _split(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     return moment_at(call, 0)
 
 
 def _make(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         return map_value(moment_at(call, 0), kind, lambda moment: make(kind, moment))
 
     return build
@@ -87,14 +96,14 @@ def _make(kind: Type) -> Builder:
 
 def _get(kind: Type, read: Callable[[Moment], Value]) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         return map_value(moment_at(call, 0), kind, read)
 
     return build
 
 
 def _year(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given = moment_at(call, 0)
     return map_value(given, INT32 if bare(given.type) == TM64 else UINT16, lambda moment: moment.date[0])
 
@@ -112,7 +121,7 @@ def _iso_week(moment: Moment) -> int:
 
 
 def _zone_id(call: Invocation) -> Operand:
-    raise wrong(call, "The numbers of time zones are YDB's own; ask for GetTimezoneName")
+    raise argument_fault(call, "The numbers of time zones are YDB's own; ask for GetTimezoneName")
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------
@@ -133,17 +142,17 @@ _KINDS: Final[dict[str, Type]] = {
 def _update(call: Invocation) -> Operand:
     """`Update(moment, [Year, Month, Day, Hour, Minute, Second, Microsecond, Timezone])`: NULL keeps a part."""
     if not 1 <= len(call.operands) + len(call.named) <= 9:
-        raise wrong(call, f"Expected from 1 to 9 argument(s), but got {len(call.operands) + len(call.named)}")
+        raise argument_fault(call, f"Expected from 1 to 9 argument(s), but got {len(call.operands) + len(call.named)}")
     given = moment_at(call, 0)
     kind = bare(given.type)
     named: dict[str, Operand] = dict(zip(_FIELDS, call.operands[1:], strict=False)) | dict(call.named)
     parts: list[tuple[str, Expression]] = []
     for name, operand in named.items():
         if name not in _KINDS:
-            raise wrong(call, f"Unknown argument name: {name}")
+            raise argument_fault(call, f"Unknown argument name: {name}")
         found = coerce(operand, optional(_KINDS[name])) if isinstance(operand, Expression) else None
         if found is None:
-            raise wrong(call, f"Expected {format_type(_KINDS[name])}? as argument {name}")
+            raise argument_fault(call, f"Expected {format_type(_KINDS[name])}? as argument {name}")
         parts.append((name, found))
     names = [name for name, _ in parts]
 
@@ -153,7 +162,7 @@ def _update(call: Invocation) -> Operand:
         changed = _change(moment, {n: v for n, v in zip(names, values, strict=True) if v is not None})
         return None if changed is None else moment_in_range(changed, kind)
 
-    return direct([given, *(each for _, each in parts)], optional(kind), update)
+    return apply_with_nulls([given, *(each for _, each in parts)], optional(kind), update)
 
 
 def _change(moment: Moment, new: dict[str, Value]) -> Moment | None:
@@ -172,7 +181,7 @@ def _move(change: Callable[[Moment], Moment | None]) -> Builder:
     """StartOf.. and EndOf..: NULL beyond the range of the type."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given = moment_at(call, 0)
         kind = bare(given.type)
 
@@ -180,7 +189,7 @@ def _move(change: Callable[[Moment], Moment | None]) -> Builder:
             found = None if moment is None else change(moment)
             return None if found is None else moment_in_range(found, kind)
 
-        return direct([given], optional(kind), move)
+        return apply_with_nulls([given], optional(kind), move)
 
     return build
 
@@ -211,10 +220,10 @@ def _within_day(end: bool) -> Builder:
     """`StartOf(moment, interval)`: periods of the day, at most a whole day long."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 2)
+        count_operands(call, 2)
         given = moment_at(call, 0)
         kind = bare(given.type)
-        interval = fit(call, 1, INTERVAL64 if kind == TM64 else INTERVAL)
+        interval = convert_operand(call, 1, INTERVAL64 if kind == TM64 else INTERVAL)
 
         def move(moment: Value, stretch: Value) -> Value:
             if moment is None or stretch is None:
@@ -226,13 +235,13 @@ def _within_day(end: bool) -> Builder:
             of_day = min(start + stretch, DAY) - 1 if end else start
             return moment_in_range(Moment(moment.days, of_day, moment.zone), kind)
 
-        return direct([given, interval], optional(kind), move)
+        return apply_with_nulls([given, interval], optional(kind), move)
 
     return build
 
 
 def _time_of_day(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given = moment_at(call, 0)
     return map_value(given, INTERVAL64 if bare(given.type) == TM64 else INTERVAL, lambda moment: moment.of_day)
 
@@ -241,8 +250,8 @@ def _shift(months: int) -> Builder:
     """`ShiftMonths(moment, number)`: the last day of the month, if the month does not have the day."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 2)
-        given, number = moment_at(call, 0), fit(call, 1, INT32)
+        count_operands(call, 2)
+        given, number = moment_at(call, 0), convert_operand(call, 1, INT32)
         kind = bare(given.type)
 
         def shift(moment: Value, by: Value) -> Value:
@@ -255,7 +264,7 @@ def _shift(months: int) -> Builder:
             found = with_date(moment, year, month, min(day, last_day(year, month)))
             return None if found is None else moment_in_range(found, kind)
 
-        return direct([given, number], optional(kind), shift)
+        return apply_with_nulls([given, number], optional(kind), shift)
 
     return build
 

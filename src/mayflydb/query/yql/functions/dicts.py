@@ -10,15 +10,15 @@ from typing import Final
 
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.functions.support import (
-    count,
-    direct,
-    fit,
+    apply_with_nulls,
+    argument_fault,
+    convert_operand,
+    count_operands,
     lambda_at,
     map_value,
     mismatch,
-    present,
     value_at,
-    wrong,
+    wrap_optional,
 )
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
@@ -50,12 +50,12 @@ def dict_at(call: Invocation, index: int) -> tuple[Expression, Type, Type]:
         return given, kind.key, kind.payload
     if isinstance(kind, (EmptyDictType, NullType)):
         return given, NULL, NULL
-    raise wrong(call, f"Expected dict type, but got: {format_type(given.type)}")
+    raise argument_fault(call, f"Expected dict type, but got: {format_type(given.type)}")
 
 
-def _whole(kind: Callable[[Type, Type], Type], change: Callable[[dict[Value, Value]], Value]) -> Builder:
+def _dict_function(kind: Callable[[Type, Type], Type], change: Callable[[dict[Value, Value]], Value]) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given, key, payload = dict_at(call, 0)
         return map_value(given, kind(key, payload), change)
 
@@ -67,27 +67,29 @@ def _key_of(call: Invocation, index: int, key: Type) -> Expression:
     needle = value_at(call, index)
     if key == NULL or needle.type in (key, NULL):
         return needle
-    found = fit(call, index, key, needle)
+    found = convert_operand(call, index, key, needle)
     if bare(found.type) != bare(key):
         raise mismatch(call, index, needle.type, key)
     return found
 
 
 def _lookup(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     given, key, payload = dict_at(call, 0)
-    some = present(payload)
+    some = wrap_optional(payload)
 
     def lookup(found: Value, wanted: Value) -> Value:
         return some(found[wanted]) if found is not None and wanted in found else None
 
-    return direct([given, _key_of(call, 1, key)], OptionalType(payload), lookup)
+    return apply_with_nulls([given, _key_of(call, 1, key)], OptionalType(payload), lookup)
 
 
 def _contains(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     given, key, _ = dict_at(call, 0)
-    return direct([given, _key_of(call, 1, key)], BOOL, lambda found, wanted: found is not None and wanted in found)
+    return apply_with_nulls(
+        [given, _key_of(call, 1, key)], BOOL, lambda found, wanted: found is not None and wanted in found
+    )
 
 
 # --- sets ------------------------------------------------------------------------------------------------------------
@@ -109,11 +111,11 @@ def _compare_sets(test: Callable[[Value, Value], bool]) -> Builder:
     """SetIncludes and SetIsDisjoint."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 2)
+        count_operands(call, 2)
         given, key, _ = dict_at(call, 0)
         other = _keys_at(call, 1, key)
         null = is_optional(given.type) or is_optional(other.type)
-        return direct(
+        return apply_with_nulls(
             [given, other],
             optional(BOOL) if null else BOOL,
             lambda first, second: None if first is None or second is None else test(first, second),
@@ -129,7 +131,7 @@ def _combine_sets(choose: Callable[[dict[Value, Value], dict[Value, Value]], lis
     """
 
     def build(call: Invocation) -> Operand:
-        given = count(call, 2, 3)
+        given = count_operands(call, 2, 3)
         left, key, first = dict_at(call, 0)
         right, other, second = dict_at(call, 1)
         if NULL not in (key, other) and key != other:
@@ -138,14 +140,14 @@ def _combine_sets(choose: Callable[[dict[Value, Value], dict[Value, Value]], lis
         null = is_optional(left.type) or is_optional(right.type)
         if given == 2:
             kind: Type = DictType(key, VOID)
-            return direct(
+            return apply_with_nulls(
                 [left, right],
                 optional(kind) if null else kind,
                 lambda a, b: None if a is None or b is None else dict.fromkeys(choose(a, b)),
             )
         types = (first, second) if both else (OptionalType(first), OptionalType(second))
         body = lambda_at(call, 2, [key, *types])
-        some = (_identity, _identity) if both else (present(first), present(second))
+        some = (_identity, _identity) if both else (wrap_optional(first), wrap_optional(second))
         one, two = left.evaluate, right.evaluate
 
         def combine(row: Row, run: Run) -> Value:
@@ -168,12 +170,12 @@ def _identity(value: Value) -> Value:
 
 
 def _difference(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     given, key, _ = dict_at(call, 0)
     other = _keys_at(call, 1, key)
     null = is_optional(given.type) or is_optional(other.type)
     kind = optional(given.type) if null else given.type
-    return direct(
+    return apply_with_nulls(
         [given, other],
         kind,
         lambda a, b: None if a is None or b is None else {k: v for k, v in a.items() if k not in b},
@@ -181,11 +183,13 @@ def _difference(call: Invocation) -> Operand:
 
 
 BUILDERS: Final[dict[str, Builder]] = {
-    "DictLength": _whole(lambda key, payload: UINT64, len),
-    "DictHasItems": _whole(lambda key, payload: BOOL, bool),
-    "DictKeys": _whole(lambda key, payload: ListType(key), list),
-    "DictPayloads": _whole(lambda key, payload: ListType(payload), lambda found: list(found.values())),
-    "DictItems": _whole(lambda key, payload: ListType(TupleType((key, payload))), lambda found: list(found.items())),
+    "DictLength": _dict_function(lambda key, payload: UINT64, len),
+    "DictHasItems": _dict_function(lambda key, payload: BOOL, bool),
+    "DictKeys": _dict_function(lambda key, payload: ListType(key), list),
+    "DictPayloads": _dict_function(lambda key, payload: ListType(payload), lambda found: list(found.values())),
+    "DictItems": _dict_function(
+        lambda key, payload: ListType(TupleType((key, payload))), lambda found: list(found.items())
+    ),
     "DictLookup": _lookup,
     "DictContains": _contains,
     "SetIncludes": _compare_sets(lambda found, others: all(each in found for each in others)),

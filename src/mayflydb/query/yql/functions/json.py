@@ -14,7 +14,7 @@ from mayflydb.query.yql import conversions, texts
 from mayflydb.query.yql.expression import Evaluate, Expression, Invocation
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.functions import json_path
-from mayflydb.query.yql.functions.support import coerce, evaluate_constant, text_of, wrong
+from mayflydb.query.yql.functions.support import argument_fault, coerce, evaluate_constant, text_of
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     BOOL,
@@ -54,7 +54,7 @@ def bind(
     """
     call = Invocation(function, (operand, path), (), position)
     if operand.type != NULL and bare(operand.type) not in (JSON, JSON_DOCUMENT):
-        raise wrong(call, f"Expected Json type, but got: {format_type(operand.type)}")
+        raise argument_fault(call, f"Expected Json type, but got: {format_type(operand.type)}")
     search = _searcher(call, operand, path, clauses)
     said = {words: (value, kind) for words, value, kind in clauses if not words.startswith("PASSING ")}
     finish: Callable[[json_path.Items], Value] = bool
@@ -77,7 +77,7 @@ def bind(
                 return finish(items)
             return empty(row, run, "Result is empty")
         except json_path.PathError as wrong_path:
-            return _last(error, row, run, str(wrong_path), call)
+            return _result_on_error(error, row, run, str(wrong_path), call)
 
     return Expression(kind, evaluate, constant=operand.constant and not clauses)
 
@@ -113,7 +113,7 @@ def _variable(call: Invocation, kind: Type) -> Callable[[Value], Any]:
         return text_of
     if texts.has_text(kind):
         return lambda value: texts.to_text(kind, value)
-    raise wrong(call, f"A variable of type {format_type(kind)} cannot be passed to JsonPath")
+    raise argument_fault(call, f"A variable of type {format_type(kind)} cannot be passed to JsonPath")
 
 
 def _outcome(
@@ -140,7 +140,7 @@ def _default(call: Invocation, value: Expression, kind: Type, clause: str) -> Ou
     if bare(value.type) not in INTEGERS or bare(kind) not in INTEGERS:
         given = coerce(value, kind)
         if given is None:
-            raise wrong(call, f"DEFAULT of type {format_type(value.type)} is no {format_type(bare(kind))}")
+            raise argument_fault(call, f"DEFAULT of type {format_type(value.type)} is no {format_type(bare(kind))}")
         evaluate = given.evaluate
         return lambda row, run, message: evaluate(row, run)
     low, high = texts.BOUNDS[bare(kind)]
@@ -156,7 +156,7 @@ def _default(call: Invocation, value: Expression, kind: Type, clause: str) -> Ou
     return outcome
 
 
-def _last(error: Outcome, row: Row, run: Run, message: str, call: Invocation) -> Value:
+def _result_on_error(error: Outcome, row: Row, run: Run, message: str, call: Invocation) -> Value:
     """Return the result of ON ERROR. Fault: its own default cannot be a value of the target type."""
     try:
         return error(row, run, message)
@@ -220,7 +220,7 @@ def _scalar(call: Invocation, kind: Type | None) -> Callable[[Any], Value]:
         return _numeric(call, kind)
     if texts.has_text(kind):
         return lambda item: texts.from_text(kind, item) if isinstance(item, str) else None
-    raise wrong(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
+    raise argument_fault(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
 
 
 def _as_text(item: Any) -> Value:
@@ -234,7 +234,7 @@ def _as_text(item: Any) -> Value:
 def _numeric(call: Invocation, kind: Type) -> Callable[[Any], Value]:
     whole, broken = conversions.cast(INT64, kind), conversions.cast(DOUBLE, kind)
     if whole is None or broken is None:
-        raise wrong(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
+        raise argument_fault(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
     of_whole, of_broken = whole[1], broken[1]
 
     def convert(item: Any) -> Value:

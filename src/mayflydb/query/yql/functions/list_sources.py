@@ -8,13 +8,13 @@ from mayflydb.query.yql.expression import Builder, Expression, Invocation, Opera
 from mayflydb.query.yql.functions.constructors import check_key
 from mayflydb.query.yql.functions.lists import list_at
 from mayflydb.query.yql.functions.support import (
-    common_of,
-    count,
-    direct,
-    fit,
+    apply_with_nulls,
+    argument_fault,
+    common_type,
+    convert_operand,
+    count_operands,
     map_value,
     value_at,
-    wrong,
 )
 from mayflydb.query.yql.moments import SCALES, WIDE
 from mayflydb.query.yql.schemas import Row, Run
@@ -42,17 +42,17 @@ from mayflydb.query.yql.types import (
 
 def _from_range(call: Invocation) -> Operand:
     """`ListFromRange(start, end [, step])` without the end."""
-    stepped = count(call, 2, 3) == 3
+    stepped = count_operands(call, 2, 3) == 3
     first, second = value_at(call, 0), value_at(call, 1)
     if bare(first.type) in SCALES:
         return _from_moments(call, stepped)
-    kind, given = common_of(call, [first, second, *([value_at(call, 2)] if stepped else [])])
+    kind, given = common_type(call, [first, second, *([value_at(call, 2)] if stepped else [])])
     number = bare(kind)
     if number not in NUMBERS and kind != NULL:
-        raise wrong(call, f"Expected numeric type, but got: {format_type(number)}")
+        raise argument_fault(call, f"Expected numeric type, but got: {format_type(number)}")
     if not stepped:
-        return direct(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
-    return direct(given, _range_type(kind), lambda low, high, step: _range(low, high, step, call))
+        return apply_with_nulls(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
+    return apply_with_nulls(given, _range_type(kind), lambda low, high, step: _range(low, high, step, call))
 
 
 def _range_type(kind: Type) -> Type:
@@ -60,12 +60,12 @@ def _range_type(kind: Type) -> Type:
 
 
 def _from_moments(call: Invocation, stepped: bool) -> Operand:
-    kind, given = common_of(call, [value_at(call, 0), value_at(call, 1)])
+    kind, given = common_type(call, [value_at(call, 0), value_at(call, 1)])
     unit = SCALES[bare(kind)]
-    step = fit(call, 2, INTERVAL64 if bare(kind) in WIDE else INTERVAL) if stepped else None
+    step = convert_operand(call, 2, INTERVAL64 if bare(kind) in WIDE else INTERVAL) if stepped else None
     if step is None:
-        return direct(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
-    return direct(
+        return apply_with_nulls(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
+    return apply_with_nulls(
         [*given, step],
         _range_type(kind),
         lambda low, high, by: _range(low, high, None if by is None else by // unit if by % unit == 0 else 0, call),
@@ -91,8 +91,8 @@ def _range(low: Value, high: Value, step: Value, call: Invocation) -> Value:
 
 
 def _replicate(call: Invocation) -> Operand:
-    count(call, 2)
-    value, times = value_at(call, 0), fit(call, 1, UINT64)
+    count_operands(call, 2)
+    value, times = value_at(call, 0), convert_operand(call, 1, UINT64)
 
     def replicate(item: Value, number: Value) -> Value:
         if number is None:
@@ -101,7 +101,7 @@ def _replicate(call: Invocation) -> Operand:
         return [item] * number
 
     kind = ListType(value.type)
-    return direct([value, times], optional(kind) if is_optional(times.type) else kind, replicate)
+    return apply_with_nulls([value, times], optional(kind) if is_optional(times.type) else kind, replicate)
 
 
 def _to_multi_dict(call: Invocation) -> Operand:
@@ -114,12 +114,12 @@ def _to_dict(call: Invocation) -> Operand:
 
 def _dict_of(call: Invocation, several: bool) -> Operand:
     """Build a dictionary of a list of (key, payload): the first payload of equal keys, or a list of all payloads."""
-    count(call, 1)
+    count_operands(call, 1)
     given, item = list_at(call, 0)
     if item == NULL:
         return map_value(given, EMPTY_DICT, lambda values: {})
     if not isinstance(item, TupleType) or len(item.items) != 2:
-        raise wrong(call, f"Expected list of pairs, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected list of pairs, but got: {format_type(given.type)}")
     key, payload = item.items
     check_key(call, key)
     if not several:
@@ -135,7 +135,7 @@ def _dict_of(call: Invocation, several: bool) -> Operand:
 
 
 def _to_set(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given, item = list_at(call, 0)
     if item == NULL:
         return map_value(given, EMPTY_DICT, lambda values: {})
@@ -148,9 +148,9 @@ def _to_set(call: Invocation) -> Operand:
 
 def _sample(call: Invocation) -> Operand:
     """`ListSample(list, probability)`: the function chooses each item independently."""
-    count(call, 2, 3)
+    count_operands(call, 2, 3)
     given, _ = list_at(call, 0)
-    evaluate, probability = given.evaluate, fit(call, 1, DOUBLE).evaluate
+    evaluate, probability = given.evaluate, convert_operand(call, 1, DOUBLE).evaluate
 
     def sample(row: Row, run: Run) -> Value:
         values, chosen = evaluate(row, run), probability(row, run)
@@ -163,9 +163,9 @@ def _sample(call: Invocation) -> Operand:
 
 def _sample_of(call: Invocation) -> Operand:
     """`ListSampleN(list, number)`"""
-    count(call, 2, 3)
+    count_operands(call, 2, 3)
     given, _ = list_at(call, 0)
-    evaluate, number = given.evaluate, fit(call, 1, UINT64).evaluate
+    evaluate, number = given.evaluate, convert_operand(call, 1, UINT64).evaluate
 
     def sample(row: Row, run: Run) -> Value:
         values, size = evaluate(row, run), number(row, run)
@@ -177,7 +177,7 @@ def _sample_of(call: Invocation) -> Operand:
 
 
 def _shuffle(call: Invocation) -> Operand:
-    count(call, 1, 2)
+    count_operands(call, 1, 2)
     given, _ = list_at(call, 0)
     evaluate = given.evaluate
 

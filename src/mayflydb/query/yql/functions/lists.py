@@ -12,18 +12,18 @@ from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.functions.aggregates import build_average, build_sum, ordering
 from mayflydb.query.yql.functions.support import (
-    common_of,
-    count,
-    direct,
+    apply_with_nulls,
+    argument_fault,
+    common_type,
+    convert_operand,
+    count_operands,
     evaluate_constant,
-    fit,
     lambda_at,
     map_value,
     mismatch,
-    present,
     value_at,
     values_of,
-    wrong,
+    wrap_optional,
 )
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.sizes import chained, joined
@@ -57,14 +57,14 @@ def list_at(call: Invocation, index: int) -> tuple[Expression, Type]:
         return given, kind.item
     if isinstance(kind, (EmptyListType, NullType)):
         return given, NULL
-    raise wrong(call, f"Expected list type, but got: {format_type(given.type)}")
+    raise argument_fault(call, f"Expected list type, but got: {format_type(given.type)}")
 
 
-def _whole(kind: Callable[[Type], Type], change: Callable[[list[Value]], Value]) -> Builder:
+def _list_function(kind: Callable[[Type], Type], change: Callable[[list[Value]], Value]) -> Builder:
     """Build a function of a list alone; `kind` maps the type of the items to the type of the result."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given, item = list_at(call, 0)
         return map_value(given, kind(item), change)
 
@@ -73,39 +73,39 @@ def _whole(kind: Callable[[Type], Type], change: Callable[[list[Value]], Value])
 
 def _same_list(change: Callable[[list[Value]], Value]) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given, _ = list_at(call, 0)
         return map_value(given, bare(given.type), change)
 
     return build
 
 
-def _end(index: int) -> Builder:
+def _end_item(index: int) -> Builder:
     """ListHead and ListLast."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given, item = list_at(call, 0)
-        some = present(item)
-        return direct([given], OptionalType(item), lambda values: some(values[index]) if values else None)
+        some = wrap_optional(item)
+        return apply_with_nulls([given], OptionalType(item), lambda values: some(values[index]) if values else None)
 
     return build
 
 
-def _cut(take: bool) -> Builder:
+def _take_or_skip(take: bool) -> Builder:
     """ListTake and ListSkip; NULL for the number gives the whole list."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 2)
+        count_operands(call, 2)
         given, _ = list_at(call, 0)
-        number = fit(call, 1, UINT64)
+        number = convert_operand(call, 1, UINT64)
 
         def cut(values: Value, limit: Value) -> Value:
             if values is None or limit is None:
                 return values
             return values[:limit] if take else values[limit:]
 
-        return direct([given, number], given.type, cut)
+        return apply_with_nulls([given, number], given.type, cut)
 
     return build
 
@@ -121,7 +121,7 @@ def _with_lambda(
     """Build a function of a list and a lambda over its items; `kind` maps the type of the lambda's body to that of the
     result.
     """
-    count(call, 2)
+    count_operands(call, 2)
     given, item = list_at(call, 0)
     body = lambda_at(call, 1, [item])
     evaluate, of_body = given.evaluate, body.call
@@ -147,7 +147,7 @@ def _flat_map(call: Invocation) -> Operand:
             return EMPTY_LIST
         if isinstance(body, OptionalType):
             return ListType(body.item)
-        raise wrong(call, f"Expected list or optional type, but got: {format_type(body)}")
+        raise argument_fault(call, f"Expected list or optional type, but got: {format_type(body)}")
 
     def flat(values: list[Value], body: Call, row: Row, run: Run) -> Value:
         parts = (body((value,), row, run) for value in values)
@@ -164,7 +164,7 @@ def _select_items(choose: Callable[[list[Value], Callable[[Value], bool]], list[
 
         def kind(body: Type) -> Type:
             if body != NULL and bare(body) != BOOL:
-                raise wrong(call, f"Expected type: Bool, but got: {format_type(body)}")
+                raise argument_fault(call, f"Expected type: Bool, but got: {format_type(body)}")
             return bare(given.type)
 
         return _with_lambda(
@@ -184,7 +184,7 @@ def _first_failing(values: list[Value], test: Callable[[Value], bool]) -> int:
 
 def _sorting(descending: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        if count(call, 1, 2) == 1:
+        if count_operands(call, 1, 2) == 1:
             given, item = list_at(call, 0)
             key = ordering(call, item)
             return map_value(given, bare(given.type), lambda values: sorted(values, key=key, reverse=descending))
@@ -205,12 +205,14 @@ def _sorting(descending: bool) -> Builder:
 
 def _fold(call: Invocation) -> Operand:
     """`ListFold(list, state, (item, state) -> state)`"""
-    count(call, 3)
+    count_operands(call, 3)
     given, item = list_at(call, 0)
     initial = value_at(call, 1)
     body = lambda_at(call, 2, [item, initial.type])
     if body.type != initial.type:
-        raise wrong(call, f"Mismatch of types of state: {format_type(initial.type)} != {format_type(body.type)}")
+        raise argument_fault(
+            call, f"Mismatch of types of state: {format_type(initial.type)} != {format_type(body.type)}"
+        )
     evaluate, start, step = given.evaluate, initial.evaluate, body.call
 
     def fold(row: Row, run: Run) -> Value:
@@ -227,11 +229,11 @@ def _fold(call: Invocation) -> Operand:
 
 def _fold1(call: Invocation) -> Operand:
     """`ListFold1(list, (item) -> state, (item, state) -> state)`"""
-    count(call, 3)
+    count_operands(call, 3)
     given, item = list_at(call, 0)
     first = lambda_at(call, 1, [item])
     body = lambda_at(call, 2, [item, first.type])
-    evaluate, some = given.evaluate, present(first.type)
+    evaluate, some = given.evaluate, wrap_optional(first.type)
 
     def fold(row: Row, run: Run) -> Value:
         values = evaluate(row, run)
@@ -247,12 +249,12 @@ def _fold1(call: Invocation) -> Operand:
 
 def _fold_map(call: Invocation) -> Operand:
     """`ListFoldMap(list, state, (item, state) -> (result, state))`"""
-    count(call, 3)
+    count_operands(call, 3)
     given, item = list_at(call, 0)
     initial = value_at(call, 1)
     body = lambda_at(call, 2, [item, initial.type])
     if not isinstance(body.type, TupleType) or len(body.type.items) != 2 or body.type.items[1] != initial.type:
-        raise wrong(call, f"Expected a tuple of a result and a state, but got: {format_type(body.type)}")
+        raise argument_fault(call, f"Expected a tuple of a result and a state, but got: {format_type(body.type)}")
     evaluate, start, step = given.evaluate, initial.evaluate, body.call
 
     def fold(row: Row, run: Run) -> Value:
@@ -272,13 +274,13 @@ def _fold_map(call: Invocation) -> Operand:
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
-def _needle(call: Invocation) -> tuple[Expression, Expression, Callable[[Value], Any]]:
+def _search_operands(call: Invocation) -> tuple[Expression, Expression, Callable[[Value], Any]]:
     """The operands of a search: the list, the item to find, and a key that is equal for equal items."""
-    count(call, 2)
+    count_operands(call, 2)
     given, item = list_at(call, 0)
     needle = value_at(call, 1)
     if item != NULL and bare(needle.type) != bare(item):
-        found = fit(call, 1, item, needle) if needle.type != NULL else needle
+        found = convert_operand(call, 1, item, needle) if needle.type != NULL else needle
         if bare(found.type) != bare(item) and found.type != NULL:
             raise mismatch(call, 1, needle.type, item)
         needle = found
@@ -286,7 +288,7 @@ def _needle(call: Invocation) -> tuple[Expression, Expression, Callable[[Value],
 
 
 def _has(call: Invocation) -> Operand:
-    given, needle, key = _needle(call)
+    given, needle, key = _search_operands(call)
 
     def has(values: Value, wanted: Value) -> Value:
         if not values:
@@ -296,11 +298,11 @@ def _has(call: Invocation) -> Operand:
         sought = key(wanted)
         return any(value is not None and key(value) == sought for value in values)
 
-    return direct([given, needle], BOOL, has)
+    return apply_with_nulls([given, needle], BOOL, has)
 
 
 def _index_of(call: Invocation) -> Operand:
-    given, needle, key = _needle(call)
+    given, needle, key = _search_operands(call)
 
     def index(values: Value, wanted: Value) -> Value:
         if not values or wanted is None:
@@ -308,11 +310,11 @@ def _index_of(call: Invocation) -> Operand:
         sought = key(wanted)
         return next((n for n, value in enumerate(values) if value is not None and key(value) == sought), None)
 
-    return direct([given, needle], optional(UINT64), index)
+    return apply_with_nulls([given, needle], optional(UINT64), index)
 
 
 def _unique(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given, item = list_at(call, 0)
     key = comparison.group_key(item)
 
@@ -327,10 +329,10 @@ def _unique(call: Invocation) -> Operand:
 
 def _all_or_any(answer: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given, item = list_at(call, 0)
         if item != NULL and bare(item) != BOOL:
-            raise wrong(call, f"Expected list of Bool, but got: {format_type(given.type)}")
+            raise argument_fault(call, f"Expected list of Bool, but got: {format_type(given.type)}")
         return map_value(given, BOOL, any if answer else all)
 
     return build
@@ -340,27 +342,27 @@ def _all_or_any(answer: bool) -> Builder:
 
 
 def _extend(call: Invocation) -> Operand:
-    count(call, 1, -1)
+    count_operands(call, 1, -1)
     given = values_of(call)
     if any(each.type == NULL for each in given):
         return Expression(NULL, lambda row, run: None, constant=True)
     for index in range(len(given)):
         list_at(call, index)
-    _, given = common_of(call, given)
+    _, given = common_type(call, given)
     kind = given[0].type
 
     def extend(*lists: Value) -> Value:
         return None if None in lists else chained(lists, "ListExtend")
 
-    return direct(given, kind, extend)
+    return apply_with_nulls(given, kind, extend)
 
 
 def _zip(longest: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1, -1)
+        count_operands(call, 1, -1)
         lists = [list_at(call, index) for index in range(len(call.operands))]
         items = [OptionalType(item) if longest else item for _, item in lists]
-        some = [present(item) for _, item in lists]
+        some = [wrap_optional(item) for _, item in lists]
         null = any(is_optional(given.type) for given, _ in lists)
 
         def zip_lists(*given: Value) -> Value:
@@ -375,17 +377,17 @@ def _zip(longest: bool) -> Builder:
             ]
 
         kind = ListType(TupleType(tuple(items)))
-        return direct([given for given, _ in lists], optional(kind) if null else kind, zip_lists)
+        return apply_with_nulls([given for given, _ in lists], optional(kind) if null else kind, zip_lists)
 
     return build
 
 
 def _enumerate(call: Invocation) -> Operand:
     """`ListEnumerate(list [, start [, step]])`"""
-    given_count = count(call, 1, 3)
+    given_count = count_operands(call, 1, 3)
     given, item = list_at(call, 0)
-    start = evaluate_constant(fit(call, 1, UINT64), call) if given_count > 1 else 0
-    step = evaluate_constant(fit(call, 2, UINT64), call) if given_count > 2 else 1
+    start = evaluate_constant(convert_operand(call, 1, UINT64), call) if given_count > 1 else 0
+    step = evaluate_constant(convert_operand(call, 2, UINT64), call) if given_count > 2 else 1
     return map_value(
         given,
         ListType(TupleType((UINT64, item))),
@@ -397,7 +399,7 @@ def _enumerate(call: Invocation) -> Operand:
 
 
 def _not_null(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given, item = list_at(call, 0)
     if not isinstance(item, OptionalType):
         return given
@@ -406,26 +408,26 @@ def _not_null(call: Invocation) -> Operand:
 
 
 def _flatten(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given, item = list_at(call, 0)
     inner = bare(item)
     if not isinstance(inner, (ListType, EmptyListType, NullType)):
-        raise wrong(call, f"Expected list of lists, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected list of lists, but got: {format_type(given.type)}")
     kind = inner if isinstance(inner, ListType) else EMPTY_LIST
     return map_value(given, kind, lambda values: chained(values, "ListFlatten"))
 
 
 def _extract(call: Invocation) -> Operand:
     """`ListExtract(list, "member")`"""
-    count(call, 2)
+    count_operands(call, 2)
     given, item = list_at(call, 0)
-    label = str(evaluate_constant(fit(call, 1, STRING), call), "utf-8", "replace")
+    label = str(evaluate_constant(convert_operand(call, 1, STRING), call), "utf-8", "replace")
     inner = bare(item)
     if not isinstance(inner, StructType):
-        raise wrong(call, f"Expected list of structs, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected list of structs, but got: {format_type(given.type)}")
     names = [name for name, _ in inner.members]
     if label not in names:
-        raise wrong(call, f"Member not found: {label}")
+        raise argument_fault(call, f"Member not found: {label}")
     at = names.index(label)
     kind = inner.members[at][1]
     if is_optional(item):
@@ -435,25 +437,25 @@ def _extract(call: Invocation) -> Operand:
 
 def _concat(call: Invocation) -> Operand:
     """`ListConcat(list [, separator])` without the NULL items."""
-    several = count(call, 1, 2) == 2
+    several = count_operands(call, 1, 2) == 2
     given, item = list_at(call, 0)
     kind = bare(item)
     if kind not in (STRING, UTF8):
-        raise wrong(call, f"Expected list of strings, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected list of strings, but got: {format_type(given.type)}")
     empty: Value = b"" if kind == STRING else ""
-    separator = evaluate_constant(fit(call, 1, kind), call) if several else empty
+    separator = evaluate_constant(convert_operand(call, 1, kind), call) if several else empty
 
     def concat(values: list[Value]) -> Value:
         return joined([value for value in values if value is not None], separator or empty)
 
-    return direct([given], optional(kind), lambda values: concat(values) if values else None)
+    return apply_with_nulls([given], optional(kind), lambda values: concat(values) if values else None)
 
 
 def _aggregate(build: Callable[[Invocation, Expression], Any]) -> Builder:
     """ListSum and others: the aggregate over the items; NULL for an empty list."""
 
     def of_list(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given, item = list_at(call, 0)
         aggregation = build(call, Expression(item, lambda row, run: None))
 
@@ -465,14 +467,14 @@ def _aggregate(build: Callable[[Invocation, Expression], Any]) -> Builder:
                 state = aggregation.step(state, (value,))
             return aggregation.finish(state)
 
-        return direct([given], optional(aggregation.type), run_over)
+        return apply_with_nulls([given], optional(aggregation.type), run_over)
 
     return of_list
 
 
 def _extreme(greatest: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         given, item = list_at(call, 0)
         key = ordering(call, bare(item))
 
@@ -482,22 +484,22 @@ def _extreme(greatest: bool) -> Builder:
                 return None
             return max(some, key=key) if greatest else min(some, key=key)
 
-        return direct([given], optional(item), extreme)
+        return apply_with_nulls([given], optional(item), extreme)
 
     return build
 
 
 BUILDERS: Final[dict[str, Builder]] = {
-    "ListLength": _whole(lambda item: UINT64, len),
-    "ListHasItems": _whole(lambda item: BOOL, bool),
+    "ListLength": _list_function(lambda item: UINT64, len),
+    "ListHasItems": _list_function(lambda item: BOOL, bool),
     "ListCollect": _same_list(lambda values: values),
     "ListReverse": _same_list(lambda values: values[::-1]),
     "ListUniq": _unique,
     "ListUniqStable": _unique,
-    "ListHead": _end(0),
-    "ListLast": _end(-1),
-    "ListTake": _cut(take=True),
-    "ListSkip": _cut(take=False),
+    "ListHead": _end_item(0),
+    "ListLast": _end_item(-1),
+    "ListTake": _take_or_skip(take=True),
+    "ListSkip": _take_or_skip(take=False),
     "ListMap": _map,
     "ListFilter": _select_items(_filter),
     "ListFlatMap": _flat_map,

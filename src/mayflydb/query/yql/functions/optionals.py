@@ -9,16 +9,16 @@ from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.functions.support import (
-    common_of,
+    apply_with_nulls,
+    argument_fault,
+    common_type,
     constant,
-    content,
-    count,
-    direct,
-    fit,
-    present,
+    convert_operand,
+    count_operands,
+    unwrap_optional,
     value_at,
     values_of,
-    wrong,
+    wrap_optional,
 )
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
@@ -36,19 +36,19 @@ from mayflydb.query.yql.types import (
 
 
 def _just(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given = value_at(call, 0)
-    return direct([given], OptionalType(given.type), present(given.type))
+    return apply_with_nulls([given], OptionalType(given.type), wrap_optional(given.type))
 
 
 def _unwrap(call: Invocation) -> Operand:
     """`Unwrap(value? [, message])`"""
-    given = count(call, 1, 2)
+    given = count_operands(call, 1, 2)
     value = value_at(call, 0)
     if not isinstance(value.type, OptionalType):
-        raise wrong(call, f"Expected optional type, but got: {format_type(value.type)}")
-    message = fit(call, 1, STRING).evaluate if given == 2 else None
-    evaluate, inside = value.evaluate, content(value.type)
+        raise argument_fault(call, f"Expected optional type, but got: {format_type(value.type)}")
+    message = convert_operand(call, 1, STRING).evaluate if given == 2 else None
+    evaluate, inside = value.evaluate, unwrap_optional(value.type)
 
     def unwrap(row: Row, run: Run) -> Value:
         found = evaluate(row, run)
@@ -66,9 +66,9 @@ def _failure(what: str, message: bytes, call: Invocation) -> Fault:
 
 def _ensure(call: Invocation) -> Operand:
     """`Ensure(value, condition [, message])`"""
-    given = count(call, 2, 3)
+    given = count_operands(call, 2, 3)
     value, condition = value_at(call, 0), condition_at(call, 1)
-    message = fit(call, 2, STRING).evaluate if given == 3 else None
+    message = convert_operand(call, 2, STRING).evaluate if given == 3 else None
 
     def ensure(row: Row, run: Run) -> Value:
         if not condition(row, run):
@@ -91,15 +91,17 @@ def _ensure_convertible(call: Invocation) -> Operand:
 def _check_type(call: Invocation, converted: bool) -> Operand:
     from mayflydb.query.yql.functions.support import coerce, evaluate_constant, type_at
 
-    given = count(call, 2, 3)
+    given = count_operands(call, 2, 3)
     value, kind = value_at(call, 0), type_at(call, 1)
     if value.type == kind or (converted and coerce(value, kind) is not None):
         return value
     message = coerce(value_at(call, 2), STRING) if given == 3 else constant(STRING, b"")
     if message is None:
-        raise wrong(call, f"Mismatch type argument #3, type diff: {format_type(value_at(call, 2).type)} != String")
+        raise argument_fault(
+            call, f"Mismatch type argument #3, type diff: {format_type(value_at(call, 2).type)} != String"
+        )
     said = evaluate_constant(message, call)
-    raise wrong(
+    raise argument_fault(
         call,
         f"Mismatch types: expected {format_type(kind)}, but got {format_type(value.type)}"
         + (f", {said.decode('utf-8', 'replace')}" if said else ""),
@@ -110,17 +112,17 @@ def condition_at(call: Invocation, index: int) -> Callable[[Row, Run], Value]:
     """Return the operand, a Bool, as a function; NULL counts as false."""
     given = value_at(call, index)
     if given.type != NULL and bare(given.type) != BOOL:
-        raise wrong(call, f"Expected type: Bool, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected type: Bool, but got: {format_type(given.type)}")
     return given.evaluate
 
 
 def _if(call: Invocation) -> Operand:
     """`IF(condition, then [, else])`"""
-    condition = condition_at(call, 0) if count(call, 2, 3) else None
+    condition = condition_at(call, 0) if count_operands(call, 2, 3) else None
     assert condition is not None
     fixed = value_at(call, 0).constant
     if len(call.operands) == 3:
-        kind, (yes, no) = common_of(call, [value_at(call, 1), value_at(call, 2)])
+        kind, (yes, no) = common_type(call, [value_at(call, 1), value_at(call, 2)])
     else:
         yes = value_at(call, 1)
         kind, no = optional(yes.type), constant(NULL, None)
@@ -134,7 +136,7 @@ def _if(call: Invocation) -> Operand:
 
 def _coalesce(call: Invocation) -> Operand:
     """The first operand that is not NULL; the result is Optional only if the last operand is."""
-    count(call, 1, -1)
+    count_operands(call, 1, -1)
     given = [each for each in values_of(call) if each.type != NULL] or values_of(call)[:1]
     if len(given) == 1 or not is_optional(given[0].type):
         return given[0]
@@ -143,7 +145,7 @@ def _coalesce(call: Invocation) -> Operand:
             given = given[: index + 1]
             break
     certain = not is_optional(given[-1].type)
-    kind, given = common_of(call, given)
+    kind, given = common_type(call, given)
     evaluates = [each.evaluate for each in given]
 
     def first(row: Row, run: Run) -> Value:
@@ -158,19 +160,19 @@ def _coalesce(call: Invocation) -> Operand:
 
 def _nanvl(call: Invocation) -> Operand:
     """`NANVL(value, instead)`: `instead` if the value is nan."""
-    count(call, 2)
-    kind, (value, instead) = common_of(call, values_of(call))
+    count_operands(call, 2)
+    kind, (value, instead) = common_type(call, values_of(call))
     if bare(kind) not in FLOATS:
-        raise wrong(call, f"Expected floating point type, but got: {format_type(kind)}")
-    return direct([value, instead], kind, lambda a, b: b if a is not None and a != a else a)
+        raise argument_fault(call, f"Expected floating point type, but got: {format_type(kind)}")
+    return apply_with_nulls([value, instead], kind, lambda a, b: b if a is not None and a != a else a)
 
 
-def _of_all(greatest: bool) -> Builder:
+def _extreme_of(greatest: bool) -> Builder:
     """MIN_OF and MAX_OF: NULL if an operand is NULL."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1, -1)
-        kind, given = common_of(call, values_of(call))
+        count_operands(call, 1, -1)
+        kind, given = common_type(call, values_of(call))
         key = comparison.sort_key(bare(kind))
 
         def choose(*values: Value) -> Value:
@@ -178,13 +180,13 @@ def _of_all(greatest: bool) -> Builder:
                 return None
             return max(values, key=key) if greatest else min(values, key=key)
 
-        return direct(given, kind, choose)
+        return apply_with_nulls(given, kind, choose)
 
     return build
 
 
 def _likely(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     condition_at(call, 0)
     return value_at(call, 0)
 
@@ -199,9 +201,9 @@ BUILDERS: Final[dict[str, Builder]] = {
     "Coalesce": _coalesce,
     "Nvl": _coalesce,
     "Nanvl": _nanvl,
-    "MaxOf": _of_all(greatest=True),
-    "Greatest": _of_all(greatest=True),
-    "MinOf": _of_all(greatest=False),
-    "Least": _of_all(greatest=False),
+    "MaxOf": _extreme_of(greatest=True),
+    "Greatest": _extreme_of(greatest=True),
+    "MinOf": _extreme_of(greatest=False),
+    "Least": _extreme_of(greatest=False),
     "Likely": _likely,
 }

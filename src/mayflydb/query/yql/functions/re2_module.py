@@ -15,15 +15,15 @@ from mayflydb.query.yql.expression import Bound, Builder, Expression, Invocation
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.patterns import compile_pattern
 from mayflydb.query.yql.functions.support import (
+    argument_fault,
     coerce,
     constant,
-    count,
+    convert_operand,
+    count_operands,
     evaluate_constant,
-    fit,
     map_value,
     mismatch,
     value_at,
-    wrong,
 )
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
@@ -86,7 +86,7 @@ def _as_source_type(value: Value, text: bool) -> Value:
 
 def _pattern(call: Invocation) -> tuple[bytes, bool]:
     """The expression in the first operand, and whether it ignores case."""
-    count(call, 1, 2)
+    count_operands(call, 1, 2)
     given = coerce(value_at(call, 0), STRING)
     if given is None:
         raise mismatch(call, 0, value_at(call, 0).type, STRING)
@@ -168,20 +168,22 @@ def _replace(call: Invocation) -> Operand:
 
 
 def _escape(call: Invocation) -> Operand:
-    count(call, 1)
-    return map_value(fit(call, 0, STRING), STRING, lambda value: re.sub(rb"([^A-Za-z0-9_\x80-\xff])", rb"\\\1", value))
+    count_operands(call, 1)
+    return map_value(
+        convert_operand(call, 0, STRING), STRING, lambda value: re.sub(rb"([^A-Za-z0-9_\x80-\xff])", rb"\\\1", value)
+    )
 
 
 def _options(call: Invocation) -> Operand:
     """`Re2::Options(false AS CaseSensitive)`"""
     said = dict(call.named)
     if call.operands or set(said) - {"CaseSensitive"}:
-        raise wrong(call, "Only CaseSensitive is supported, by name")
+        raise argument_fault(call, "Only CaseSensitive is supported, by name")
     given = said.get("CaseSensitive")
     if given is None:
         return constant(OPTIONS, False)
     if not isinstance(given, Expression) or bare(given.type) != BOOL:
-        raise wrong(call, "Expected Bool as argument CaseSensitive")
+        raise argument_fault(call, "Expected Bool as argument CaseSensitive")
     return constant(OPTIONS, evaluate_constant(given, call) is False)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
-from mayflydb.query.yql.functions.support import coerce, mismatch, wrong
+from mayflydb.query.yql.functions.support import argument_fault, coerce, mismatch
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     PRIMITIVES,
@@ -163,24 +163,24 @@ def _arrange(invocation: Invocation, signature: Signature) -> list[tuple[Argumen
     total = len(invocation.operands) + len(invocation.named)
     if not needed <= total <= len(arguments):
         wanted = str(needed) if needed == len(arguments) else f"from {needed} to {len(arguments)}"
-        raise wrong(invocation, f"Expected {wanted} argument(s), but got {total}")
+        raise argument_fault(invocation, f"Expected {wanted} argument(s), but got {total}")
     named = dict(invocation.named)
     given: list[tuple[ArgumentSpec, Expression | None]] = []
     for index, argument in enumerate(arguments):
         operand = invocation.operands[index] if index < len(invocation.operands) else named.pop(argument.name, None)
         if operand is None:
             if not argument.optional:
-                raise wrong(invocation, f"Missing argument #{index + 1}")
+                raise argument_fault(invocation, f"Missing argument #{index + 1}")
             given.append((argument, None))
             continue
         if not isinstance(operand, Expression):
-            raise wrong(invocation, f"Expected a value as argument #{index + 1}")
+            raise argument_fault(invocation, f"Expected a value as argument #{index + 1}")
         found = _convert(operand, argument)
         if found is None:
             raise mismatch(invocation, index, operand.type, argument.kinds[0])
         given.append((argument, found))
     if named:
-        raise wrong(invocation, f"Unknown argument name: {next(iter(named))}")
+        raise argument_fault(invocation, f"Unknown argument name: {next(iter(named))}")
     return given
 
 

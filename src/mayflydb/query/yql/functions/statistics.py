@@ -11,7 +11,14 @@ from typing import Final
 
 from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Invocation
 from mayflydb.query.yql.functions.aggregates import Values, nullable_like
-from mayflydb.query.yql.functions.support import coerce, count, evaluate_constant, mismatch, value_at, wrong
+from mayflydb.query.yql.functions.support import (
+    argument_fault,
+    coerce,
+    count_operands,
+    evaluate_constant,
+    mismatch,
+    value_at,
+)
 from mayflydb.query.yql.moments import NARROW, SPANS
 from mayflydb.query.yql.types import (
     DOUBLE,
@@ -56,7 +63,7 @@ def _deviation(sample: bool, root: bool) -> AggregateBuilder:
         return (number + 1, mean, squares + apart * (value - mean))
 
     def build(call: Invocation) -> Aggregation:
-        count(call, 1)
+        count_operands(call, 1)
         _numeric(call, 0)
         return Aggregation(nullable_like(value_at(call, 0), DOUBLE), lambda: None, step, finish)
 
@@ -77,7 +84,7 @@ def _pairs(finish: Callable[[int, float, float, float], float]) -> AggregateBuil
         return (number, mean_x, mean_y, xx + dx * (x - mean_x), yy + dy * (y - mean_y), xy + dx * (y - mean_y))
 
     def build(call: Invocation) -> Aggregation:
-        count(call, 2)
+        count_operands(call, 2)
         _numeric(call, 0)
         _numeric(call, 1)
         null = is_optional(value_at(call, 0).type) or is_optional(value_at(call, 1).type)
@@ -97,7 +104,7 @@ def _correlation(number: int, xx: float, yy: float, xy: float) -> float:
 
 def _percentile(call: Invocation) -> Aggregation:
     """`PERCENTILE(value, share)`; share may be a list of them."""
-    count(call, 2)
+    count_operands(call, 2)
     given = coerce(value_at(call, 1), DOUBLE)
     if given is None:
         given = coerce(value_at(call, 1), ListType(DOUBLE))
@@ -107,7 +114,7 @@ def _percentile(call: Invocation) -> Aggregation:
 
 
 def _median(call: Invocation) -> Aggregation:
-    count(call, 1)
+    count_operands(call, 1)
     return _between(call, 0.5)
 
 
@@ -118,10 +125,10 @@ def _between(call: Invocation, share: float | list[float]) -> Aggregation:
     if bare(source.type) in (*NARROW, *SPANS):
         kind = bare(source.type)
     elif source.type != NULL and bare(source.type) not in NUMBERS:
-        raise wrong(call, f"Expected numeric type, but got: {format_type(source.type)}")
+        raise argument_fault(call, f"Expected numeric type, but got: {format_type(source.type)}")
     shares = share if isinstance(share, list) else [share]
     if not all(0 <= each <= 1 for each in shares):
-        raise wrong(call, "Expected a share from 0 to 1")
+        raise argument_fault(call, "Expected a share from 0 to 1")
     whole = kind != DOUBLE
 
     def step(state: Value, values: Values) -> Value:

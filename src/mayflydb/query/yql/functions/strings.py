@@ -14,15 +14,15 @@ from mayflydb.query.yql.expression import Builder, Expression, Invocation, Opera
 from mayflydb.query.yql.functions.clock import check_zone
 from mayflydb.query.yql.functions.support import (
     apply_function,
+    apply_with_nulls,
+    argument_fault,
     coerce,
-    count,
-    direct,
-    fit,
+    convert_operand,
+    count_operands,
     map_value,
     mismatch,
     type_at,
     value_at,
-    wrong,
 )
 from mayflydb.query.yql.moments import UNZONED, ZONED
 from mayflydb.query.yql.types import (
@@ -72,16 +72,16 @@ def _encode(value: Value) -> bytes:
 
 def _length(call: Invocation) -> Operand:
     """The length in bytes, for a Utf8 too."""
-    count(call, 1)
+    count_operands(call, 1)
     return map_value(text_at(call, 0), UINT32, lambda value: len(_encode(value)))
 
 
 def _substring(call: Invocation) -> Operand:
     """`Substring(text [, from [, length]])`, in bytes; a NULL number counts as omitted. The result is always a String."""
-    given = count(call, 1, 3)
+    given = count_operands(call, 1, 3)
     text = text_at(call, 0, STRING)
-    start = fit(call, 1, UINT32) if given > 1 else None
-    length = fit(call, 2, UINT32) if given > 2 else None
+    start = convert_operand(call, 1, UINT32) if given > 1 else None
+    length = convert_operand(call, 2, UINT32) if given > 2 else None
 
     def substring(value: Value, at: Value = None, size: Value = None) -> Value:
         if value is None:
@@ -89,16 +89,16 @@ def _substring(call: Invocation) -> Operand:
         at = at or 0
         return value[at:] if size is None else value[at : at + size]
 
-    return direct([each for each in (text, start, length) if each is not None], text.type, substring)
+    return apply_with_nulls([each for each in (text, start, length) if each is not None], text.type, substring)
 
 
 def _find(backward: bool) -> Builder:
     """`Find(text, wanted [, from])`: the offset in bytes, or NULL."""
 
     def build(call: Invocation) -> Operand:
-        given = count(call, 2, 3)
+        given = count_operands(call, 2, 3)
         text, wanted = text_at(call, 0, STRING), text_at(call, 1, STRING)
-        start = fit(call, 2, UINT32) if given == 3 else None
+        start = convert_operand(call, 2, UINT32) if given == 3 else None
 
         def find(value: Value, sought: Value, at: Value = None) -> Value:
             if value is None or sought is None:
@@ -109,14 +109,14 @@ def _find(backward: bool) -> Builder:
                 found = value.find(sought, at or 0)
             return None if found < 0 else found
 
-        return direct([each for each in (text, wanted, start) if each is not None], optional(UINT32), find)
+        return apply_with_nulls([each for each in (text, wanted, start) if each is not None], optional(UINT32), find)
 
     return build
 
 
 def _at_end(test: Callable[[bytes, bytes], bool]) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 2)
+        count_operands(call, 2)
         pair = [text_at(call, index, STRING) for index in (0, 1)]
         return apply_function(pair, BOOL, test)
 
@@ -125,26 +125,26 @@ def _at_end(test: Callable[[bytes, bytes], bool]) -> Builder:
 
 def _byte_at(call: Invocation) -> Operand:
     """`ByteAt(text, index)`: NULL beyond the end."""
-    count(call, 2)
-    pair = [text_at(call, 0, STRING), fit(call, 1, UINT32)]
+    count_operands(call, 2)
+    pair = [text_at(call, 0, STRING), convert_operand(call, 1, UINT32)]
 
     def byte_at(value: Value, index: Value) -> Value:
         if value is None or index is None:
             return None
         return value[index] if index < len(value) else None
 
-    return direct(pair, optional(UINT8), byte_at)
+    return apply_with_nulls(pair, optional(UINT8), byte_at)
 
 
 def _bit(change: Callable[[int, int], Value], kind: Type | None) -> Builder:
     """TestBit, SetBit, ClearBit, FlipBit of an unsigned number; the lowest bit is 0."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 2)
-        given, bit = value_at(call, 0), fit(call, 1, UINT8)
+        count_operands(call, 2)
+        given, bit = value_at(call, 0), convert_operand(call, 1, UINT8)
         source = bare(given.type)
         if source not in (UINT8, UINT16, UINT32, UINT64):
-            raise wrong(call, f"Expected unsigned integer type, but got: {format_type(given.type)}")
+            raise argument_fault(call, f"Expected unsigned integer type, but got: {format_type(given.type)}")
         mask = 2 ** _WIDTH[source] - 1
         if kind is None:
             return apply_function([given, bit], source, lambda value, index: change(value, index) & mask)
@@ -158,7 +158,7 @@ _WIDTH: Final[dict[Type, int]] = {UINT8: 8, UINT16: 16, UINT32: 32, UINT64: 64}
 
 def _abs(call: Invocation) -> Operand:
     """The absolute value: unsigned, as wide as the operand."""
-    count(call, 1)
+    count_operands(call, 1)
     given = value_at(call, 0)
     kind = bare(given.type)
     if given.type == NULL:
@@ -166,7 +166,7 @@ def _abs(call: Invocation) -> Operand:
     if kind in (FLOAT, DOUBLE):
         return map_value(given, kind, abs)
     if kind not in INTEGERS:
-        raise wrong(call, f"Expected numeric type, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected numeric type, but got: {format_type(given.type)}")
     unsigned = {INT8: UINT8, INT16: UINT16, INT32: UINT32, INT64: UINT64}.get(kind, kind)
     return map_value(given, unsigned, abs)
 
@@ -199,7 +199,7 @@ _LAYOUTS: Final[dict[str, str]] = {
 
 
 def _to_bytes(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given = value_at(call, 0)
     kind = bare(given.type)
     if kind in (STRING, YSON):
@@ -208,13 +208,13 @@ def _to_bytes(call: Invocation) -> Operand:
         return map_value(given, STRING, str.encode)
     layout = _LAYOUTS.get(format_type(kind))
     if layout is None:
-        raise wrong(call, f"Expected primitive type, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected primitive type, but got: {format_type(given.type)}")
     return map_value(given, STRING, struct.Struct(layout).pack)
 
 
 def _from_bytes(call: Invocation) -> Operand:
     """`FromBytes(bytes, Type)`: NULL for bytes that are no value of the type."""
-    count(call, 2)
+    count_operands(call, 2)
     given, kind = text_at(call, 0, STRING), type_at(call, 1)
     if kind == STRING:
         return given
@@ -225,8 +225,8 @@ def _from_bytes(call: Invocation) -> Operand:
     elif layout is not None:
         read = _unpacker(layout)
     else:
-        raise wrong(call, f"Expected primitive type, but got: {format_type(kind)}")
-    return direct([given], optional(kind), lambda value: None if value is None else read(value))
+        raise argument_fault(call, f"Expected primitive type, but got: {format_type(kind)}")
+    return apply_with_nulls([given], optional(kind), lambda value: None if value is None else read(value))
 
 
 def _text_reader(kind: Type) -> Callable[[Value], Value]:
@@ -253,11 +253,11 @@ def _unpacker(layout: str) -> Callable[[Value], Value]:
 
 def _add_timezone(call: Invocation) -> Operand:
     """`AddTimezone(moment, "Europe/Moscow")`"""
-    count(call, 2)
+    count_operands(call, 2)
     given, zone = value_at(call, 0), text_at(call, 1, STRING)
     kind = next((zoned for zoned, plain in UNZONED.items() if plain == bare(given.type)), None)
     if kind is None:
-        raise wrong(call, f"Expected Date, Datetime or Timestamp, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected Date, Datetime or Timestamp, but got: {format_type(given.type)}")
 
     def add(value: Value, name: bytes) -> Value:
         text = name.decode("utf-8", "replace")
@@ -268,10 +268,10 @@ def _add_timezone(call: Invocation) -> Operand:
 
 
 def _remove_timezone(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     given = value_at(call, 0)
     if bare(given.type) not in ZONED:
-        raise wrong(call, f"Expected a type with a timezone, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected a type with a timezone, but got: {format_type(given.type)}")
     return map_value(given, UNZONED[bare(given.type)], lambda value: value[0])
 
 

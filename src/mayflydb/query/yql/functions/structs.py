@@ -11,15 +11,15 @@ from typing import Final
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Lambda, Operand
 from mayflydb.query.yql.functions.constructors import alternatives, struct_of
 from mayflydb.query.yql.functions.support import (
-    common_of,
+    apply_with_nulls,
+    argument_fault,
+    common_type,
     constant,
-    count,
-    direct,
+    count_operands,
     evaluate_constant,
     map_value,
-    present,
     value_at,
-    wrong,
+    wrap_optional,
 )
 from mayflydb.query.yql.types import (
     EMPTY_LIST,
@@ -44,7 +44,7 @@ def struct_at(call: Invocation, index: int) -> tuple[Expression, StructType]:
     given = value_at(call, index)
     kind = bare(given.type)
     if not isinstance(kind, StructType):
-        raise wrong(call, f"Expected struct type, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected struct type, but got: {format_type(given.type)}")
     return given, kind
 
 
@@ -64,7 +64,7 @@ def _names_at(call: Invocation, index: int) -> list[str]:
 def _pairs_at(call: Invocation, index: int) -> list[tuple[str, str]]:
     pairs = _items_at(call, index)
     if any(not isinstance(each, tuple) or len(each) != 2 for each in pairs):
-        raise wrong(call, f"Expected pairs of names as argument #{index + 1}")
+        raise argument_fault(call, f"Expected pairs of names as argument #{index + 1}")
     return [(_text(old), _text(new)) for old, new in pairs]
 
 
@@ -72,7 +72,7 @@ def _items_at(call: Invocation, index: int) -> Sequence[Value]:
     """The items of an operand that is a constant list or tuple."""
     given = value_at(call, index)
     if not isinstance(given.type, (ListType, TupleType, EmptyListType)):
-        raise wrong(call, f"Expected a list or tuple of names, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected a list or tuple of names, but got: {format_type(given.type)}")
     found: Sequence[Value] = evaluate_constant(given, call)
     return found
 
@@ -99,39 +99,39 @@ def _check(call: Invocation, kind: StructType, names: Iterable[str]) -> None:
     known = {name for name, _ in kind.members}
     for name in names:
         if name not in known:
-            raise wrong(call, f"Unknown member name: {name}")
+            raise argument_fault(call, f"Unknown member name: {name}")
 
 
 def _try_member(call: Invocation) -> Operand:
     """`TryMember(struct, "name", otherwise)`"""
-    count(call, 3)
+    count_operands(call, 3)
     given, kind = struct_at(call, 0)
     found = members_of(given, kind).get(name_at(call, 1))
     otherwise = value_at(call, 2)
     if found is None:
         return otherwise
     if bare(found.type) != bare(otherwise.type) and not isinstance(otherwise.type, NullType):
-        raise wrong(call, f"Mismatch of types: {format_type(found.type)} != {format_type(otherwise.type)}")
+        raise argument_fault(call, f"Mismatch of types: {format_type(found.type)} != {format_type(otherwise.type)}")
     if not is_optional(found.type):
         return found
-    return direct([found, otherwise], otherwise.type, lambda a, b: b if a is None else a)
+    return apply_with_nulls([found, otherwise], otherwise.type, lambda a, b: b if a is None else a)
 
 
 def _expand(call: Invocation) -> Operand:
     """`ExpandStruct(struct, 2 AS b)`"""
     if len(call.operands) != 1:
-        raise wrong(call, "Expected a struct and named arguments")
+        raise argument_fault(call, "Expected a struct and named arguments")
     given, kind = struct_at(call, 0)
     added = []
     for name, operand in call.named:
         if not isinstance(operand, Expression):
-            raise wrong(call, "Expected a value as named argument")
+            raise argument_fault(call, "Expected a value as named argument")
         added.append((name, operand))
     return struct_of(call, [*members_of(given, kind).items(), *added])
 
 
 def _add(call: Invocation) -> Operand:
-    count(call, 3)
+    count_operands(call, 3)
     given, kind = struct_at(call, 0)
     return struct_of(call, [*members_of(given, kind).items(), (name_at(call, 1), value_at(call, 2))])
 
@@ -140,7 +140,7 @@ def _without(several: bool, force: bool) -> Builder:
     """RemoveMember(s) and ForceRemoveMember(s)."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 2)
+        count_operands(call, 2)
         given, kind = struct_at(call, 0)
         names = _names_at(call, 1) if several else [name_at(call, 1)]
         if not force:
@@ -152,7 +152,7 @@ def _without(several: bool, force: bool) -> Builder:
 
 def _replace(call: Invocation) -> Operand:
     """`ReplaceMember(struct, "name", value)`"""
-    count(call, 3)
+    count_operands(call, 3)
     given, kind = struct_at(call, 0)
     name = name_at(call, 1)
     _check(call, kind, [name])
@@ -160,7 +160,7 @@ def _replace(call: Invocation) -> Operand:
 
 
 def _choose(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     given, kind = struct_at(call, 0)
     names = _names_at(call, 1)
     _check(call, kind, names)
@@ -168,7 +168,7 @@ def _choose(call: Invocation) -> Operand:
 
 
 def _combine(call: Invocation) -> Operand:
-    count(call, 1, -1)
+    count_operands(call, 1, -1)
     members: list[tuple[str, Expression]] = []
     for index in range(len(call.operands)):
         members.extend(members_of(*struct_at(call, index)).items())
@@ -177,16 +177,16 @@ def _combine(call: Invocation) -> Operand:
 
 def _flatten(call: Invocation) -> Operand:
     """`FlattenMembers(AsTuple("prefix", struct), ...)`"""
-    count(call, 1, -1)
+    count_operands(call, 1, -1)
     members: list[tuple[str, Expression]] = []
     for index in range(len(call.operands)):
         given = value_at(call, index)
         kind = given.type
         if not isinstance(kind, TupleType) or len(kind.items) != 2 or not isinstance(bare(kind.items[1]), StructType):
-            raise wrong(call, f"Expected a tuple of a prefix and a struct, but got: {format_type(kind)}")
+            raise argument_fault(call, f"Expected a tuple of a prefix and a struct, but got: {format_type(kind)}")
         prefix = _text(evaluate_constant(member_of(given, 0, STRING), call)) if given.constant else None
         if prefix is None:
-            raise wrong(call, "Expected a constant prefix")
+            raise argument_fault(call, "Expected a constant prefix")
         inner, of = member_of(given, 1, kind.items[1]), bare(kind.items[1])
         assert isinstance(of, StructType)
         members.extend((prefix + name, each) for name, each in members_of(inner, of).items())
@@ -194,7 +194,7 @@ def _flatten(call: Invocation) -> Operand:
 
 
 def _names(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     if isinstance(value_at(call, 0).type, NullType):
         return Expression(EMPTY_LIST, lambda row, run: [], constant=True)
     _, kind = struct_at(call, 0)
@@ -203,7 +203,7 @@ def _names(call: Invocation) -> Operand:
 
 def _rename(force: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 2)
+        count_operands(call, 2)
         given, kind = struct_at(call, 0)
         pairs = _pairs_at(call, 1)
         known = {name for name, _ in kind.members}
@@ -214,22 +214,22 @@ def _rename(force: bool) -> Builder:
         wanted = [*kept, *((old, new) for old, new in pairs if old in known)]
         names = [new for _, new in wanted]
         if len(set(names)) != len(names):
-            raise wrong(call, f"Duplicated member: {next(each for each in names if names.count(each) > 1)}")
+            raise argument_fault(call, f"Duplicated member: {next(each for each in names if names.count(each) > 1)}")
         return _pick_members(given, kind, wanted)
 
     return build
 
 
 def _gather(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     if isinstance(value_at(call, 0).type, NullType):
         return Expression(EMPTY_LIST, lambda row, run: [], constant=True)
     given, kind = struct_at(call, 0)
     names = [name.encode() for name, _ in kind.members]
     bare_struct = Expression(kind, given.evaluate, constant=given.constant)
-    item, parts = common_of(call, list(members_of(bare_struct, kind).values()))
+    item, parts = common_type(call, list(members_of(bare_struct, kind).values()))
     result = ListType(TupleType((STRING, item)))
-    made = direct(parts, result, lambda *values: list(zip(names, values, strict=True)))
+    made = apply_with_nulls(parts, result, lambda *values: list(zip(names, values, strict=True)))
     if not is_optional(given.type):
         return made
     outer, inner = given.evaluate, made.evaluate
@@ -240,21 +240,21 @@ def _gather(call: Invocation) -> Operand:
 
 def _spread(force: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 2)
+        count_operands(call, 2)
         given, names = value_at(call, 0), _names_at(call, 1)
         kind = bare(given.type)
         item = kind.item if isinstance(kind, ListType) else None
         if not isinstance(item, TupleType) or len(item.items) != 2:
-            raise wrong(call, f"Expected list of pairs, but got: {format_type(given.type)}")
+            raise argument_fault(call, f"Expected list of pairs, but got: {format_type(given.type)}")
         payload = item.items[1]
-        some: Callable[[Value], Value] = _identity if is_optional(payload) else present(payload)
+        some: Callable[[Value], Value] = _identity if is_optional(payload) else wrap_optional(payload)
         ordered = sorted(names)
         result = StructType(tuple((name, optional(payload)) for name in ordered))
 
         def spread(pairs: Value) -> Value:
             found = {_text(name): some(value) for name, value in pairs}
             if not force and not set(found) <= set(names):
-                raise wrong(call, f"Unknown member name: {next(each for each in found if each not in names)}")
+                raise argument_fault(call, f"Unknown member name: {next(each for each in found if each not in names)}")
             return tuple(found.get(name) for name in ordered)
 
         return map_value(given, result, spread)
@@ -275,7 +275,7 @@ def _merge_structs(names: Callable[[set[str], set[str]], set[str]], merging: boo
     def build(call: Invocation) -> Operand:
         from mayflydb.query.yql.functions.support import as_lambda
 
-        given = count(call, 2, 3 if merging else 2)
+        given = count_operands(call, 2, 3 if merging else 2)
         left, right = members_of(*struct_at(call, 0)), members_of(*struct_at(call, 1))
         members = []
         for name in sorted(names(set(left), set(right))):
@@ -313,7 +313,7 @@ def _variant_at(call: Invocation, index: int) -> tuple[Expression, VariantType]:
     given = value_at(call, index)
     kind = bare(given.type)
     if not isinstance(kind, VariantType):
-        raise wrong(call, f"Expected variant type, but got: {format_type(given.type)}")
+        raise argument_fault(call, f"Expected variant type, but got: {format_type(given.type)}")
     return given, kind
 
 
@@ -321,7 +321,7 @@ def _way(call: Invocation) -> Operand:
     """`Way(variant)`: the name of the alternative, or its number."""
     from mayflydb.query.yql.types import UINT32, UTF8
 
-    count(call, 1)
+    count_operands(call, 1)
     given, kind = _variant_at(call, 0)
     if isinstance(kind.over, StructType):
         names = [name for name, _ in kind.over.members]
@@ -331,11 +331,11 @@ def _way(call: Invocation) -> Operand:
 
 def _variant_item(call: Invocation) -> Operand:
     """`VariantItem(variant)`: the value, if all alternatives have the same type."""
-    count(call, 1)
+    count_operands(call, 1)
     given, kind = _variant_at(call, 0)
     items = {item for _, item in alternatives(kind)}
     if len(items) != 1:
-        raise wrong(call, "All types of alternatives must be the same")
+        raise argument_fault(call, "All types of alternatives must be the same")
     return map_value(given, items.pop(), lambda value: value[1])
 
 

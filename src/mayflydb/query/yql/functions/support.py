@@ -27,27 +27,27 @@ from mayflydb.query.yql.types import (
 )
 
 
-def wrong(call: Invocation, message: str) -> Fault:
+def argument_fault(call: Invocation, message: str) -> Fault:
     """Return the refusal of a call's arguments."""
     return type_fault(call.name, message, call.position)
 
 
-def count(call: Invocation, low: int, high: int | None = None) -> int:
+def count_operands(call: Invocation, low: int, high: int | None = None) -> int:
     """Check and return the number of operands, none of them named. `high` None: exactly `low`; -1: no upper bound."""
     given = len(call.operands) + len(call.named)
     high = low if high is None else high
     if given < low or (given > high >= 0) or call.named:
         if call.named and low <= given and (given <= high or high < 0):
-            raise wrong(call, "Named arguments are not expected")
+            raise argument_fault(call, "Named arguments are not expected")
         wanted = str(low) if low == high else f"at least {low}" if high < 0 else f"from {low} to {high}"
-        raise wrong(call, f"Expected {wanted} argument(s), but got {given}")
+        raise argument_fault(call, f"Expected {wanted} argument(s), but got {given}")
     return given
 
 
 def operand_at(call: Invocation, index: int) -> Operand:
     """The operand at this position. Fault: the call has too few operands."""
     if index >= len(call.operands):
-        raise wrong(call, f"Expected at least {index + 1} argument(s), but got {len(call.operands)}")
+        raise argument_fault(call, f"Expected at least {index + 1} argument(s), but got {len(call.operands)}")
     return call.operands[index]
 
 
@@ -55,7 +55,7 @@ def value_at(call: Invocation, index: int) -> Expression:
     """The operand at this position, which must be a value."""
     operand = operand_at(call, index)
     if not isinstance(operand, Expression):
-        raise wrong(call, f"Expected a value as argument #{index + 1}, but got a {_kind(operand)}")
+        raise argument_fault(call, f"Expected a value as argument #{index + 1}, but got a {_kind(operand)}")
     return operand
 
 
@@ -67,7 +67,7 @@ def type_at(call: Invocation, index: int) -> Type:
     """The operand at this position, which must be a type."""
     operand = operand_at(call, index)
     if not isinstance(operand, TypeOperand):
-        raise wrong(call, f"Expected a type as argument #{index + 1}, but got a {_kind(operand)}")
+        raise argument_fault(call, f"Expected a type as argument #{index + 1}, but got a {_kind(operand)}")
     return operand.type
 
 
@@ -75,9 +75,9 @@ def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> Bound:
     """The operand at this position, which must be a lambda, bound for arguments of these types."""
     operand = operand_at(call, index)
     if isinstance(operand, (Expression, TypeOperand)):
-        raise wrong(call, f"Expected a lambda as argument #{index + 1}, but got a {_kind(operand)}")
+        raise argument_fault(call, f"Expected a lambda as argument #{index + 1}, but got a {_kind(operand)}")
     if operand.arity != len(types):
-        raise wrong(call, f"Expected a lambda with {len(types)} argument(s), but got {operand.arity}")
+        raise argument_fault(call, f"Expected a lambda with {len(types)} argument(s), but got {operand.arity}")
     return operand.bind(types)
 
 
@@ -115,7 +115,7 @@ def coerce(given: Expression, to: Type) -> Expression | None:
     return None if change is None else map_value(given, to, change)
 
 
-def fit(call: Invocation, index: int, to: Type, given: Expression | None = None) -> Expression:
+def convert_operand(call: Invocation, index: int, to: Type, given: Expression | None = None) -> Expression:
     """The operand at this position as a value of `to`, or of `to?` if the operand is Optional."""
     given = value_at(call, index) if given is None else given
     if given.type == to:
@@ -127,26 +127,28 @@ def fit(call: Invocation, index: int, to: Type, given: Expression | None = None)
 
 
 def mismatch(call: Invocation, index: int, given: Type, wanted: Type) -> Fault:
-    return wrong(
+    return argument_fault(
         call,
         f"Mismatch type argument #{index + 1}, type diff: {format_long(given)} != {format_long(wanted)}",
     )
 
 
-def common_of(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list[Expression]]:
+def common_type(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list[Expression]]:
     """The common type of these values, and each value converted to it."""
     found = conversions.meet(given)
     if found is not None:
         return found
-    raise wrong(call, "Cannot infer common type for " + " and ".join(format_long(each.type) for each in given[:2]))
+    raise argument_fault(
+        call, "Cannot infer common type for " + " and ".join(format_long(each.type) for each in given[:2])
+    )
 
 
-def present(kind: Type) -> Callable[[Value], Value]:
+def wrap_optional(kind: Type) -> Callable[[Value], Value]:
     """Return the function that puts a value of this type into an Optional."""
     return Just if is_optional(kind) else _identity
 
 
-def content(kind: OptionalType) -> Callable[[Value], Value]:
+def unwrap_optional(kind: OptionalType) -> Callable[[Value], Value]:
     """Return the function that takes the value out of an Optional that has one."""
     return _inside if is_optional(kind.item) else _identity
 
@@ -171,7 +173,7 @@ def evaluate_constant(expression: Expression, call: Invocation) -> Value:
     if expression.literal:
         return expression.value
     if not expression.constant:
-        raise wrong(call, "Expected a constant")
+        raise argument_fault(call, "Expected a constant")
     return expression.evaluate((), _NO_RUN)
 
 
@@ -212,7 +214,7 @@ def apply_function(given: Sequence[Expression], kind: Type, change: Callable[...
     return Expression(optional(kind), call, constant=fixed)
 
 
-def direct(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
+def apply_with_nulls(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
     """Apply a function that handles NULL itself."""
     fixed = all(each.constant for each in given)
     return Expression(kind, _plain([each.evaluate for each in given], change), constant=fixed)

@@ -48,7 +48,7 @@ def replace_last(value: Text, find: Text, replacement: Text) -> Text:
     return value if at < 0 or not find else value[:at] + replacement + value[at + len(find) :]
 
 
-def _places(value: Any, symbols: Any) -> list[int]:
+def _positions_of(value: Any, symbols: Any) -> list[int]:
     return [index for index in range(len(value)) if value[index : index + 1] in symbols]
 
 
@@ -60,12 +60,12 @@ def remove_all(value: Text, symbols: Text) -> Text:
 
 
 def remove_first(value: Text, symbols: Text) -> Text:
-    found = _places(value, symbols)
+    found = _positions_of(value, symbols)
     return value[: found[0]] + value[found[0] + 1 :] if found else value
 
 
 def remove_last(value: Text, symbols: Text) -> Text:
-    found = _places(value, symbols)
+    found = _positions_of(value, symbols)
     return value[: found[-1]] + value[found[-1] + 1 :] if found else value
 
 

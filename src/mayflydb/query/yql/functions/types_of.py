@@ -11,7 +11,14 @@ from typing import Final
 
 from mayflydb.query.yql import names
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand, TypeOperand
-from mayflydb.query.yql.functions.support import constant, count, evaluate_constant, type_at, value_at, wrong
+from mayflydb.query.yql.functions.support import (
+    argument_fault,
+    constant,
+    count_operands,
+    evaluate_constant,
+    type_at,
+    value_at,
+)
 from mayflydb.query.yql.syntax import At, TypeName
 from mayflydb.query.yql.types import (
     STRING,
@@ -31,29 +38,29 @@ from mayflydb.query.yql.types import (
 
 
 def _type_of(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     return TypeOperand(value_at(call, 0).type)
 
 
 def _instance_of(call: Invocation) -> Operand:
     """`InstanceOf(type)`: an expression that is used only for its type and has no value."""
-    count(call, 1)
+    count_operands(call, 1)
     kind = type_at(call, 0)
 
     def evaluate(row: object, run: object) -> None:
-        raise wrong(call, "InstanceOf has no value")
+        raise argument_fault(call, "InstanceOf has no value")
 
     return Expression(kind, evaluate)
 
 
 def _format(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     return constant(STRING, format_long(type_at(call, 0)).encode())
 
 
 def _data(call: Invocation) -> Operand:
     """`DataType("Int32")`, `DataType("Decimal", "22", "9")`"""
-    given = count(call, 1, 3)
+    given = count_operands(call, 1, 3)
     words = [_word(call, index) for index in range(given)]
     if words[0].lower() == "decimal" and given == 3 and words[1].isdigit() and words[2].isdigit():
         return TypeOperand(DecimalType(int(words[1]), int(words[2])))
@@ -67,38 +74,38 @@ def _word(call: Invocation, index: int) -> str:
 
 def _build_type(number: int, make: Callable[..., Type]) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, number)
+        count_operands(call, number)
         return TypeOperand(make(*[type_at(call, index) for index in range(number)]))
 
     return build
 
 
 def _tuple(call: Invocation) -> Operand:
-    count(call, 0, -1)
+    count_operands(call, 0, -1)
     return TypeOperand(TupleType(tuple(type_at(call, index) for index in range(len(call.operands)))))
 
 
 def _struct(call: Invocation) -> Operand:
     if call.operands:
-        raise wrong(call, "Expected named arguments only")
+        raise argument_fault(call, "Expected named arguments only")
     members = []
     for name, operand in call.named:
         if not isinstance(operand, TypeOperand):
-            raise wrong(call, f"Expected a type as argument {name}")
+            raise argument_fault(call, f"Expected a type as argument {name}")
         members.append((name, operand.type))
     return TypeOperand(StructType(tuple(sorted(members, key=lambda member: member[0]))))
 
 
 def _variant(call: Invocation) -> Operand:
-    count(call, 1)
+    count_operands(call, 1)
     over = type_at(call, 0)
     if not isinstance(over, (StructType, TupleType)):
-        raise wrong(call, f"Expected struct or tuple type, but got: {format_type(over)}")
+        raise argument_fault(call, f"Expected struct or tuple type, but got: {format_type(over)}")
     return TypeOperand(VariantType(over))
 
 
 def _tagged_type(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     return TypeOperand(TaggedType(_word(call, 1), type_at(call, 0)))
 
 
@@ -106,29 +113,29 @@ def _part(wanted: type[Type], read: Callable[..., Type]) -> Builder:
     """A component of a type: ListItemType and others."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 1)
+        count_operands(call, 1)
         kind = type_at(call, 0)
         if not isinstance(kind, wanted):
-            raise wrong(call, f"Unexpected type: {format_type(kind)}")
+            raise argument_fault(call, f"Unexpected type: {format_type(kind)}")
         return TypeOperand(read(kind))
 
     return build
 
 
 def _tuple_element(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     kind, index = type_at(call, 0), _word(call, 1)
     if not isinstance(kind, TupleType) or not index.isdigit() or int(index) >= len(kind.items):
-        raise wrong(call, f"Type {format_type(kind)} has no element {index}")
+        raise argument_fault(call, f"Type {format_type(kind)} has no element {index}")
     return TypeOperand(kind.items[int(index)])
 
 
 def _struct_member(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     kind, name = type_at(call, 0), _word(call, 1)
     found = dict(kind.members).get(name) if isinstance(kind, StructType) else None
     if found is None:
-        raise wrong(call, f"Unknown member name: {name}")
+        raise argument_fault(call, f"Unknown member name: {name}")
     return TypeOperand(found)
 
 

@@ -16,16 +16,16 @@ from mayflydb.query.yql.expression import Builder, Expression, Invocation, Opera
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.signatures import NODE, OPTIONS
 from mayflydb.query.yql.functions.support import (
+    apply_with_nulls,
+    argument_fault,
     constant,
-    count,
-    direct,
+    convert_operand,
+    count_operands,
     evaluate_constant,
-    fit,
     mismatch,
-    present,
     type_at,
     value_at,
-    wrong,
+    wrap_optional,
 )
 from mayflydb.query.yql.functions.yson_nodes import YsonNode, parse, parse_json, to_json, write_binary, write_text
 from mayflydb.query.yql.types import (
@@ -71,11 +71,11 @@ def _options(call: Invocation) -> Operand:
     """`Yson::Options([AutoConvert, Strict])`"""
     named = dict(zip(("AutoConvert", "Strict"), call.operands, strict=False)) | dict(call.named)
     if len(call.operands) > 2 or set(named) - {"AutoConvert", "Strict"}:
-        raise wrong(call, "Expected AutoConvert and Strict")
+        raise argument_fault(call, "Expected AutoConvert and Strict")
     said = {}
     for name, operand in named.items():
         if not isinstance(operand, Expression):
-            raise wrong(call, f"Expected Bool as argument {name}")
+            raise argument_fault(call, f"Expected Bool as argument {name}")
         said[name] = bool(evaluate_constant(operand, call))
     return constant(OPTIONS, YsonOptions(strict=said.get("Strict", False), convert=said.get("AutoConvert", False)))
 
@@ -116,12 +116,12 @@ def _read(
         return found
 
     certain = options.strict and not is_optional(given.type)
-    return direct([given], NODE if certain else optional(NODE), node)
+    return apply_with_nulls([given], NODE if certain else optional(NODE), node)
 
 
 def _parse(read: Callable[[Any], YsonNode | None]) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1, 2)
+        count_operands(call, 1, 2)
         given = value_at(call, 0)
         if bare(given.type) not in (YSON, JSON, STRING, UTF8, NULL):
             raise mismatch(call, 0, given.type, YSON)
@@ -148,7 +148,7 @@ def _map_node(call: Invocation, index: int, kind: Type, change: Convert, certain
             return None
 
     sure = certain and options.strict and not is_optional(given.type)
-    return direct([given], kind if sure else optional(kind), run_over)
+    return apply_with_nulls([given], kind if sure else optional(kind), run_over)
 
 
 # --- conversions -----------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def _convert_or_mark(convert: Convert, node: YsonNode, options: YsonOptions) -> 
         return _OMITTED
 
 
-def _itself(node: YsonNode, options: YsonOptions) -> Value:
+def _identity(node: YsonNode, options: YsonOptions) -> Value:
     return node
 
 
@@ -265,7 +265,7 @@ _SIMPLE: Final[dict[Type, Convert]] = {
     BOOL: _bool,
     STRING: _string,
     UTF8: _utf8,
-    NODE: _itself,
+    NODE: _identity,
     YSON: _as_yson,
     JSON: _as_json,
 }
@@ -274,7 +274,7 @@ _SIMPLE: Final[dict[Type, Convert]] = {
 def converter(call: Invocation, kind: Type) -> Convert:
     """Return the conversion of a node to a type. Fault: there is none."""
     if isinstance(kind, OptionalType):
-        inner, some = converter(call, kind.item), present(kind.item)
+        inner, some = converter(call, kind.item), wrap_optional(kind.item)
         return lambda node, options: None if node.kind == "entity" else some(inner(node, options))
     if kind in INTEGERS:
         return _integer(*texts.BOUNDS[kind])
@@ -295,7 +295,7 @@ def converter(call: Invocation, kind: Type) -> Convert:
         return _struct([(name.encode(), converter(call, item), is_optional(item)) for name, item in kind.members])
     if texts.has_text(kind):
         return _textual(kind)
-    raise wrong(call, f"Cannot convert Yson to {format_type(kind)}")
+    raise argument_fault(call, f"Cannot convert Yson to {format_type(kind)}")
 
 
 def _textual(kind: Type) -> Convert:
@@ -340,14 +340,14 @@ def _json(node: YsonNode) -> str:
 
 def _convert_to(call: Invocation) -> Operand:
     """`Yson::ConvertTo(node, Type [, options])`"""
-    count(call, 2, 3)
+    count_operands(call, 2, 3)
     kind = type_at(call, 1)
     return _map_node(call, 2, kind, converter(call, kind), certain=True)
 
 
 def _simple(kind: Type, change: Convert, certain: bool = False) -> Builder:
     def build(call: Invocation) -> Operand:
-        count(call, 1, 2)
+        count_operands(call, 1, 2)
         return _map_node(call, 1, kind, change, certain)
 
     return build
@@ -369,7 +369,7 @@ def _child(node: YsonNode, key: bytes) -> YsonNode | None:
     raise WrongKind(f"Cannot look up in {node.kind}")
 
 
-def _along(node: YsonNode, path: bytes) -> YsonNode | None:
+def _node_at_path(node: YsonNode, path: bytes) -> YsonNode | None:
     """The node at a path such as `/a/0`; `//a/0` is the same, since `/` at its start means the root."""
     if path in (b"", b"/"):
         return node
@@ -391,9 +391,9 @@ def _lookup_builder(find: Callable[[YsonNode, bytes], YsonNode | None], kind: Ty
     """`Yson::Lookup(node, key [, options])` and YPath: NULL for a missing node."""
 
     def build(call: Invocation) -> Operand:
-        count(call, 2, 3)
+        count_operands(call, 2, 3)
         options = _options_at(call, 2)
-        given, key = node_at(call, 0, options), fit(call, 1, STRING)
+        given, key = node_at(call, 0, options), convert_operand(call, 1, STRING)
 
         def look_up(node: Value, wanted: Value) -> Value:
             try:
@@ -404,7 +404,7 @@ def _lookup_builder(find: Callable[[YsonNode, bytes], YsonNode | None], kind: Ty
                     raise fault(f"{call.name}: {problem}", call.position) from None
                 return None
 
-        return direct([given, key], optional(kind), look_up)
+        return apply_with_nulls([given, key], optional(kind), look_up)
 
     return build
 
@@ -418,10 +418,10 @@ def _contains_node(node: YsonNode, key: bytes) -> YsonNode:
 
 
 def _equals(call: Invocation) -> Operand:
-    count(call, 2)
+    count_operands(call, 2)
     pair = [node_at(call, index, YsonOptions()) for index in (0, 1)]
     null = any(is_optional(each.type) for each in pair)
-    return direct(pair, optional(BOOL) if null else BOOL, lambda a, b: None if None in (a, b) else a == b)
+    return apply_with_nulls(pair, optional(BOOL) if null else BOOL, lambda a, b: None if None in (a, b) else a == b)
 
 
 def _length(node: YsonNode, options: YsonOptions) -> Value:
@@ -451,14 +451,14 @@ def _builders() -> dict[str, Builder]:
     for name in ("Entity", "String", "Double", "Uint64", "Int64", "Bool", "List", "Dict"):
         found[f"Is{name}"] = _is(name.lower())
     containers = {
-        "List": (ListType(NODE), _list_converter(_itself)),
-        "Dict": (DictType(STRING, NODE), _dict_converter(_itself)),
+        "List": (ListType(NODE), _list_converter(_identity)),
+        "Dict": (DictType(STRING, NODE), _dict_converter(_identity)),
     }
     for name, (kind, change) in {**_SCALARS, **containers}.items():
         found[f"ConvertTo{name}"] = _simple(kind, change, certain=name in containers)
-    for name, (kind, change) in {"": (NODE, _itself), **_SCALARS, **containers}.items():
+    for name, (kind, change) in {"": (NODE, _identity), **_SCALARS, **containers}.items():
         found[f"Lookup{name}"] = _lookup_builder(_child, kind, change)
-        found[f"YPath{name}"] = _lookup_builder(_along, kind, change)
+        found[f"YPath{name}"] = _lookup_builder(_node_at_path, kind, change)
     for name, (kind, change) in _SCALARS.items():
         found[f"ConvertTo{name}List"] = _simple(ListType(kind), _list_converter(change), certain=True)
         found[f"ConvertTo{name}Dict"] = _simple(DictType(STRING, kind), _dict_converter(change), certain=True)
