@@ -85,6 +85,7 @@ def _combinations(inputs: tuple[Input, ...], place: int, frame: Frame) -> Iterat
     source = inputs[place]
     for value in source.values(frame):
         frame[source.slot] = value
+        # The innermost source yields here, so that a row costs one generator step less.
         if place + 1 == len(inputs):
             yield
         else:
@@ -236,6 +237,7 @@ class SortedAccumulation(Accumulation):
         values = tuple([key(frame) for key, _ in self.program.orders])
         if self.program.nearest and values[0] is UNDEFINED:
             return
+        # The tie makes entries unique: equal sort keys never compare the values behind them.
         entry = (*self._keys(values), *tie)
         if (self.worst is not None and not entry < self.worst) or (self.first is not None and not entry > self.first):
             return

@@ -126,6 +126,7 @@ class _EqualityFinder:
             parts = [self.find_values(operand, path) for operand in node.operands]
             known = [part for part in parts if part is not None]
             if node.operator == "AND":
+                # Each part alone is a superset; the smallest is kept.
                 return min(known, key=len) if known else None
             return _distinct([value for part in known for value in part]) if len(known) == len(parts) else None
         if isinstance(node, Binary) and node.operator == "=":

@@ -94,6 +94,7 @@ def _parse(text: str, lenient: bool) -> ParsedQuery:
     try:
         select = Parser(text, lenient).parse_statement()
     except RecursionError:
+        # `MAX_NESTING` refuses deep texts first, unless the caller has already used most of Python's stack.
         raise _too_deep(0, len(text)) from None
     _check_height(select)
     return ParsedQuery(text, select)

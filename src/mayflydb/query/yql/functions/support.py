@@ -178,6 +178,7 @@ def evaluate_constant(expression: Expression, call: Invocation) -> Value:
 
 
 _NO_RUN: Any = None
+"""Constants read neither a row nor the run."""
 
 
 def map_value(given: Expression, kind: Type, change: Callable[[Value], Value]) -> Expression:
