@@ -253,7 +253,10 @@ def compile_query(
         check(statement, parameters)
     if query.ranking is not None:
         # A ranking is compiled again with its statistics; this compilation reports the errors of its scores.
-        for select in (query.ranking.statistics(), query.ranking.components(empty_statistics(query.ranking), 0)[0]):
+        for select in (
+            query.ranking.statistics_query(),
+            query.ranking.components(empty_statistics(query.ranking), 0)[0],
+        ):
             compile_select(text, select, parameters, declared)
     return query
 

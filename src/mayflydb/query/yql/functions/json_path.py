@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.patterns import compiled
+from mayflydb.query.yql.functions.patterns import compile_pattern
 
 Items: TypeAlias = list[Any]
 MAX_DEPTH: Final = 100
@@ -486,7 +486,7 @@ def _starts(left: Step, right: Step) -> Step:
 def _like(left: Step, pattern: str, flags: str) -> Step:
     if set(flags) - {"i"}:
         raise fault(f"Invalid JsonPath: flags {flags!r} of like_regex are not supported")
-    expression = compiled(pattern.encode(), any_case="i" in flags)
+    expression = compile_pattern(pattern.encode(), any_case="i" in flags)
     return _test_strings(left, lambda text: expression.search(text.encode()) is not None)
 
 
