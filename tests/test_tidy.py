@@ -337,6 +337,92 @@ def test_a_class_name_means_one_thing() -> None:
     check_bounds(CLASSES, ((name, file) for name, files in classes.items() for file in files))
 
 
+# --- documents -------------------------------------------------------------------------------------------------------
+
+DOCUMENTS = sorted(
+    path for pattern in ("*.md", "docs/*.md", "src/**/DESIGN.md") for path in ROOT.glob(pattern) if path.is_file()
+)
+COMPATIBILITY = ROOT / "docs" / "compatibility.md"
+"""Names the files of others."""
+
+LONGEST_DOCUMENTS = {"README.md": 130, "DESIGN.md": 120}
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`([^`\n]+)`")
+PATH = re.compile(r"[a-z_][\w-]*(?:/[\w.-]+)+/?|[\w-]+\.(?:py|md|sh)")
+NO_PATHS = {"application/json", "test_sessions.py", "ttl/due"}
+"""What looks like the path of a file of this repository and is none."""
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def prose(document: Path) -> str:
+    return FENCED.sub("", document.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def known_files() -> tuple[str, ...]:
+    return tuple(f"/{name_of(path)}" for path in (*SOURCES, *TESTS, *DOCUMENTS))
+
+
+def is_there(name: str, document: Path) -> bool:
+    """Whether a path that a document names exists: from the root, from the package, from the document, or as the end of one."""
+    places = [base / name for base in (ROOT, SOURCE, document.parent)]
+    if any(place.exists() or place.with_name(f"{place.name}.py").exists() for place in places):
+        return True
+    ends = (f"/{name}", f"/{name}.py", f"/{name}/__init__.py")
+    return any(file.endswith(ends) for file in known_files())
+
+
+def lost_paths(text: str, document: Path) -> list[str]:
+    names = [name for name in CODE.findall(text) if PATH.fullmatch(name) and name not in NO_PATHS]
+    return [name for name in names if not is_there(name.rstrip("/"), document)]
+
+
+def anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", prose(document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(text: str, document: Path) -> list[str]:
+    broken = []
+    for link in LINK.findall(text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = document.parent / name if name else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("document", [path for path in DOCUMENTS if path != COMPATIBILITY], ids=name_of)
+def test_paths_and_links_of_documents_lead_somewhere(document: Path) -> None:
+    text = prose(document)
+    assert lost_paths(text, document) == []
+    assert broken_links(text, document) == []
+
+
+def test_documents_are_short() -> None:
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in DOCUMENTS}
+    bounds = {name: LONGEST_DOCUMENTS.get(Path(name).name) for name in lengths}
+    assert {name: lines for name, lines in lengths.items() if lines > (bounds[name] or lines)} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "lost", "broken"),
+    [
+        ("`engine/locks`, `engine/locks.py`, `store/sqlite`, `commands/table`", 0, 0),
+        ("`engine/padlocks`, `no-such-file.py`", 2, 0),
+        ("`/dbs/shop`, `a.b`, `GET /x`", 0, 0),
+        ("[a](README.md), [b](https://example.com/x), [c](docs/glossary.md#data)", 0, 0),
+        ("[a](NO.md), [b](docs/glossary.md#no-heading)", 0, 2),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_seen(text: str, lost: int, broken: int) -> None:
+    document = ROOT / "ARCHITECTURE.md"
+    assert (len(lost_paths(text, document)), len(broken_links(text, document))) == (lost, broken)
+
+
 # --- packaging -------------------------------------------------------------------------------------------------------
 
 
