@@ -79,14 +79,14 @@ class Memory:
 
 
 def made(source: Memory, pipeline: Value, limit: int = MEMORY_LIMIT, **variables: Value) -> Pipeline:
-    return compile_pipeline(pipeline, Env(NOW, variables, chance=chances()), source, limit)
+    return compile_pipeline(pipeline, Env(NOW, variables, random=chances()), source, limit)
 
 
 def run(collections: Mapping[str, list[Document]], pipeline: Value, **variables: Value) -> list[Document]:
     """The result of a pipeline over the collection `c`. What was in the collections must not have changed."""
     before = {name: [encode(each) for each in documents] for name, documents in collections.items()}
     source = Memory(collections)
-    result = driven(collect(made(source, pipeline, **variables).over(batched(source.collections.get("c", []), 3))))
+    result = driven(collect(made(source, pipeline, **variables).run_over(batched(source.collections.get("c", []), 3))))
     assert {name: [encode(each) for each in documents] for name, documents in collections.items()} == before
     return result
 

@@ -313,7 +313,7 @@ def test_what_fails_when_computed_once_fails_when_asked() -> None:
 
 def test_chance_comes_from_the_environment() -> None:
     drawn = iter([0.25, 0.75, 0.25, 0.75])
-    env = Env(now=0, chance=lambda: next(drawn))
+    env = Env(now=0, random=lambda: next(drawn))
     rand = compile_expression({"$rand": {}}, env)
     sample = compile_expression({"$sampleRate": 0.5}, env)
     frame = frame_of({}, env)

@@ -100,7 +100,7 @@ def anything(chance: Random, name: str) -> Any:
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_an_operator_yields_a_value_or_refuses(name: str, chance: Random) -> None:
-    env = Env(now=0, chance=chance.random)
+    env = Env(now=0, random=chance.random)
     frame = frame_of(DOCUMENT, env)
     for _ in range(60):
         spec = {name: anything(chance, name)}

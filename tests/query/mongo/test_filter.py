@@ -410,7 +410,7 @@ def test_a_collation_governs_strings_and_nothing_else(
 
 def test_sample_rate_draws_for_each_document() -> None:
     draws = iter([0.1, 0.9, 0.4])
-    found = compile_filter({"$sampleRate": 0.5}, Env(now=0, chance=lambda: next(draws)))
+    found = compile_filter({"$sampleRate": 0.5}, Env(now=0, random=lambda: next(draws)))
     assert [found.matches({}) for _ in range(3)] == [True, False, True]
 
 

@@ -10,7 +10,7 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, descending, encode_value, text
+from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, descending, encode_text, encode_value
 from mayflydb.query.mongo.indexes.keys import (
     EARLIEST,
     LATEST,
@@ -111,20 +111,26 @@ def test_sparse_indexes_leave_out_what_lacks_all_paths(document: Document, count
 
 def test_partial_indexes_hold_what_meets_the_filter() -> None:
     partial = compile_keys(spec({"a": 1}, partialFilterExpression={"b": {"$gt": 5}}))
-    assert [len(partial.of({"a": 1, "b": b})) for b in (5, 6, "6", [1, 9])] == [0, 1, 0, 1]
+    assert [len(partial.document_keys({"a": 1, "b": b})) for b in (5, 6, "6", [1, 9])] == [0, 1, 0, 1]
 
 
 def test_unique_keys_are_equal_for_equal_values() -> None:
     unique = compile_keys(spec({"a": 1}, unique=True))
-    assert len({key for value in (5, 5.0, Int64(5), Decimal128("5.0")) for key in unique.of({"a": value})}) == 1
-    assert unique.of({}) == unique.of({"a": None})
+    assert (
+        len({key for value in (5, 5.0, Int64(5), Decimal128("5.0")) for key in unique.document_keys({"a": value})}) == 1
+    )
+    assert unique.document_keys({}) == unique.document_keys({"a": None})
 
 
 def test_collations_fold_what_they_do_not_tell_apart() -> None:
     english = compile_keys(spec({"a": 1}, collation={"locale": "en", "strength": 1}))
-    assert english.of({"a": "Ébène"}) == english.of({"a": "ebene"}) < english.of({"a": "ebenf"})
-    assert english.of({"a": {"b": ["X"]}}) == english.of({"a": {"b": ["x"]}})
-    assert english.of({"a": ObjectId("0" * 24)}) == [encode_value(ObjectId("0" * 24))]
+    assert (
+        english.document_keys({"a": "Ébène"})
+        == english.document_keys({"a": "ebene"})
+        < english.document_keys({"a": "ebenf"})
+    )
+    assert english.document_keys({"a": {"b": ["X"]}}) == english.document_keys({"a": {"b": ["x"]}})
+    assert english.document_keys({"a": ObjectId("0" * 24)}) == [encode_value(ObjectId("0" * 24))]
 
 
 def test_hashed_keys() -> None:
@@ -145,14 +151,18 @@ def test_hashed_keys() -> None:
 def test_wildcards_hold_every_leaf(key: Document, projection: Document | None, paths: list[str]) -> None:
     document = {"_id": 1, "a": {"b": 1, "c": [2, {"d": 3}, [4]]}, "e": {}, "f": []}
     options = {} if projection is None else {"wildcardProjection": projection}
-    found = {path for path in paths for each in keys_of(spec(key, **options), document) if each.startswith(text(path))}
+    found = {
+        path for path in paths for each in keys_of(spec(key, **options), document) if each.startswith(encode_text(path))
+    }
     assert found == set(paths)
-    assert all(any(each.startswith(text(path)) for path in paths) for each in keys_of(spec(key, **options), document))
+    assert all(
+        any(each.startswith(encode_text(path)) for path in paths) for each in keys_of(spec(key, **options), document)
+    )
 
 
 def test_text_indexes_hold_words() -> None:
     keys = keys_of(spec({"p": 1, "a": "text"}), {"p": 5, "a": ["Two words", "two"], "b": "not"})
-    assert keys == sorted(text(word) + encode_value(5) for word in ("two", "word"))
+    assert keys == sorted(encode_text(word) + encode_value(5) for word in ("two", "word"))
 
 
 @pytest.mark.parametrize(
@@ -184,17 +194,17 @@ def test_text_indexes_hold_what_words_are_found_by(
         found = keys_of(index, document)
     except MqlError as refusal:
         found = refusal.code
-    assert found == (expected if type(expected) is int else sorted(text(word) for word in expected))
+    assert found == (expected if type(expected) is int else sorted(encode_text(word) for word in expected))
 
 
 def test_long_keys_are_cut_and_stay_different() -> None:
     index = compile_keys(spec({"a": 1, "b": 1}))
     long = ["x" * 600, "x" * 599 + "y", "x" * 10_000]
-    keys = [key for value in long for key in index.of({"a": value, "b": 1})]
+    keys = [key for value in long for key in index.document_keys({"a": value, "b": 1})]
     assert {len(key) for key in keys} == {MAX_KEY_SIZE} and len(set(keys)) == 3
     assert {truncated_prefix(key) for key in keys} == {keys[0][:488]}
-    assert truncated_prefix(index.of({"a": "x" * 300})[0]) is None
-    low, high = index.of({"a": "w" * 600}), index.of({"a": "y"})
+    assert truncated_prefix(index.document_keys({"a": "x" * 300})[0]) is None
+    low, high = index.document_keys({"a": "w" * 600}), index.document_keys({"a": "y"})
     assert low < keys[:1] < high
 
 
@@ -205,7 +215,10 @@ def test_keys_order_as_values_but_for_runs(chance: random.Random) -> None:
         rows = [(chance.choice(values), chance.choice(values)) for _ in range(20)]
         rows = [row for row in rows if list not in map(type, row)]
         for left, right in itertools.combinations(rows, 2):
-            (a,), (b,) = index.of({"a": left[0], "b": left[1]}), index.of({"a": right[0], "b": right[1]})
+            (a,), (b,) = (
+                index.document_keys({"a": left[0], "b": left[1]}),
+                index.document_keys({"a": right[0], "b": right[1]}),
+            )
             expected = 0
             for way, x, y in zip(ways, left, right, strict=True):
                 expected = expected or way * ((order_key(x) > order_key(y)) - (order_key(x) < order_key(y)))

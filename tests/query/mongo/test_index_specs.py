@@ -8,7 +8,7 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, MinKey, Regex
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, target
+from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, resolve_target
 from mayflydb.query.mongo.indexes.specs import (
     ID,
     IndexSpec,
@@ -115,7 +115,7 @@ def test_keys_that_cannot_expire() -> None:
     assert refusal(ttl(5, {"_id": 1})) == (197, message)
     for way in ("text", "hashed"):
         spec = parse_spec(ttl(5, {"t": way}))
-        assert spec.expire_after == 5 and not spec.reaps_dates("both")
+        assert spec.expire_after == 5 and not spec.expires_by_date("both")
 
 
 def test_expiry_inside_the_key_is_a_field() -> None:
@@ -126,7 +126,7 @@ def test_expiry_inside_the_key_is_a_field() -> None:
 def test_options_combine_with_expiry() -> None:
     sent = ttl(5, unique=True, hidden=True, partialFilterExpression={"a": 1}, collation={"locale": "en", "strength": 2})
     spec = parse_spec(sent)
-    assert spec.reaps_dates("both") and spec.unique and spec.hidden and spec.partial == {"a": 1}
+    assert spec.expires_by_date("both") and spec.unique and spec.hidden and spec.partial == {"a": 1}
     assert spec.collation is not None and spec.collation["strength"] == 2
 
 
@@ -137,7 +137,7 @@ def test_options_combine_with_expiry() -> None:
 @pytest.mark.parametrize(("sent", "stored"), [(-1, -1), (-1.0, -1), (Int64(1), 1), (INT32_MAX, INT32_MAX)])
 def test_cosmos_lives(profile: Profile, sent: Any, stored: int) -> None:
     spec = parse_spec(ttl(sent, {"_ts": -1}), profile)
-    assert spec.expire_after == stored and spec.is_cosmos_ttl(profile) and not spec.reaps_dates(profile)
+    assert spec.expire_after == stored and spec.is_cosmos_ttl(profile) and not spec.expires_by_date(profile)
 
 
 def test_cosmos_prints_a_version_and_the_namespace() -> None:
@@ -168,7 +168,7 @@ def test_what_no_cosmos_ttl_index_can_be(document: Document, code: int) -> None:
 
 
 def test_profiles() -> None:
-    assert parse_spec(ttl(0, {"_ts": 1}), "native").reaps_dates("native")
+    assert parse_spec(ttl(0, {"_ts": 1}), "native").expires_by_date("native")
     assert refusal(ttl(-1, {"_ts": 1}), "native")[0] == 67
     text = "The 'expireAfterSeconds' option is supported on '_ts' field only."
     assert refusal(ttl(5), "cosmos") == (2, text)
@@ -499,14 +499,14 @@ TWICE = parse_spec({"key": {"t": 1}, "name": "twice", "unique": True})
 )
 def test_indexes_that_coll_mod_does_not_find(change: Document, code: int, message: str | None) -> None:
     with pytest.raises(MqlError) as refused:
-        target(change, [ID, EXISTING, TWICE], "db.c")
+        resolve_target(change, [ID, EXISTING, TWICE], "db.c")
     assert refused.value.code == code
     assert message in (None, str(refused.value))
 
 
 def test_indexes_that_coll_mod_finds() -> None:
-    assert target({"name": "twice"}, [ID, EXISTING, TWICE], "db.c") == TWICE
-    assert target({"keyPattern": {"t": 1.0}}, [ID, EXISTING], "db.c") == EXISTING
+    assert resolve_target({"name": "twice"}, [ID, EXISTING, TWICE], "db.c") == TWICE
+    assert resolve_target({"keyPattern": {"t": 1.0}}, [ID, EXISTING], "db.c") == EXISTING
 
 
 # --- dropIndexes ---------------------------------------------------------------------------------------------------------------

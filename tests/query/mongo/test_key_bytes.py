@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
-from mayflydb.query.mongo.indexes.key_bytes import after, descending, encode_value, id_key
+from mayflydb.query.mongo.indexes.key_bytes import descending, encode_value, id_key, prefix_end
 from mayflydb.query.mongo.values import MISSING, order_key
 
 NUMBERS: list[Any] = [
@@ -165,6 +165,6 @@ def test_equal_ids_are_one(group: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("prefix", [b"a", b"a\xff", b"a\xff\xff", b"\x00"])
 def test_after_lies_above_all_with_a_prefix_and_below_the_others(prefix: bytes) -> None:
-    bound = after(prefix)
+    bound = prefix_end(prefix)
     assert prefix < bound and prefix + b"\xff" * 9 < bound
     assert not any(prefix + b"\xff" * 9 < each < bound for each in (prefix[:-1] + bytes((n,)) for n in range(256)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.query.mongo.paths import extract, fields_of, index_of, locate_values, lookup, split
+from mayflydb.query.mongo.paths import fields_of, find_values, index_of, locate_values, split_path, value_at_path
 from mayflydb.query.mongo.values import MISSING, order_key
 
 
@@ -30,9 +30,9 @@ from mayflydb.query.mongo.values import MISSING, order_key
     ],
 )
 def test_a_query_finds(path: str, document: dict[str, Any], whole: list[Any], spread: list[Any]) -> None:
-    found = sorted(lookup(document, split(path), spread=False), key=order_key)
+    found = sorted(find_values(document, split_path(path), spread=False), key=order_key)
     assert found == sorted(whole, key=order_key)
-    assert sorted(lookup(document, split(path)), key=order_key) == sorted(spread, key=order_key)
+    assert sorted(find_values(document, split_path(path)), key=order_key) == sorted(spread, key=order_key)
 
 
 def test_positions_are_of_the_same_values(chance: Random) -> None:
@@ -46,7 +46,7 @@ def test_positions_are_of_the_same_values(chance: Random) -> None:
         document = {"a": value(4)}
         parts = ("a", *(chance.choice(("a", "b", "0", "1")) for _ in range(chance.randrange(4))))
         for spread in (True, False):
-            expected = sorted(map(order_key, lookup(document, parts, spread)))
+            expected = sorted(map(order_key, find_values(document, parts, spread)))
             assert sorted(order_key(found) for found, _ in locate_values(document, parts, spread)) == expected
 
 
@@ -62,7 +62,7 @@ def test_positions_are_of_the_same_values(chance: Random) -> None:
     ],
 )
 def test_by_index_only_there_is_one_value(path: str, document: dict[str, Any], expected: Any) -> None:
-    assert extract(document, split(path)) == expected
+    assert value_at_path(document, split_path(path)) == expected
 
 
 @pytest.mark.parametrize(

@@ -321,9 +321,9 @@ def test_pipelines_combine(pipeline: list[Document], expected: Any) -> None:
 def test_a_pipeline_says_how_it_begins() -> None:
     source = Memory({})
     assert made(source, [{"$changeStream": {}}, {"$match": {}}]).special == "$changeStream"
-    assert made(source, [{"$documents": []}]).starts_itself
+    assert made(source, [{"$documents": []}]).has_own_source
     assert made(source, [{"$documents": []}]).special is None
-    assert not made(source, [{"$match": {}}]).starts_itself
+    assert not made(source, [{"$match": {}}]).has_own_source
 
 
 # --- $out, $merge ----------------------------------------------------------------------------------------------------

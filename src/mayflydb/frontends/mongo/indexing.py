@@ -29,7 +29,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, target
+from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, resolve_target
 from mayflydb.query.mongo.indexes.keys import keys_of
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, check_against_existing, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
@@ -100,7 +100,7 @@ class Indexing:
             await self._check_unreserved(collection, now)
         if ordinary:
             await self._build(collection, ordinary)
-        if ts is not None or any(spec.reaps_dates(profile) for spec in ordinary):
+        if ts is not None or any(spec.expires_by_date(profile) for spec in ordinary):
             await self._put_rules(collection, now, ts)
         after = await self._collections.need(collection.database, collection.name)
         return Created(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
@@ -233,7 +233,7 @@ class Indexing:
 
     async def _modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         existing = [ID, *collection.specs]
-        meant = target(change, existing, collection.namespace)
+        meant = resolve_target(change, existing, collection.namespace)
         changed, reply = modify(meant, change, collection.contract.profile)
         if dry or changed == meant:
             return reply
@@ -362,7 +362,7 @@ def with_rules_of(definition: Definition, contract: Contract) -> Definition:
 
 def reaping(definition: Definition, contract: Contract) -> list[Index]:
     ready = [index for index in definition.indexes if index.state == "ready"]
-    return [index for index in ready if live_of(index).spec.reaps_dates(contract.profile)]
+    return [index for index in ready if live_of(index).spec.expires_by_date(contract.profile)]
 
 
 def _with_spec(index: Index, meant: IndexSpec, document: str) -> Index:

@@ -25,7 +25,7 @@ from mayflydb.query.mongo.indexes.changes import modify
 from mayflydb.query.mongo.indexes.key_values import decode_key
 from mayflydb.query.mongo.indexes.keys import compile_keys
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
-from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, shell, type_name
 
 TS: Final = "_ts"
@@ -122,7 +122,7 @@ def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange
     except MqlError as error:
         raise BadRequest(error.message) from None
     profile = contract.profile
-    if change.seconds is not None and not after.is_cosmos_ttl(profile) and not after.reaps_dates(profile):
+    if change.seconds is not None and not after.is_cosmos_ttl(profile) and not after.expires_by_date(profile):
         raise BadRequest(f"{after.name} is a {after.kind} index: no document dies by it")
     return IndexChange(before, after, after.key[0][0] == TS and contract.profile != "native")
 
@@ -240,7 +240,7 @@ def _no_date(spec: IndexSpec, document: Document) -> tuple[str, str]:
     path, within = spec.key[0][0], compile_keys(spec).filter
     if within is not None and not within.matches(document):
         return "no-anchor", f"the document is outside the partial filter of {spec.name}"
-    values = [value for value in lookup(document, split(path)) if value is not MISSING]
+    values = [value for value in find_values(document, split_path(path)) if value is not MISSING]
     if not values:
         return "no-anchor", f"the document has no {path}"
     elements = [value for value in values if type(value) is not list]

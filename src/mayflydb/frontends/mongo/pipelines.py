@@ -21,7 +21,7 @@ from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.stages import Pipeline, compile_pipeline
 from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespace, Out
 from mayflydb.query.mongo.update import Update, compile_update
@@ -100,7 +100,7 @@ class Collected:
 
     async def _head(self, collection: Collection | None, pipeline: Pipeline, hint: Any) -> Batches:
         """The documents that the collection itself finds."""
-        if collection is not None and not pipeline.starts_itself:
+        if collection is not None and not pipeline.has_own_source:
             async for batch in self._found(collection, pipeline, hint):
                 yield [row.document for row in batch]
 
@@ -217,7 +217,7 @@ class Merger:
             return [place_of(document["_id"])]
         query: Document = {}
         for path in self._target.on:
-            found = [each for each in lookup(document, split(path), spread=False) if each is not MISSING]
+            found = [each for each in find_values(document, split_path(path), spread=False) if each is not MISSING]
             if not found or found[0] is None or type(found[0]) is list:
                 text = "$merge write error: 'on' field cannot be missing, null, undefined or an array"
                 raise MqlError(51132, text)

@@ -23,7 +23,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.specs import IndexSpec
-from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.update import Update, build_upsert
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.validator import failure_details
@@ -178,7 +178,7 @@ def duplicate(collection: Collection, document: Document, error: Conflict, spec:
     if spec is None:
         spec = next((each.spec for each in collection.indexes if each.number == number), None)
     name, pattern = ("_id_", {"_id": 1}) if spec is None else (spec.name, dict(spec.key))
-    values = {path: _only(lookup(document, split(path), spread=False)) for path in pattern}
+    values = {path: _only(find_values(document, split_path(path), spread=False)) for path in pattern}
     text = f"E11000 duplicate key error collection: {collection.namespace} index: {name} dup key: {shell(values)}"
     return MqlError(11000, text, keyPattern=pattern, keyValue=values)
 

@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 
 
-def no_chance() -> float:
+def no_random() -> float:
     """The source of random numbers for commands that use none: raise AssertionError."""
     raise AssertionError("nobody has said where chance comes from")
 
@@ -19,7 +19,7 @@ class Env(msgspec.Struct, frozen=True):
     """The environment of a command.
 
     `now`: milliseconds since 1970, for `$$NOW` and `$currentDate`. `variables`: those of `let`, by name without `$$`.
-    `chance`: returns a random number in [0, 1), for `$rand` and `$sampleRate`. `score`: returns the text score of a document
+    `random`: returns a random number in [0, 1), for `$rand` and `$sampleRate`. `score`: returns the text score of a document
     for the
     `$text` of a pipeline; it is set only while documents are unchanged since they were read.
     """
@@ -27,5 +27,5 @@ class Env(msgspec.Struct, frozen=True):
     now: int
     variables: Mapping[str, Any] = {}
     collation: Collation = SIMPLE
-    chance: Callable[[], float] = no_chance
+    random: Callable[[], float] = no_random
     score: Callable[[Any], float] | None = None

@@ -68,7 +68,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def plain(text: str, case: bool, accents: bool) -> str:
+def fold_text(text: str, case: bool, accents: bool) -> str:
     """Return a text in lower case unless `case`, and without accents unless `accents`."""
     if not accents and not text.isascii():
         spelt = unicodedata.normalize("NFD", text)
@@ -79,10 +79,10 @@ def plain(text: str, case: bool, accents: bool) -> str:
 def terms_of(text: str, language: str, case: bool = False, accents: bool = False) -> Iterator[str]:
     """Yield the search terms of a text, in order."""
     if language == NONE:
-        yield from words_of(plain(text, case, accents))
+        yield from words_of(fold_text(text, case, accents))
         return
     stops, algorithm = _STOP_WORDS.get(language, frozenset()), _ALGORITHMS[language]
     for word in words_of(unicodedata.normalize("NFC", text)):
         small = word.lower()
         if small not in stops:
-            yield plain(stem(word if case else small, algorithm), case, accents)
+            yield fold_text(stem(word if case else small, algorithm), case, accents)

@@ -51,7 +51,7 @@ def double_of(value: Number) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def whole(value: int, wide: bool) -> Number:
+def integer_result(value: int, wide: bool) -> Number:
     """Return an exact integer result as int32 (not if `wide`) or int64, or as a double if it exceeds an int64."""
     if not wide and INT32_MIN <= value <= INT32_MAX:
         return int(value)
@@ -105,13 +105,13 @@ def _pair(
         return Decimal128(decimals(decimal_of(one), decimal_of(other)))
     if float in kinds:
         return doubles(double_of(one), double_of(other))
-    return whole(ints(int(one), int(other)), _wide(one, other))  # type: ignore[arg-type]
+    return integer_result(ints(int(one), int(other)), _wide(one, other))  # type: ignore[arg-type]
 
 
 def add(one: Number, other: Number) -> Number:
     """Return the sum."""
     if type(one) is int and type(other) is int:
-        return whole(one + other, False)
+        return integer_result(one + other, False)
     return _pair(one, other, int.__add__, float.__add__, DECIMAL.add)
 
 
@@ -182,11 +182,15 @@ def _double_power(base: float, exponent: float) -> float:
 
 def _int_power(base: int, exponent: int, wide: bool) -> Number:
     if base in (0, 1, -1):
-        return whole(base if exponent % 2 else base * base if exponent else 1, wide)
+        return integer_result(base if exponent % 2 else base * base if exponent else 1, wide)
     if not 0 <= exponent <= 63:
         return _double_power(float(base), float(exponent))
     result = base**exponent
-    return whole(result, wide) if INT64_MIN <= result <= INT64_MAX else _double_power(float(base), float(exponent))
+    return (
+        integer_result(result, wide)
+        if INT64_MIN <= result <= INT64_MAX
+        else _double_power(float(base), float(exponent))
+    )
 
 
 # --- one operand -----------------------------------------------------------------------------------------------------
@@ -200,7 +204,7 @@ def absolute(value: Number) -> Number:
         return abs(value)
     if value == INT64_MIN:
         raise MqlError(28680, "can't take $abs of long long min")
-    return whole(abs(int(value)), type(value) is Int64)  # type: ignore[arg-type]
+    return integer_result(abs(int(value)), type(value) is Int64)  # type: ignore[arg-type]
 
 
 def floor(value: Number) -> Number:
@@ -247,7 +251,7 @@ def round_to(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Numb
     number = Decimal(int(value)).quantize(Decimal((0, (1,), -place)), rounding, _WIDE)  # type: ignore[arg-type]
     if not INT64_MIN <= number <= INT64_MAX:
         raise MqlError(51080, f"invalid conversion from Decimal128 result in $round resulting from {value} and {place}")
-    return whole(int(number), type(value) is Int64)
+    return integer_result(int(number), type(value) is Int64)
 
 
 def truncate_to(value: Number, place: int) -> Number:
@@ -294,7 +298,7 @@ def log(value: Number, base: Number) -> Number:
     """Return the logarithm to a base. MqlError 28758 for a number that is not positive, 28759 for an invalid base."""
     _check_positive(value, 28758, "$log")
     if _sign(base) <= 0 or _sign(subtract(base, 1)) == 0:
-        raise MqlError(28759, f"$log's base must be a positive number not equal to 1, but is {plain(base)}")
+        raise MqlError(28759, f"$log's base must be a positive number not equal to 1, but is {format_number(base)}")
     if Decimal128 in (type(value), type(base)):
         logs = decimal_powers.natural_log(decimal_of(value)), decimal_powers.natural_log(decimal_of(base))
         return Decimal128(DECIMAL.divide(*logs))
@@ -303,10 +307,10 @@ def log(value: Number, base: Number) -> Number:
 
 def _check_positive(value: Number, code: int, name: str) -> None:
     if _sign(value) <= 0 and not is_nan(value):
-        raise MqlError(code, f"{name}'s argument must be a positive number, but is {plain(value)}")
+        raise MqlError(code, f"{name}'s argument must be a positive number, but is {format_number(value)}")
 
 
-def plain(value: Number) -> str:
+def format_number(value: Number) -> str:
     """Return a number as `$toString` writes it: a double with the fewest digits that identify it, without a trailing ".0"."""
     if type(value) is not float:
         return str(value)

@@ -23,7 +23,7 @@ _TYPES_BY_NUMBER: Final = {number: name for name, number in TYPE_NUMBERS.items()
 NUMBER_TYPES: Final = frozenset(("int", "long", "double", "decimal"))
 
 
-def whole(name: str, value: Value) -> int:
+def parse_integer(name: str, value: Value) -> int:
     """Return a number as a 64-bit integer. MqlError 9 for any other value. `name`: the operator."""
     shown = f"{name}: {shell(value)}"
     if not is_number(value):
@@ -41,9 +41,9 @@ def whole(name: str, value: Value) -> int:
     return int(value)
 
 
-def natural(name: str, value: Value) -> int:
+def parse_natural(name: str, value: Value) -> int:
     """Return a number as a 64-bit integer that is not negative. MqlError 9 for any other value. `name`: the operator."""
-    number = whole(name, value)
+    number = parse_integer(name, value)
     if number < 0:
         raise failed_to_parse(f"Expected a non-negative number in: {name}: {shell(value)}")
     return number
@@ -108,7 +108,7 @@ def bit_mask(path: str, operand: Value) -> int:
     if type(operand) is list:
         return sum({1 << _position(index, each) for index, each in enumerate(operand)})
     if is_number(operand):
-        return natural(path, operand)
+        return parse_natural(path, operand)
     if type(operand) in (bytes, Binary):
         return int.from_bytes(operand, "little")
     raise bad_value(f"{path} takes an Array, a number, or a BinData but received: {shell(operand)}")

@@ -23,7 +23,7 @@ https://www.mongodb.com/docs/manual/reference/database-references/#dbrefs
 
 
 @lru_cache(maxsize=4096)
-def split(path: str) -> Parts:
+def split_path(path: str) -> Parts:
     """Split a path into its parts: `a.0.b` has three."""
     return tuple(path.split("."))
 
@@ -34,7 +34,7 @@ def field_path(path: str) -> Parts:
         raise MqlError(40352, "FieldPath cannot be constructed with empty string")
     if path.endswith("."):
         raise MqlError(40353, "FieldPath must not end with a '.'.")
-    parts = split(path)
+    parts = split_path(path)
     for part in parts:
         if not part:
             raise MqlError(15998, "FieldPath field names may not be empty strings.")
@@ -60,18 +60,18 @@ def fields_of(value: Value) -> Document | None:
     return value if type(value) is dict else None
 
 
-def lookup(document: Document, parts: Parts, spread: bool = True) -> list[Value]:
+def find_values(document: Document, parts: Parts, spread: bool = True) -> list[Value]:
     """Return the values that a query finds at a path.
 
     MISSING stands for each document that lacks the path; a scalar in place of a document inside an array yields nothing.
     For an array at the end of the path, the array itself is found and, with `spread`, each of its elements before it.
     """
     found: list[Value] = []
-    _in_document(document, parts, 0, spread, found)
+    _find_in_document(document, parts, 0, spread, found)
     return found
 
 
-def _in_document(document: Document, parts: Parts, at: int, spread: bool, found: list[Value]) -> None:
+def _find_in_document(document: Document, parts: Parts, at: int, spread: bool, found: list[Value]) -> None:
     last = len(parts) - 1
     while True:
         value = document.get(parts[at], MISSING)
@@ -82,18 +82,18 @@ def _in_document(document: Document, parts: Parts, at: int, spread: bool, found:
             return
         document, at = value, at + 1
     if at < last:
-        _in_array(value, parts, at + 1, spread, found)
+        _find_in_array(value, parts, at + 1, spread, found)
         return
     if spread and type(value) is list:
         found.extend(value)
     found.append(value)
 
 
-def _in_array(array: list[Value], parts: Parts, at: int, spread: bool, found: list[Value]) -> None:
+def _find_in_array(array: list[Value], parts: Parts, at: int, spread: bool, found: list[Value]) -> None:
     for each in array:
         fields = fields_of(each)
         if fields is not None:
-            _in_document(fields, parts, at, spread, found)
+            _find_in_document(fields, parts, at, spread, found)
     index = index_of(parts[at])
     if index is None or index >= len(array):
         return
@@ -101,13 +101,13 @@ def _in_array(array: list[Value], parts: Parts, at: int, spread: bool, found: li
     if at == len(parts) - 1:
         found.append(each)
     elif type(each) is list:
-        _in_array(each, parts, at + 1, spread, found)
+        _find_in_array(each, parts, at + 1, spread, found)
     elif (fields := fields_of(each)) is not None:
-        _in_document(fields, parts, at + 1, spread, found)
+        _find_in_document(fields, parts, at + 1, spread, found)
 
 
 def locate_values(document: Document, parts: Parts, spread: bool = True) -> Iterator[tuple[Value, int | None]]:
-    """Yield the values of `lookup`, each with its index in the outermost array that was entered implicitly; None if
+    """Yield the values of `find_values`, each with its index in the outermost array that was entered implicitly; None if
     none was.
     """
     value: Any = document.get(parts[0], MISSING)
@@ -143,7 +143,7 @@ def _locate_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator
             yield from _locate_in_array(each, rest, spread)
 
 
-def extract(document: Document, parts: Parts) -> Value:
+def value_at_path(document: Document, parts: Parts) -> Value:
     """Return the value at a path, entering arrays by index only; MISSING if there is none. Updates and shard keys
     read paths this way.
     """

@@ -12,7 +12,7 @@ import msgspec
 from bson import Decimal128
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
-from mayflydb.query.mongo.operands import NUMBER_TYPES, natural, types_of_alias
+from mayflydb.query.mongo.operands import NUMBER_TYPES, parse_natural, types_of_alias
 from mayflydb.query.mongo.paths import fields_of
 from mayflydb.query.mongo.patterns import compile_pattern
 from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, type_class, type_name
@@ -256,7 +256,7 @@ def _is_multiple(number: Decimal, divisor: Decimal) -> bool:
 
 
 def _length(name: str, operand: Value, _: Document) -> Rule:
-    bound, lower = natural(name, operand), name == "minLength"
+    bound, lower = parse_natural(name, operand), name == "minLength"
 
     def rule(value: Value) -> Document | None:
         if type(value) is not str or (len(value) >= bound if lower else len(value) <= bound):
@@ -281,7 +281,7 @@ def _pattern(operand: str, _: Document) -> Rule:
 
 
 def _item_count(name: str, operand: Value, _: Document) -> Rule:
-    bound, lower = natural(name, operand), name == "minItems"
+    bound, lower = parse_natural(name, operand), name == "minItems"
 
     def rule(value: Value) -> Document | None:
         if type(value) is not list or (len(value) >= bound if lower else len(value) <= bound):
@@ -453,7 +453,7 @@ def _additional_properties(operand: Any, spec: Document) -> Rule:
 
 
 def _property_count(name: str, operand: Value, _: Document) -> Rule:
-    bound, lower = natural(name, operand), name == "minProperties"
+    bound, lower = parse_natural(name, operand), name == "minProperties"
 
     def rule(value: Value) -> Document | None:
         fields = fields_of(value)

@@ -15,7 +15,7 @@ import msgspec
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.paths import Parts, field_path, fields_of, index_of, lookup
+from mayflydb.query.mongo.paths import Parts, field_path, fields_of, find_values, index_of
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, is_number, shell
 
 _EMPTY: Final = MISSING
@@ -119,8 +119,8 @@ def _by_meta(operand: Document, env: Env, score: Callable[[Document], float] | N
         raise MqlError(17312, "$meta is the only expression supported by $sort right now")
     meta = operand["$meta"]
     if meta == "randVal":
-        chance = env.chance
-        return lambda _: chance(), True
+        random = env.random
+        return lambda _: random(), True
     if meta != "textScore":
         raise MqlError(31138, f"Illegal $meta sort: $meta: {shell(meta)}")
     if score is None:
@@ -151,7 +151,7 @@ def sort_values(document: Document, parts: Parts) -> list[Value]:
     an empty array.
     """
     values: list[Value] = []
-    for found in lookup(document, parts, spread=False):
+    for found in find_values(document, parts, spread=False):
         if type(found) is list:
             values.extend(found or [_EMPTY])
         else:

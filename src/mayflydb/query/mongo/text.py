@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.languages import NONE, language_of, plain, terms_of
-from mayflydb.query.mongo.paths import index_of, split
+from mayflydb.query.mongo.languages import NONE, fold_text, language_of, terms_of
+from mayflydb.query.mongo.paths import index_of, split_path
 from mayflydb.query.mongo.values import Document, Value, type_name
 
 _TERM: Final = re.compile(r'-?"[^"]*"|-?[^\s"]+')
@@ -54,7 +54,7 @@ class TextSearch(msgspec.Struct, frozen=True):
             return False
         if not self.phrases and not self.excluded_phrases:
             return True
-        whole = [plain(text, self.case, self.accents) for text, _, _ in texts]
+        whole = [fold_text(text, self.case, self.accents) for text, _, _ in texts]
         if any(phrase in text for phrase in self.excluded_phrases for text in whole):
             return False
         return all(any(phrase in text for text in whole) for phrase in self.phrases)
@@ -82,7 +82,7 @@ def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float,
             yield text, named.get(path, everywhere), language
         return
     for path, weight in index.weights.items():
-        for text, language in _strings_at(document, split(path), 0, index, index.language):
+        for text, language in _strings_at(document, split_path(path), 0, index, index.language):
             yield text, weight, language
 
 
@@ -165,7 +165,7 @@ def _compile_search(operand: Mapping[str, Any], index: TextIndex, language: str)
         negated = len(term) > 1 and term.startswith("-")
         body = term[negated:]
         if body.startswith('"'):
-            phrases[negated].append(plain(body[1:-1], case, accents))
+            phrases[negated].append(fold_text(body[1:-1], case, accents))
         if not (negated and body.startswith('"')):
             (excluded if negated else wanted).append(body)
     return TextSearch(

@@ -60,7 +60,7 @@ class Sum:
             return Decimal128(DECIMAL.add(self._decimal, self._other_decimals()))
         if float in self._kinds:
             return self._double()
-        return numbers.whole(self._integers, Int64 in self._kinds)
+        return numbers.integer_result(self._integers, Int64 in self._kinds)
 
     def average(self) -> Number | None:
         """Return the average: a double, or a decimal if a number is one; None for no numbers."""

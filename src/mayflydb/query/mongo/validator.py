@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.filter import compile_filter, is_operators
-from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.schema import schema_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
 
@@ -98,7 +98,9 @@ def _of_branches(name: str, branches: list[Document], document: Document, env: E
 def _of_field(path: str, operator: str, clause: Document, document: Document, met: bool) -> Document:
     details: dict[str, Any] = {"operatorName": operator, "specifiedAs": clause}
     values = [
-        value for value in lookup(document, split(path), spread=operator not in _WHOLE_ARRAY) if value is not MISSING
+        value
+        for value in find_values(document, split_path(path), spread=operator not in _WHOLE_ARRAY)
+        if value is not MISSING
     ]
     reasons = _REASONS.get(operator, _COMPARISON)
     if operator == "$exists":

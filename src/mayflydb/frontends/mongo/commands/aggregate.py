@@ -72,7 +72,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
         return await first_batch(services, call, stream, arguments.whole(options or {}, "batchSize", name))
     # Refused before anything is read.
     pipeline = compile_pipeline(stages, env, source, text=text_index(collection))
-    if type(target) is not str and not pipeline.starts_itself:
+    if type(target) is not str and not pipeline.has_own_source:
         text = "{aggregate: 1} is not valid for "
         raise MqlError(
             73,

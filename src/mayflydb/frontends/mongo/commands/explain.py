@@ -201,12 +201,12 @@ async def _aggregate(services: Services, call: Call, collection: Collection | No
     env = environment(services, call, collection, body)
     source = Collected(services, call, await begin(services, call), env, Moment(call.now))
     pipeline = compile_pipeline(stages, env, source, text=text_index(collection))
-    if pipeline.starts_itself:
+    if pipeline.has_own_source:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head
     chosen = select(collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0)
     asked = ExplainedCommand(head.query, "find", head.sort, None, head.skip, head.limit or 0)
-    return Question(asked, chosen, stages[pipeline.headed :])
+    return Question(asked, chosen, stages[pipeline.head_length :])
 
 
 _QUESTIONS: Final[Mapping[str, Callable[[Services, Call, Collection | None], Awaitable[Question]]]] = {

@@ -28,7 +28,7 @@ from mayflydb.frontends.mongo.spending import QUERY
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
 
@@ -257,12 +257,12 @@ async def distinct(services: Services, call: Call) -> Document:
     collection, chosen = await _chosen(services, call)
     values: dict[Any, Any] = {}
     if collection is not None:
-        parts = split(key)
+        parts = split_path(key)
         work = await begin(services, call)
         await afford(services, call, collection, QUERY)
         async for batch in _documents(services, call, work, collection, chosen):
             for row in batch:
-                for value in lookup(row.document, parts, spread=False):
+                for value in find_values(row.document, parts, spread=False):
                     for each in value if type(value) is list else [value]:
                         if each is not MISSING:
                             values.setdefault(chosen.env.collation.order_key(each), each)

@@ -103,7 +103,7 @@ class StreamCursor(Cursor):
     async def _add(self, event: Document) -> None:
         told = event
         if self._pipeline is not None:
-            out = [each async for batch in self._pipeline.over(_one(event)) for each in batch]
+            out = [each async for batch in self._pipeline.run_over(_one(event)) for each in batch]
             if not out:
                 return
             told = out[0]

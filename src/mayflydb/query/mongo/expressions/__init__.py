@@ -22,7 +22,7 @@ from mayflydb.query.mongo.expressions import (
     variables,
 )
 from mayflydb.query.mongo.expressions.core import CompileScope, Constant, Expression, Frame, Parser
-from mayflydb.query.mongo.expressions.reads import depends_on
+from mayflydb.query.mongo.expressions.dependencies import depends_on
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value
 

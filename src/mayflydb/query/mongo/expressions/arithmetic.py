@@ -112,7 +112,7 @@ def _round_to_place(name: str, function: Callable[[Number, int], Number]) -> Fun
         if type(place) not in NUMBERS:
             raise MqlError(16004, f"can't convert from BSON type {type_name(place)} to long")
         if not math.isfinite(numbers.double_of(place)):
-            raise MqlError(31109, f"Can't coerce out of range value {numbers.plain(place)} to long")
+            raise MqlError(31109, f"Can't coerce out of range value {numbers.format_number(place)} to long")
         digits = numbers.integral(place)
         if digits is None:
             raise MqlError(51082, f"precision argument to  {name} must be a integral value")
@@ -156,7 +156,7 @@ def _bitwise(name: str, start: int, function: Callable[[int, int], int]) -> Func
             else:
                 wide = wide or type(value) is Int64
                 result = function(result, int(value))
-        return None if null else numbers.whole(result, wide)
+        return None if null else numbers.integer_result(result, wide)
 
     return all_of
 
@@ -168,7 +168,7 @@ def _bit_not(value: Value) -> Value:
         if type(value) not in NUMBERS:
             raise MqlError(28765, f"$bitNot only supports numeric types, not {type_name(value)}")
         raise MqlError(14, f"$bitNot only supports int and long, not: {type_name(value)}.")
-    return numbers.whole(~int(value), type(value) is Int64)
+    return numbers.integer_result(~int(value), type(value) is Int64)
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {

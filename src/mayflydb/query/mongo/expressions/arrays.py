@@ -50,7 +50,7 @@ def _element_at(array: Value, place: Value) -> Value:
 
 
 def _in(scope: CompileScope) -> Function:
-    key = scope.comparing()
+    key = scope.comparison_key()
 
     def contains(value: Value, array: Value) -> bool:
         if type(array) is not list:
@@ -122,7 +122,7 @@ def bound_of(name: str, value: Value, what: str) -> int:
 
 
 def _index_of(scope: CompileScope) -> Function:
-    key = scope.comparing()
+    key = scope.comparison_key()
 
     def index_of(array: Value, wanted: Value, *bounds: Value) -> Value:
         if is_nullish(array):
@@ -327,7 +327,7 @@ def _sort(name: str, spec: Value, scope: CompileScope) -> Expression:
         direction = integral(by)
         if direction not in (1, -1):
             raise MqlError(2942506, "The $sort element value must be either 1 or -1")
-        key = scope.comparing()
+        key = scope.comparison_key()
 
         def order(values: list[Value]) -> list[Value]:
             return sorted(values, key=key, reverse=direction == -1)

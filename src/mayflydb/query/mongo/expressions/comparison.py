@@ -22,7 +22,7 @@ from mayflydb.query.mongo.values import Value, truthy
 
 def _by_key(holds: Callable[[Any, Any], Any]) -> Parser:
     def make(scope: CompileScope) -> Function:
-        key = scope.comparing()
+        key = scope.comparison_key()
         return lambda one, other: holds(key(one), key(other))
 
     return with_scope(2, 2, make)

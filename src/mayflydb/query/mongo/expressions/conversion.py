@@ -104,7 +104,7 @@ def _truncate_in_range(value: Any, low: int, high: int) -> int:
         raise ConversionError(f"Attempt to convert infinity value to integer type {_NO_HANDLER}")
     number = integral(numbers.truncate_to(value, 0))
     if number is None or not low <= number <= high:
-        shown = "" if type(value) in (int, Int64) else numbers.plain(value)
+        shown = "" if type(value) in (int, Int64) else numbers.format_number(value)
         raise ConversionError(f"Conversion would overflow target type {_NO_HANDLER}: {shown}")
     return number
 
@@ -159,7 +159,7 @@ def _to_string(value: Value) -> Value:
     if kind is bool:
         return "true" if value else "false"
     if kind in NUMBERS:
-        return numbers.plain(value)
+        return numbers.format_number(value)
     if kind is ObjectId:
         return str(value)
     if kind is DatetimeMS:

@@ -73,7 +73,7 @@ class CompileScope(msgspec.Struct, frozen=True):
         """Return the comparison key of a value; strings compare by the collation."""
         return self.env.collation.order_key(value)
 
-    def comparing(self) -> Callable[[Value], OrderKey]:
+    def comparison_key(self) -> Callable[[Value], OrderKey]:
         """Return the function `key_of`, or the faster `order_key` where there is no collation."""
         return order_key if self.env.collation.is_simple else self.env.collation.order_key
 

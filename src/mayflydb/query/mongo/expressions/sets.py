@@ -28,7 +28,7 @@ def _array(value: Value, code: int, message: str) -> list[Value]:
 
 
 def _union(scope: CompileScope) -> Function:
-    key = scope.comparing()
+    key = scope.comparison_key()
 
     def union(*values: Value) -> Value:
         found: dict[OrderKey, Value] = {}
@@ -43,7 +43,7 @@ def _union(scope: CompileScope) -> Function:
 
 
 def _intersection(scope: CompileScope) -> Function:
-    key = scope.comparing()
+    key = scope.comparison_key()
 
     def intersection(*values: Value) -> Value:
         found: dict[OrderKey, Value] | None = None
@@ -64,7 +64,7 @@ def _intersection(scope: CompileScope) -> Function:
 
 
 def _difference(scope: CompileScope) -> Function:
-    key = scope.comparing()
+    key = scope.comparison_key()
 
     def difference(one: Value, other: Value) -> Value:
         if is_nullish(one) or is_nullish(other):
@@ -86,7 +86,7 @@ def _equals(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
     if len(parts) < 2:
         raise MqlError(17045, f"$setEquals needs at least two arguments had: {len(parts)}")
-    key = scope.comparing()
+    key = scope.comparison_key()
 
     def equals(*values: Value) -> bool:
         message = "All operands of $setEquals must be arrays. {}-th argument is of type: "
@@ -98,7 +98,7 @@ def _equals(name: str, spec: Value, scope: CompileScope) -> Expression:
 
 
 def _subset(scope: CompileScope) -> Function:
-    key = scope.comparing()
+    key = scope.comparison_key()
 
     def subset(one: Value, other: Value) -> bool:
         first = _array(one, 17046, "both operands of $setIsSubset must be arrays. First argument is of type: ")

@@ -29,7 +29,7 @@ from mayflydb.query.mongo.expressions.core import (
     with_name,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import double_of, int32_of, is_nan, plain
+from mayflydb.query.mongo.numbers import double_of, format_number, int32_of, is_nan
 from mayflydb.query.mongo.values import Value, is_number, shell, type_name
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -47,7 +47,7 @@ def text_of(value: Value) -> str:
     if type(value) is float:
         return f"{value:g}"
     if is_number(value):
-        return plain(value)
+        return format_number(value)
     if type(value) is DatetimeMS:
         return format_iso(int(value))
     if type(value) is Timestamp:

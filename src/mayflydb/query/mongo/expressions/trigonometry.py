@@ -12,7 +12,7 @@ from mayflydb.query.mongo.decimal_functions import FUNCTIONS, atan2
 from mayflydb.query.mongo.expressions.arithmetic import numeric
 from mayflydb.query.mongo.expressions.core import Function, Parser, fixed_arity, is_nullish
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import Number, decimal_of, double_of, plain
+from mayflydb.query.mongo.numbers import Number, decimal_of, double_of, format_number
 from mayflydb.query.mongo.values import NUMBERS, Value, type_name
 
 _INF: Final = math.inf
@@ -52,8 +52,8 @@ def _function(name: str) -> Function:
         number = double_of(value)
         inside = low < number < high if opening == "(" else low <= number <= high
         if not inside and number == number:
-            ends = f"{opening}{plain(float(low)).lower()[:4]},{plain(float(high)).lower()[:3]}{closing}"
-            raise MqlError(50989, f"cannot apply {name} to {plain(value)}, value must be in {ends}")
+            ends = f"{opening}{format_number(float(low)).lower()[:4]},{format_number(float(high)).lower()[:3]}{closing}"
+            raise MqlError(50989, f"cannot apply {name} to {format_number(value)}, value must be in {ends}")
         if type(value) is Decimal128:
             return Decimal128(decimal(value.to_decimal()))
         if name == "$atanh" and abs(number) == 1:

@@ -56,8 +56,8 @@ def _rand(name: str, spec: Value, scope: CompileScope) -> Expression:
     if spec:
         raise MqlError(3040501, "$rand does not currently accept arguments")
     # The result is no Constant, so it is never folded: each evaluation draws a new number.
-    chance = scope.env.chance
-    return lambda frame: chance()
+    random = scope.env.random
+    return lambda frame: random()
 
 
 def _sample_rate(name: str, spec: Value, scope: CompileScope) -> Expression:
@@ -66,8 +66,8 @@ def _sample_rate(name: str, spec: Value, scope: CompileScope) -> Expression:
     rate = double_of(spec)
     if not 0 <= rate <= 1:
         raise MqlError(2, "numeric argument to $sampleRate must be in [0, 1]")
-    chance = scope.env.chance
-    return lambda frame: chance() < rate
+    random = scope.env.random
+    return lambda frame: random() < rate
 
 
 def _no_javascript(name: str, spec: Value, scope: CompileScope) -> Expression:

@@ -14,8 +14,8 @@ from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter.comparisons import equality
 from mayflydb.query.mongo.filter.fields import FilterScope, element_test, field_condition
 from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, always, both, either, neither, never, on_path
-from mayflydb.query.mongo.operands import whole
-from mayflydb.query.mongo.paths import REFERENCE, split
+from mayflydb.query.mongo.operands import parse_integer
+from mayflydb.query.mongo.paths import REFERENCE, split_path
 from mayflydb.query.mongo.schema import compile_schema
 from mayflydb.query.mongo.text import TextIndex, TextSearch, compile_text
 from mayflydb.query.mongo.values import Document, Value, is_number, shell, truthy
@@ -95,7 +95,7 @@ def _nodes(query: Document, scope: FilterScope) -> list[FilterNode]:
             if node is not None:
                 nodes.append(node)
             continue
-        parts = split(name)
+        parts = split_path(name)
         scope.named.add(parts[0])
         nodes.append(on_path(field_condition(name, operand, scope), parts))
     return nodes
@@ -170,13 +170,13 @@ def _sample_rate(operand: Any, scope: FilterScope) -> FilterNode:
     rate = float(operand.to_decimal()) if type(operand) is Decimal128 else float(operand)
     if not 0 <= rate <= 1:
         raise bad_value("numeric argument to $sampleRate must be in [0, 1]")
-    chance = scope.env.chance
-    return FilterNode(lambda _: chance() < rate)
+    random = scope.env.random
+    return FilterNode(lambda _: random() < rate)
 
 
 def _constant(name: str, match: Match) -> Callable[[Value, FilterScope], FilterNode]:
     def compile_constant(operand: Value, _: FilterScope) -> FilterNode:
-        if whole(name, operand) != 1:
+        if parse_integer(name, operand) != 1:
             raise failed_to_parse(f"{name} must be an integer value of 1")
         return FilterNode(match)
 

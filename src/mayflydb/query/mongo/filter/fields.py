@@ -12,7 +12,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
 from mayflydb.query.mongo.filter.nodes import RANKS, Condition, Every, FilterNode, Leaf, Negated, Test, never, on_value
-from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, truncate, type_set, type_test
+from mayflydb.query.mongo.operands import bit_mask, bit_test, parse_natural, truncate, type_set, type_test
 from mayflydb.query.mongo.patterns import letters_of, pattern_test
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, truthy
@@ -173,7 +173,7 @@ def _regex(operators: Document) -> Condition:
 
 def _size(_: str, operand: Value, __: FilterScope) -> Condition:
     try:
-        size = natural("$size", operand)
+        size = parse_natural("$size", operand)
     except MqlError as refusal:
         raise bad_value(f"Failed to parse $size. {refusal}") from None
     return Leaf(lambda value: type(value) is list and len(value) == size, spread=False)

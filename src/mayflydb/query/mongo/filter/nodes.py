@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from mayflydb.query.mongo.paths import Parts, fields_of, locate_values, lookup
+from mayflydb.query.mongo.paths import Parts, fields_of, find_values, locate_values
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 Test: TypeAlias = Callable[[Value], bool]
@@ -134,7 +134,7 @@ def _on_dotted(parts: Parts, leaf: Leaf) -> Match:
                 fields = value
                 continue
             if type(value) is list:
-                return any(map(test, lookup(document, parts, spread)))
+                return any(map(test, find_values(document, parts, spread)))
             other = fields_of(value)
             if other is None:
                 return test(MISSING)

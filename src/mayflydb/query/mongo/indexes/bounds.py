@@ -20,10 +20,10 @@ from mayflydb.query.mongo.indexes.key_bytes import (
     NUMBER,
     OBJECT,
     STRING,
-    after,
     descending,
+    encode_prefix,
     encode_value,
-    prefix,
+    prefix_end,
 )
 from mayflydb.query.mongo.values import Document, Value, shell
 
@@ -51,10 +51,10 @@ class Interval(NamedTuple):
 Intervals: TypeAlias = tuple[Interval, ...]
 """Ascending intervals that do not overlap."""
 
-EVERYTHING: Final = Interval(MIN_KEY, after(MAX_KEY), "[MinKey", "MaxKey]")
+EVERYTHING: Final = Interval(MIN_KEY, prefix_end(MAX_KEY), "[MinKey", "MaxKey]")
 ALL: Final[Intervals] = (EVERYTHING,)
 
-NULLS: Final[Intervals] = (Interval(NULL, after(NULL), "[null", "null]", True),)
+NULLS: Final[Intervals] = (Interval(NULL, prefix_end(NULL), "[null", "null]", True),)
 """An index stores null for a missing field."""
 
 _NAN: Final = encode_value(float("nan"))
@@ -64,10 +64,10 @@ _HIGHEST: Final = {NUMBER: "inf", STRING: "{}", OBJECT: "[]"}
 
 
 class CollationMatch(NamedTuple):
-    """The collation of an index. `alike`: the query has the same collation; otherwise strings do not narrow the bounds."""
+    """The collation of an index. `is_same`: the query has the same collation; otherwise strings do not narrow the bounds."""
 
     collation: Collation
-    alike: bool
+    is_same: bool
 
 
 def equal_intervals(value: Value, by: CollationMatch) -> Intervals | None:
@@ -75,7 +75,9 @@ def equal_intervals(value: Value, by: CollationMatch) -> Intervals | None:
     if type(value) is list:
         # An array is found by the key of its first element, or as an element of an outer array.
         first = (
-            equal_intervals(value[0], by) if value else (Interval(EMPTY_ARRAY, after(EMPTY_ARRAY), "[[]", "[]]", True),)
+            equal_intervals(value[0], by)
+            if value
+            else (Interval(EMPTY_ARRAY, prefix_end(EMPTY_ARRAY), "[[]", "[]]", True),)
         )
         return None if first is None else unite([*first, *_point(value, by)])
     return _point(value, by)
@@ -83,17 +85,17 @@ def equal_intervals(value: Value, by: CollationMatch) -> Intervals | None:
 
 def _point(value: Value, by: CollationMatch) -> Intervals:
     encoded = encode_value(value, by.collation)
-    if not by.alike and has_text(value):
+    if not by.is_same and has_text(value):
         return (type_interval(encoded[:1]),)
     shown = shell(value)
-    return (Interval(encoded, after(encoded), f"[{shown}", f"{shown}]", True),)
+    return (Interval(encoded, prefix_end(encoded), f"[{shown}", f"{shown}]", True),)
 
 
 def type_interval(tag: bytes) -> Interval:
     """Return the interval of a class of types. NaN is left out, because no range comparison matches it."""
     return Interval(
         _INFINITE if tag == NUMBER else tag,
-        after(tag),
+        prefix_end(tag),
         f"[{_LOWEST.get(tag, 'lowest')}",
         f"{_HIGHEST.get(tag, 'highest')})",
     )
@@ -116,16 +118,16 @@ def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Int
     if encoded == _NAN:
         return _point(value, by) if operator in ("$gte", "$lte") else ()
     whole = type_interval(encoded[:1])
-    if not by.alike and has_text(value):
+    if not by.is_same and has_text(value):
         return (whole,)
     shown = shell(value)
     if operator == "$gt":
-        return (Interval(after(encoded), whole.upper, f"({shown}", whole.high),)
+        return (Interval(prefix_end(encoded), whole.upper, f"({shown}", whole.high),)
     if operator == "$gte":
         return (Interval(encoded, whole.upper, f"[{shown}", whole.high),)
     if operator == "$lt":
         return (Interval(whole.lower, encoded, whole.low, f"{shown})"),)
-    return (Interval(whole.lower, after(encoded), whole.low, f"{shown}]"),)
+    return (Interval(whole.lower, prefix_end(encoded), whole.low, f"{shown}]"),)
 
 
 def regex_intervals(pattern: str, flags: int, by: CollationMatch) -> Intervals:
@@ -133,11 +135,11 @@ def regex_intervals(pattern: str, flags: int, by: CollationMatch) -> Intervals:
     start = anchored_prefix(pattern, flags) if by.collation.is_simple else ""
     strings = type_interval(STRING)
     if start:
-        encoded = STRING + prefix(start)
-        strings = Interval(encoded, after(encoded), f"[{shell(start)}", f"{shell(_next(start))})")
+        encoded = STRING + encode_prefix(start)
+        strings = Interval(encoded, prefix_end(encoded), f"[{shell(start)}", f"{shell(_next(start))})")
     itself = encode_value(Regex(pattern, flags), by.collation)
     shown = shell(Regex(pattern, flags))
-    return strings, Interval(itself, after(itself), f"[{shown}", f"{shown}]", True)
+    return strings, Interval(itself, prefix_end(itself), f"[{shown}", f"{shown}]", True)
 
 
 def _next(text: str) -> str:
@@ -240,9 +242,9 @@ def ranges_of(
         points = [descending(each.lower) if way == -1 else each.lower for each in intervals]
         starts = [start + point for start in starts for point in points]
     if ranges is None:
-        ranges = [(start, after(start) if start else b"\xff" * 9) for start in starts]
+        ranges = [(start, prefix_end(start) if start else b"\xff" * 9) for start in starts]
     return merge_ranges(
-        [(lower[:whole], upper if len(upper) <= whole else after(upper[:whole])) for lower, upper in ranges]
+        [(lower[:whole], upper if len(upper) <= whole else prefix_end(upper[:whole])) for lower, upper in ranges]
     )
 
 
@@ -251,7 +253,7 @@ def _orient(interval: Interval, way: int | str) -> Range:
         return interval.lower, interval.upper
     # Complements reverse the order, so the bounds change places. `after` keeps the range half open: it moves each bound behind
     # all keys that begin with its complement.
-    return after(descending(interval.upper)), after(descending(interval.lower))
+    return prefix_end(descending(interval.upper)), prefix_end(descending(interval.lower))
 
 
 def merge_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:

@@ -20,7 +20,7 @@ _CHANGES: Final = ("expireAfterSeconds", "hidden", "prepareUnique", "unique")
 _FIELDS: Final = ("name", "keyPattern", *_CHANGES)
 
 
-def target(change: Document, existing: Sequence[IndexSpec], namespace: str) -> IndexSpec:
+def resolve_target(change: Document, existing: Sequence[IndexSpec], namespace: str) -> IndexSpec:
     """Return the index that `index` of collMod names. MqlError 14, 27, 72, 181, 40415."""
     for field in change:
         if field not in _FIELDS:

@@ -24,7 +24,7 @@ from mayflydb.query.mongo.indexes.bounds import (
     regex_intervals,
     unite,
 )
-from mayflydb.query.mongo.paths import REFERENCE, index_of, split
+from mayflydb.query.mongo.paths import REFERENCE, index_of, split_path
 from mayflydb.query.mongo.values import Document, Value, equal, truthy
 
 _LOGICAL: Final = ("$and", "$or", "$nor")
@@ -125,7 +125,7 @@ def _element_conditions(path: str, operand: Document) -> Iterator[Condition]:
 
 
 def _has_array_index(path: str) -> bool:
-    return any(index_of(part) is not None for part in split(path))
+    return any(index_of(part) is not None for part in split_path(path))
 
 
 # --- what they leave -----------------------------------------------------------------------------------------------------
@@ -202,14 +202,14 @@ def _implies(conditions: Sequence[Condition], wanted: Condition, by: CollationMa
 
 
 def _is_within(given: Condition, wanted: Condition, by: CollationMatch) -> bool:
-    alike = by.alike or not has_text(wanted.operand)
-    if given.operator == wanted.operator != "$regex" and alike and equal(given.operand, wanted.operand):
+    is_same = by.is_same or not has_text(wanted.operand)
+    if given.operator == wanted.operator != "$regex" and is_same and equal(given.operand, wanted.operand):
         return True
     if wanted.operator == "$exists":
         return excludes_missing(given, by)
     if wanted.operator == "$type" or _has_array(given) or _has_array(wanted):
         return False
-    inner, outer = intervals_of(given, by), intervals_of(wanted, by._replace(alike=True))
+    inner, outer = intervals_of(given, by), intervals_of(wanted, by._replace(is_same=True))
     # An index stores null for both null and missing; a condition that means only one of them is decided above.
     return inner is not None and outer is not None and not contains(inner, NULLS) and contains(outer, inner)
 

@@ -29,7 +29,7 @@ STEP: Final = 8
 """The distance between tags. No tag is 00, 01 or FF, and no complement of one is."""
 
 _EXACT = 1 << 53
-_LARGEST = math.nextafter(math.inf, 0)
+_MAX_DOUBLE = math.nextafter(math.inf, 0)
 _NAN = b"\x00\x00"
 _BIAS = 1 << 15
 _SHORT, _LONG, _PAIR = Struct(">H"), Struct(">Q"), Struct(">II")
@@ -46,7 +46,7 @@ def encode_value(value: Value, collation: Collation = SIMPLE) -> bytes:
     """Encode a value or MISSING. Encodings compare as `collation.order_key` does."""
     kind = type(value)
     if kind is str:
-        return STRING + (text(value) if collation.is_simple else _encode_collation_key(collation.key(value)))
+        return STRING + (encode_text(value) if collation.is_simple else _encode_collation_key(collation.key(value)))
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](value, collation)
     return _SCALARS[kind](value)
@@ -62,7 +62,7 @@ def descending(key: bytes) -> bytes:
     return complement(key)
 
 
-def after(prefix: bytes) -> bytes:
+def prefix_end(prefix: bytes) -> bytes:
     """Return the least bytes above all bytes with a prefix. The prefix must not consist of FF only."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,))
@@ -91,7 +91,7 @@ def _decimal(value: Decimal128) -> bytes:
         return _float(0.0 if number.is_zero() else float(number))
     magnitude = number.copy_abs()
     # The conversion rounds to nearest; the key needs the double at or below the number.
-    below = min(float(magnitude), _LARGEST)
+    below = min(float(magnitude), _MAX_DOUBLE)
     if below > magnitude:
         below = math.nextafter(below, 0)
     return NUMBER + signed(below, b"\x00" if below == magnitude else _digits(magnitude), number.is_signed())
@@ -106,12 +106,12 @@ def _digits(magnitude: Decimal) -> bytes:
 # --- strings ---------------------------------------------------------------------------------------------------------
 
 
-def text(value: str) -> bytes:
+def encode_text(value: str) -> bytes:
     """Encode the body of a string."""
-    return prefix(value) + b"\x00"
+    return encode_prefix(value) + b"\x00"
 
 
-def prefix(value: str) -> bytes:
+def encode_prefix(value: str) -> bytes:
     """Encode the common prefix of the bodies of all strings that begin with `value`."""
     return _escape(value.encode("utf-8", "surrogatepass"))
 
@@ -123,7 +123,7 @@ def _escape(data: bytes) -> bytes:
 def _encode_collation_key(key: Any) -> bytes:
     """Encode a key of a collation: text, bytes, an integer, or a tuple of these."""
     if isinstance(key, str):
-        return text(key)
+        return encode_text(key)
     if isinstance(key, bytes):
         return _escape(key) + b"\x00"
     if isinstance(key, int):
@@ -138,7 +138,7 @@ def _document(value: Mapping[str, Any], collation: Collation) -> bytes:
     fields = []
     for name, each in value.items():
         encoded = encode_value(each, collation)
-        fields.append(encoded[:1] + text(name) + encoded[1:])
+        fields.append(encoded[:1] + encode_text(name) + encoded[1:])
     return OBJECT + b"".join(fields) + b"\x00"
 
 
@@ -148,9 +148,9 @@ def _array(value: list[Any], collation: Collation) -> bytes:
 
 def _code(value: Code, collation: Collation) -> bytes:
     if value.scope is None:
-        return CODE + text(str(value))
+        return CODE + encode_text(str(value))
     # Code compares with the scope's own order, without a collation.
-    return CODE_WITH_SCOPE + text(str(value)) + _document(dict(value.scope), SIMPLE)
+    return CODE_WITH_SCOPE + encode_text(str(value)) + _document(dict(value.scope), SIMPLE)
 
 
 _CONTAINERS: Final[Mapping[type, Callable[[Any, Collation], bytes]]] = {
@@ -169,7 +169,7 @@ def _binary(value: bytes) -> bytes:
 
 def _regex(value: Any) -> bytes:
     pattern, letters = order_key(value)[1]
-    return REGEX + text(pattern) + text(letters)
+    return REGEX + encode_text(pattern) + encode_text(letters)
 
 
 _SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {

@@ -20,7 +20,7 @@ _PLUGINS: Final = ("hashed", "text")
 _ABSENT_PLUGINS: Final = ("2d", "2dsphere", "geoHaystack", "columnstore")
 
 
-def key_pattern(pattern: Value, given: bool) -> KeyPattern:
+def parse_key_pattern(pattern: Value, given: bool) -> KeyPattern:
     """Parse the `key` of an index specification; `given`: the specification has one. MqlError 9, 14, 67, 13103, 31303."""
     if not given:
         raise failed_to_parse("The 'key' field is a required property of an index specification")

@@ -24,10 +24,10 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
-from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_value, text
+from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_text, encode_value
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.languages import terms_of
-from mayflydb.query.mongo.paths import fields_of, index_of, split
+from mayflydb.query.mongo.paths import fields_of, index_of, split_path
 from mayflydb.query.mongo.text import TextIndex, texts_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy
 
@@ -55,7 +55,7 @@ class IndexKeys(msgspec.Struct, frozen=True):
     filter: Filter | None
     text: TextIndex | None
 
-    def of(self, document: Document) -> list[bytes]:
+    def document_keys(self, document: Document) -> list[bytes]:
         """Return the distinct keys of a document, ascending. A document with several keys makes the index a multikey index.
 
         MqlError 171 for arrays at two paths, 16746 for a field name that is also an index of the array, 16766 for an array in a
@@ -68,13 +68,19 @@ class IndexKeys(msgspec.Struct, frozen=True):
     def _whole(self, document: Document) -> list[bytes]:
         spec, collation = self.spec, self.collation
         if spec.kind == "wildcard":
-            return [text(path) + _encode_field(value, collation) for path, value in _wildcard_leaves(spec, document)]
+            return [
+                encode_text(path) + _encode_field(value, collation) for path, value in _wildcard_leaves(spec, document)
+            ]
         fields = [(path, way) for path, way in spec.key if way != "text"]
         rows = _rows(fields, document)
         if spec.sparse and fields:
             rows = [row for row in rows if any(value is not MISSING for value in row)]
         keys = [_encode_row(fields, row, collation) for row in rows]
-        return keys if self.text is None else [text(word) + key for word in _words(self.text, document) for key in keys]
+        return (
+            keys
+            if self.text is None
+            else [encode_text(word) + key for word in _words(self.text, document) for key in keys]
+        )
 
     def date(self, document: Document, numbers: bool = False) -> Instant | None:
         """Return the earliest date that a TTL index finds in a document; None if there is none or the partial filter excludes
@@ -100,8 +106,8 @@ def compile_keys(spec: IndexSpec) -> IndexKeys:
 
 
 def keys_of(spec: IndexSpec, document: Document) -> list[bytes]:
-    """Return the keys of a single document (`IndexKeys.of`)."""
-    return compile_keys(spec).of(document)
+    """Return the keys of a single document (`IndexKeys.document_keys`)."""
+    return compile_keys(spec).document_keys(document)
 
 
 def _words(index: TextIndex, document: Document) -> set[str]:
@@ -164,7 +170,7 @@ def _encode_field(value: Value, collation: Collation) -> bytes:
 
 def _rows(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
     """Return the values at an index's paths: one row for each element of the array that the paths lead through."""
-    paths = [_PathCursor(document, split(path), 0) for path, _ in fields]
+    paths = [_PathCursor(document, split_path(path), 0) for path, _ in fields]
     ways = [way for _, way in fields]
     return list(_spread(paths, ways))
 

@@ -36,10 +36,10 @@ from mayflydb.query.mongo.indexes.conditions import (
     intervals_of,
     split_conjuncts,
 )
-from mayflydb.query.mongo.indexes.key_bytes import after, id_key, text
+from mayflydb.query.mongo.indexes.key_bytes import encode_text, id_key, prefix_end
 from mayflydb.query.mongo.indexes.keys import KEY_PREFIX_SIZE, covers, hash_value
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
-from mayflydb.query.mongo.paths import index_of, split
+from mayflydb.query.mongo.paths import index_of, split_path
 from mayflydb.query.mongo.text import compile_text
 from mayflydb.query.mongo.values import Document, Value, equal, is_number, order_key, type_name
 
@@ -96,10 +96,10 @@ class _PlanRequest(NamedTuple):
     env: Env
     multikey: Collection[str] | None
 
-    def may_repeat(self, spec: IndexSpec) -> bool:
+    def is_multikey(self, spec: IndexSpec) -> bool:
         return self.multikey is None or spec.name in self.multikey
 
-    def comparing(self, spec: IndexSpec) -> CollationMatch:
+    def collation_match(self, spec: IndexSpec) -> CollationMatch:
         return CollationMatch(spec.collator, spec.collator == self.env.collation)
 
 
@@ -217,7 +217,7 @@ def _plan_by_index(question: _PlanRequest, spec: IndexSpec, forced: bool = False
 
     `forced`: the index is hinted and used even if it helps neither.
     """
-    by = question.comparing(spec)
+    by = question.collation_match(spec)
     conditions = question.parts.conditions
     if spec.partial is not None and not implies(conditions, spec.partial, by):
         return None
@@ -245,7 +245,7 @@ def _plan_by_index(question: _PlanRequest, spec: IndexSpec, forced: bool = False
 
 
 def _plan_of(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], way: int) -> Plan:
-    repeats = question.may_repeat(spec)
+    repeats = question.is_multikey(spec)
     ranges = ranges_of([(field.intervals, field.way) for field in fields], MAX_RANGES, KEY_PREFIX_SIZE)
     if not ranges:
         return Plan("none", sorted=True)
@@ -282,11 +282,11 @@ def _bound_fields(question: _PlanRequest, spec: IndexSpec, by: CollationMatch) -
     A multikey index has one row for each array element, and different elements may satisfy different conditions. So only one
     condition counts for each field, and among fields of one array only conditions that an `$elemMatch` applies to one element.
     """
-    repeats, taken = question.may_repeat(spec), dict[str, object]()
+    repeats, taken = question.is_multikey(spec), dict[str, object]()
     fields = []
     for path, way in spec.key:
         usable = []
-        root = split(path)[0]
+        root = split_path(path)[0]
         for each in question.parts.conditions:
             if each.path != path or (repeats and root in taken and (each.group is None or each.group != taken[root])):
                 continue
@@ -320,29 +320,29 @@ def _hash_intervals(condition: Condition, by: CollationMatch) -> Intervals | Non
     wanted = [condition.operand] if condition.operator == "$eq" else condition.operand
     if any(type(value) is list or type_name(value) == "regex" for value in wanted):
         return None
-    if not by.alike and any(map(has_text, wanted)):
+    if not by.is_same and any(map(has_text, wanted)):
         return None
     keys = sorted({hash_value(value, by.collation) for value in wanted})
-    return tuple(Interval(key, after(key), f"[{key.hex()}", f"{key.hex()}]", True) for key in keys)
+    return tuple(Interval(key, prefix_end(key), f"[{key.hex()}", f"{key.hex()}]", True) for key in keys)
 
 
 def _sort_way(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], by: CollationMatch) -> int:
     """Return 1 if an index has the requested order, -1 if it has the reverse, else 0."""
-    if not question.sort or spec.kind != "ordered" or not by.alike:
+    if not question.sort or spec.kind != "ordered" or not by.is_same:
         return 0
-    if len({split(path)[0] for path in question.sort}) < len(question.sort):
+    if len({split_path(path)[0] for path in question.sort}) < len(question.sort):
         # A sort considers all elements of a shared array, an index only those that have fields.
         return 0
     wanted = []
     for path, way in question.sort.items():
-        if not is_number(way) or any(index_of(part) is not None for part in split(path)):
+        if not is_number(way) or any(index_of(part) is not None for part in split_path(path)):
             # In a sort a number is an index of the array or a field of its elements; in an index key it is the former only.
             return 0
         wanted.append((path, 1 if order_key(way) > order_key(0) else -1))
     fixed = 0
     while fixed < len(fields) and len(fields[fixed].intervals) == 1 and fields[fixed].intervals[0].point:
         fixed += 1
-    repeats = question.may_repeat(spec)
+    repeats = question.is_multikey(spec)
     for start in (fixed,) if repeats else range(fixed + 1):
         part = fields[start : start + len(wanted)]
         if [field.path for field in part] != [path for path, _ in wanted]:
@@ -355,7 +355,7 @@ def _sort_way(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexFi
 
 def _sorts_arrays(fixed: Sequence[_IndexField], part: Sequence[_IndexField]) -> bool:
     """Return whether the first key of each document is its sort key, which holds if no key of the document is excluded."""
-    roots = [split(field.path)[0] for field in (*fixed, *part)]
+    roots = [split_path(field.path)[0] for field in (*fixed, *part)]
     return all(field.intervals == ALL for field in part) and len(set(roots)) == len(roots)
 
 
@@ -368,8 +368,8 @@ def _plan_by_wildcard(question: _PlanRequest, spec: IndexSpec, by: CollationMatc
         intervals = _wildcard_intervals(each, spec, by)
         if intervals is None:
             continue
-        key = text(each.path)
-        here = Interval(key, after(key), f'["{each.path}"', f'"{each.path}"]', True)
+        key = encode_text(each.path)
+        here = Interval(key, prefix_end(key), f'["{each.path}"', f'"{each.path}"]', True)
         fields = [_IndexField("$_path", (here,), 1), _IndexField(each.path, intervals, 1)]
         score = 15 if all_points(intervals) else 9
         if best is None or score > best.score:
@@ -383,7 +383,7 @@ def _wildcard_intervals(condition: Condition, spec: IndexSpec, by: CollationMatc
     A wildcard index stores the leaves of documents and arrays, not the documents and arrays themselves.
     """
     operand = condition.operand
-    parts = split(condition.path)
+    parts = split_path(condition.path)
     if condition.operator in ("$exists", "$elemMatch") or any(index_of(part) is not None for part in parts):
         return None
     values = operand if condition.operator == "$in" else [operand]
@@ -399,9 +399,13 @@ def _plan_by_text(question: _PlanRequest) -> Plan:
     search = compile_text(question.parts.text, None if spec is None else spec.text)
     assert spec is not None
     words = sorted(search.keys)
-    if spec.partial is not None and not implies(question.parts.conditions, spec.partial, question.comparing(spec)):
+    if spec.partial is not None and not implies(
+        question.parts.conditions, spec.partial, question.collation_match(spec)
+    ):
         raise MqlError(291, "error processing query: the text index is partial, and the query is not inside its filter")
-    ranges = merge_ranges((text(word)[:KEY_PREFIX_SIZE], after(text(word)[:KEY_PREFIX_SIZE])) for word in words)
+    ranges = merge_ranges(
+        (encode_text(word)[:KEY_PREFIX_SIZE], prefix_end(encode_text(word)[:KEY_PREFIX_SIZE])) for word in words
+    )
     return Plan(
         "seek" if words else "none",
         index=spec,

@@ -12,7 +12,7 @@ import msgspec
 
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
-from mayflydb.query.mongo.indexes.key_patterns import KeyPattern, key_pattern
+from mayflydb.query.mongo.indexes.key_patterns import KeyPattern, parse_key_pattern
 from mayflydb.query.mongo.indexes.options import (
     cannot_create_index,
     check_type,
@@ -115,7 +115,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
         """Return whether this is a TTL index on `_ts`, whose deadlines count from the last write."""
         return profile != "native" and self.expire_after is not None and self.key[0][0] == "_ts"
 
-    def reaps_dates(self, profile: Profile) -> bool:
+    def expires_by_date(self, profile: Profile) -> bool:
         """Return whether dates at the index's path are deadlines' anchors. Hidden indexes count; hashed and text
         indexes do not.
         """
@@ -205,7 +205,7 @@ def parse_spec(
     for field in document:
         if field not in FIELDS:
             raise _invalid_field(field, "an index specification", document)
-    key = _text_fields(document, key_pattern(_as_written(document), "key" in document))
+    key = _text_fields(document, parse_key_pattern(_as_written(document), "key" in document))
     name = _name(document)
     if key[0][0] == "_id" and len(key) == 1 and key[0][1] != "hashed":
         name = "_id_"

@@ -31,10 +31,10 @@ class SubPipeline(Protocol):
     """A compiled sub-pipeline."""
 
     @property
-    def starts_itself(self) -> bool:
+    def has_own_source(self) -> bool:
         """True if the first stage produces documents itself and reads no collection."""
 
-    def over(self, batches: Batches) -> Batches:
+    def run_over(self, batches: Batches) -> Batches:
         """Return the output of all stages for some documents."""
 
     def read(self, namespace: Namespace) -> Batches:

@@ -214,14 +214,14 @@ class SampleStage:
 
     async def run(self, batches: Batches) -> Batches:
         # The sample is the set of documents with the greatest random numbers; the heap holds the least of them on top.
-        chance, size = self._scope.env.chance, self._size
+        random, size = self._scope.env.random, self._size
         heap: list[tuple[float, int, Document]] = []
         number = 0
         weigher = MemoryMeter("$sample", self._scope.memory_limit)
         async for batch in batches:
             for document in batch:
                 number += 1
-                entry = (chance(), number, document)
+                entry = (random(), number, document)
                 if len(heap) < size:
                     weigher.add(document)
                     heapq.heappush(heap, entry)

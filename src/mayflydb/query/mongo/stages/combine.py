@@ -100,7 +100,7 @@ class _UnionWith(msgspec.Struct, frozen=True):
         async for batch in batches:
             yield batch
         inner = self.inner
-        more = inner.over(no_documents()) if inner.starts_itself else inner.read(self.namespace)
+        more = inner.run_over(no_documents()) if inner.has_own_source else inner.read(self.namespace)
         try:
             async for batch in more:
                 yield batch
@@ -123,7 +123,7 @@ def compile_union_with(spec: Value, scope: StageScope) -> Stage:
         found = type_name(collection)
         raise MqlError(14, f"BSON field '$unionWith.coll' is the wrong type '{found}', expected type 'string'")
     inner = scope.inner(spec.get("pipeline", []), "$unionWith")
-    if collection is None and not inner.starts_itself:
+    if collection is None and not inner.has_own_source:
         raise failed_to_parse(
             "$unionWith stage without explicit collection must have a pipeline with $documents as first stage"
         )
@@ -144,7 +144,9 @@ class _Facet(msgspec.Struct, frozen=True):
             for document in batch:
                 weigher.add(document)
             documents += batch
-        yield [{name: await collect_documents(inner.over(one_batch(documents))) for name, inner in self.facets.items()}]
+        yield [
+            {name: await collect_documents(inner.run_over(one_batch(documents))) for name, inner in self.facets.items()}
+        ]
 
 
 def compile_facet(spec: Value, scope: StageScope) -> Stage:

@@ -9,7 +9,7 @@ from mayflydb.query.mongo.expressions import Expression, compile_expression, fra
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
 from mayflydb.query.mongo.numbers import integral
-from mayflydb.query.mongo.paths import field_path, lookup, split
+from mayflydb.query.mongo.paths import field_path, find_values, split_path
 from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, collect_documents, require_document
 from mayflydb.query.mongo.stages.fields import with_field
 from mayflydb.query.mongo.stages.lookup import JoinIndex, equals_any
@@ -79,7 +79,7 @@ class GraphLookup(msgspec.Struct):
 
     def _references(self, document: Document) -> list[Value]:
         values: list[Value] = []
-        for value in lookup(document, split(self.from_path), False):
+        for value in find_values(document, split_path(self.from_path), False):
             if type(value) is list:
                 values += value
             elif value is not MISSING:

@@ -12,7 +12,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
 from mayflydb.query.mongo.expressions.core import check_variable
 from mayflydb.query.mongo.faults import failed_to_parse
-from mayflydb.query.mongo.paths import field_path, lookup, split
+from mayflydb.query.mongo.paths import field_path, find_values, split_path
 from mayflydb.query.mongo.stages.base import Stage, StageScope, SubPipeline, collect_documents, no_documents, one_batch
 from mayflydb.query.mongo.stages.fields import with_field
 from mayflydb.query.mongo.stages.source import Batches, Namespace
@@ -23,7 +23,7 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, enco
 
 def values_at(document: Document, path: str) -> list[Value]:
     """Return the join values of a document: the values at the path, the elements of arrays, null if the path is missing."""
-    found = lookup(document, split(path), False) or [None]
+    found = find_values(document, split_path(path), False) or [None]
     values: list[Value] = []
     for value in found:
         if type(value) is list:
@@ -52,9 +52,9 @@ class JoinIndex:
         self._documents = documents
         self._env = env
         self._places: dict[OrderKey, list[int]] = {}
-        parts, key_of = split(path), env.collation.order_key
+        parts, key_of = split_path(path), env.collation.order_key
         for place, document in enumerate(documents):
-            for key in {key_of(None if each is MISSING else each) for each in lookup(document, parts)}:
+            for key in {key_of(None if each is MISSING else each) for each in find_values(document, parts)}:
                 self._places.setdefault(key, []).append(place)
 
     def find(self, values: Iterable[Value]) -> list[Document]:
@@ -105,7 +105,7 @@ class Lookup(msgspec.Struct):
                     found = joined.find(values_at(document, self.local))
                     if self.inner is not None:
                         inner = self._inner_for(self._variables(document))
-                        found = await collect_documents(inner.over(one_batch(found)))
+                        found = await collect_documents(inner.run_over(one_batch(found)))
                 out.append(with_field(document, self.into, found))
             yield out
 
@@ -126,7 +126,7 @@ class Lookup(msgspec.Struct):
     async def _read(self, variables: Mapping[str, Value]) -> list[Document]:
         inner = self._inner_for(variables)
         return await collect_documents(
-            inner.over(no_documents()) if inner.starts_itself else inner.read(self.namespace)
+            inner.run_over(no_documents()) if inner.has_own_source else inner.read(self.namespace)
         )
 
     def _variables(self, document: Document) -> dict[str, Value]:
@@ -162,7 +162,7 @@ def compile_lookup(spec: Value, scope: StageScope) -> Stage:
     inner = None
     if "pipeline" in spec:
         inner = scope.with_variables(dict.fromkeys(let, MISSING)).inner(spec["pipeline"], "$lookup")
-    if "from" not in spec and not (inner is not None and inner.starts_itself):
+    if "from" not in spec and not (inner is not None and inner.has_own_source):
         raise failed_to_parse("must specify 'from' field for a $lookup")
     local, foreign = spec.get("localField", ""), spec.get("foreignField", "")
     for path in (local, foreign):

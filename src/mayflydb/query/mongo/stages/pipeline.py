@@ -89,12 +89,12 @@ class Pipeline:
         self._tail = stages[count:]
 
     @property
-    def starts_itself(self) -> bool:
+    def has_own_source(self) -> bool:
         """True if the first stage produces documents: no collection is read, and `run` ignores its argument."""
         return bool(self._stages) and isinstance(self._stages[0], DocumentsStage | SourceStage)
 
     @property
-    def headed(self) -> int:
+    def head_length(self) -> int:
         """The number of stages that the head replaces."""
         return len(self._stages) - len(self._tail)
 
@@ -125,7 +125,7 @@ class Pipeline:
         """Run the stages behind the head over the documents that the head found."""
         return run_stages(self._tail, batches)
 
-    def over(self, batches: Batches) -> Batches:
+    def run_over(self, batches: Batches) -> Batches:
         """Run all stages over some documents."""
         return run_stages(self._stages, batches)
 

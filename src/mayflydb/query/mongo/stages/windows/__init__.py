@@ -8,7 +8,7 @@ import msgspec
 
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.paths import field_path, split
+from mayflydb.query.mongo.paths import field_path, split_path
 from mayflydb.query.mongo.sort import Sort, compile_sort
 from mayflydb.query.mongo.stages.base import (
     MemoryMeter,
@@ -95,7 +95,7 @@ def compile_set_window_fields(spec: Value, scope: StageScope) -> Stage:
         if any(parts[: len(other)] == other or other[: len(parts)] == parts for other in functions):
             raise MqlError(6307900, "$setWindowFields 'output' specification contains two conflicting paths")
         functions[parts] = _function(path, each, sort_by, scope)
-    sorted_by = split(next(iter(sort_by))) if sort_by and len(sort_by) == 1 else None
+    sorted_by = split_path(next(iter(sort_by))) if sort_by and len(sort_by) == 1 else None
     return SetWindowFields(scope, partition_by, order, sorted_by, functions)
 
 
