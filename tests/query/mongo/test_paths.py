@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.query.mongo.paths import fields_of, find_values, index_of, locate_values, split_path, value_at_path
+from mayflydb.query.mongo.paths import fields_of, find_values, index_of, locate_values, split_path
 from mayflydb.query.mongo.values import MISSING, order_key
 
 
@@ -48,21 +48,6 @@ def test_positions_are_of_the_same_values(chance: Random) -> None:
         for spread in (True, False):
             expected = sorted(map(order_key, find_values(document, parts, spread)))
             assert sorted(order_key(found) for found, _ in locate_values(document, parts, spread)) == expected
-
-
-@pytest.mark.parametrize(
-    ("path", "document", "expected"),
-    [
-        ("a.b", {"a": {"b": 1}}, 1),
-        ("a.1", {"a": [1, 2]}, 2),
-        ("a.2", {"a": [1, 2]}, MISSING),
-        ("a.b", {"a": [{"b": 1}]}, MISSING),
-        ("a.0.b", {"a": [{"b": 1}]}, 1),
-        ("a.b", {"a": 1}, MISSING),
-    ],
-)
-def test_by_index_only_there_is_one_value(path: str, document: dict[str, Any], expected: Any) -> None:
-    assert value_at_path(document, split_path(path)) == expected
 
 
 @pytest.mark.parametrize(

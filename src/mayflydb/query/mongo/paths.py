@@ -141,20 +141,3 @@ def _locate_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator
             yield from locate_values(fields, rest, spread)
         elif type(each) is list:
             yield from _locate_in_array(each, rest, spread)
-
-
-def value_at_path(document: Document, parts: Parts) -> Value:
-    """Return the value at a path, entering arrays by index only; MISSING if there is none. Updates and shard keys
-    read paths this way.
-    """
-    value: Value = document
-    for part in parts:
-        if type(value) is list:
-            index = index_of(part)
-            value = value[index] if index is not None and index < len(value) else MISSING
-            continue
-        fields = fields_of(value)
-        if fields is None:
-            return MISSING
-        value = fields.get(part, MISSING)
-    return value
