@@ -278,7 +278,7 @@ def collection(
     for n in range(25):
         document = a_document(chance, n)
         try:
-            found = keys.of(document)
+            found = keys.document_keys(document)
         except MqlError:
             continue
         multikey = multikey or len(found) > 1

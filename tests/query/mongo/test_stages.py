@@ -278,7 +278,7 @@ def test_text_is_searched_and_scored_while_documents_are_as_they_were(pipeline: 
     found: Any
     try:
         pipe = compile_pipeline(pipeline, Env(NOW), Memory({}), text=TextIndex({"t": 1.0}))
-        found = [each["_id"] for each in driven(collect(pipe.over(batched(TEXTS, 2))))]
+        found = [each["_id"] for each in driven(collect(pipe.run_over(batched(TEXTS, 2))))]
     except MqlError as error:
         found = error.code
     assert found == expected
@@ -319,7 +319,7 @@ def test_head_and_run_do_what_the_whole_pipeline_does(chance: random.Random) -> 
     for _ in range(200):
         pipeline = [chance.choice(makers)() for _ in range(chance.randrange(7))]
         pipe = made(Memory({}), pipeline)
-        whole = driven(collect(pipe.over(batched(documents, chance.randrange(1, 20)))))
+        whole = driven(collect(pipe.run_over(batched(documents, chance.randrange(1, 20)))))
         head = pipe.head
         read = [each for each in documents if compile_filter(head.query, Env(NOW)).matches(each)]
         if head.sort is not None:
@@ -364,23 +364,23 @@ def test_a_stage_that_keeps_more_than_it_may_is_refused(stage: Document) -> None
     for limit, fits in ((1_000_000, True), (100_000, False)):
         pipe = made(Memory({}), [stage], limit)
         if fits:
-            driven(collect(pipe.over(batched(documents, 10))))
+            driven(collect(pipe.run_over(batched(documents, 10))))
         else:
             with pytest.raises(MqlError) as refusal:
-                driven(collect(pipe.over(batched(documents, 10))))
+                driven(collect(pipe.run_over(batched(documents, 10))))
             assert refusal.value.code == 292
 
 
 def test_a_group_that_keeps_little_of_much_is_not_refused() -> None:
     documents = [{"n": number % 3, "text": "x" * 1000} for number in range(300)]
     pipe = made(Memory({}), [{"$group": {"_id": "$n", "count": {"$sum": 1}}}], 10_000)
-    assert driven(collect(pipe.over(batched(documents, 10)))) == [{"_id": n, "count": 100} for n in range(3)]
+    assert driven(collect(pipe.run_over(batched(documents, 10)))) == [{"_id": n, "count": 100} for n in range(3)]
 
 
 def test_a_sort_for_a_few_keeps_a_few() -> None:
     documents = [{"n": number * 7919 % 4001, "text": "x" * 100} for number in range(4000)]
     pipe = made(Memory({}), [{"$sort": {"n": 1}}, {"$limit": 3}], 10_000)
-    assert [each["n"] for each in driven(collect(pipe.over(batched(documents, 100))))] == [0, 1, 2]
+    assert [each["n"] for each in driven(collect(pipe.run_over(batched(documents, 100))))] == [0, 1, 2]
 
 
 def test_a_limit_reads_no_further_than_it_must_and_closes_what_it_read() -> None:
@@ -395,7 +395,7 @@ def test_a_limit_reads_no_further_than_it_must_and_closes_what_it_read() -> None
             seen.append(-1)
 
     pipe = made(Memory({}), [{"$set": {"a": 1}}, {"$limit": 2}])
-    assert driven(collect(pipe.over(endless()))) == [{"n": 0, "a": 1}, {"n": 1, "a": 1}]
+    assert driven(collect(pipe.run_over(endless()))) == [{"n": 0, "a": 1}, {"n": 1, "a": 1}]
     assert seen == [0, 1, -1]
 
 
@@ -405,7 +405,7 @@ def test_long_results_come_in_batches() -> None:
     async def measure() -> None:
         source = Memory({})
         pipe = made(source, [{"$unwind": "$a"}])
-        sizes.extend([len(batch) async for batch in pipe.over(batched([{"a": list(range(2500))}], 1))])
+        sizes.extend([len(batch) async for batch in pipe.run_over(batched([{"a": list(range(2500))}], 1))])
 
     driven(measure())
     assert sizes == [1000, 1000, 500]
@@ -425,7 +425,7 @@ def test_a_sample_is_as_likely_as_any_other() -> None:
     source = Memory({})
     documents = [{"_id": number} for number in range(6)]
     pipes = made(source, [{"$facet": {str(n): [{"$sample": {"size": 2}}] for n in range(600)}}])
-    (facets,) = driven(collect(pipes.over(batched(documents, 6))))
+    (facets,) = driven(collect(pipes.run_over(batched(documents, 6))))
     for sample in facets.values():
         for each in sample:
             drawn[each["_id"]] += 1
@@ -486,7 +486,7 @@ def test_what_ends_a_stage_ends_the_chain_and_closes_its_beginning(ending: BaseE
 
     pipe = made(Memory({}), [{"$set": {"a": 1}}, {"$match": {}}, {"$unwind": "$n"}])
     with pytest.raises(type(ending)):
-        driven(collect(pipe.over(failing())))
+        driven(collect(pipe.run_over(failing())))
     assert closed == [1]
 
 
@@ -502,8 +502,8 @@ def test_what_a_stage_waits_for_reaches_who_runs_the_chain_and_back() -> None:
             await waiting()
         yield [{"n": 3}]
 
-    inner = made(Memory({}), [{"$set": {"b": 1}}]).over(source())
-    outer = collect(made(Memory({}), [{"$set": {"a": 1}}, {"$skip": 0}]).over(inner))
+    inner = made(Memory({}), [{"$set": {"b": 1}}]).run_over(source())
+    outer = collect(made(Memory({}), [{"$set": {"a": 1}}, {"$skip": 0}]).run_over(inner))
     assert outer.send(None) == "outside"
     assert outer.send(2) == "outside"
     with pytest.raises(StopIteration) as stop:

@@ -72,7 +72,7 @@ def test_lookup_reads_once_for_a_batch() -> None:
     source = Memory({"f": F})
     pipe = made(source, [{"$lookup": {"from": "f", "localField": "l", "foreignField": "k", "as": "r"}}])
     documents: list[Document] = [{"l": "a"}, {"l": "b"}, {"l": ["a", 1]}, {"l": 1.0}]
-    driven(collect(pipe.over(batched(documents, 4))))
+    driven(collect(pipe.run_over(batched(documents, 4))))
     assert source.found == [("f", {"k": {"$in": ["a", "b", 1.0]}})]
 
 
@@ -143,7 +143,7 @@ def test_the_read_behind_a_pipeline_is_narrowed_and_not_repeated_for_equal_varia
 ) -> None:
     source = Memory({"s": STOCK})
     spec = {"from": "s", "let": let, "pipeline": [{"$match": query}], "as": "r"}
-    driven(collect(made(source, [{"$lookup": spec}]).over(batched(ORDERS, 3))))
+    driven(collect(made(source, [{"$lookup": spec}]).run_over(batched(ORDERS, 3))))
     assert [query for _, query in source.found] == reads
 
 
@@ -286,7 +286,7 @@ def test_graph_lookup_says_how_deep_it_went() -> None:
 def test_graph_lookup_reads_once_for_a_level_and_remembers() -> None:
     source = Memory({"c": PEOPLE})
     spec = {"from": "c", "startWith": "$boss", "connectFromField": "boss", "connectToField": "_id", "as": "r"}
-    driven(collect(made(source, [{"$graphLookup": spec}]).over(batched([PEOPLE[4], PEOPLE[3], PEOPLE[2]], 3))))
+    driven(collect(made(source, [{"$graphLookup": spec}]).run_over(batched([PEOPLE[4], PEOPLE[3], PEOPLE[2]], 3))))
     asked = [set(query["_id"]["$in"]) for _, query in source.found]
     assert asked == [{"ron", "andrew"}, {"eliot"}, {"dev"}, {None}]
 
@@ -349,16 +349,16 @@ def test_a_pipeline_says_where_it_writes(stage: Document, target: Any) -> None:
 def test_out_replaces_a_collection_and_yields_nothing() -> None:
     source = Memory({"o": [{"_id": 9}]})
     pipe = made(source, [{"$set": {"b": 1}}, {"$out": "o"}])
-    assert driven(collect(pipe.over(batched([{"_id": 1}, {"_id": 2}], 1)))) == []
+    assert driven(collect(pipe.run_over(batched([{"_id": 1}, {"_id": 2}], 1)))) == []
     assert source.collections["o"] == [{"_id": 1, "b": 1}, {"_id": 2, "b": 1}]
-    driven(collect(made(source, [{"$match": {"a": 1}}, {"$out": "o"}]).over(batched([], 1))))
+    driven(collect(made(source, [{"$match": {"a": 1}}, {"$out": "o"}]).run_over(batched([], 1))))
     assert source.collections["o"] == []
 
 
 def test_merge_hands_on_batches_with_their_variables() -> None:
     source = Memory({})
     stage = {"$merge": {"into": "o", "whenMatched": [{"$set": {"n": "$$m"}}], "let": {"m": "$n", "gone": "$nope"}}}
-    assert driven(collect(made(source, [stage]).over(batched([{"n": 1}, {"n": 2}, {"n": 3}], 2)))) == []
+    assert driven(collect(made(source, [stage]).run_over(batched([{"n": 1}, {"n": 2}, {"n": 3}], 2)))) == []
     rows = [[(row.document, row.variables) for row in rows] for _, rows in source.merged]
     assert rows == [
         [({"n": 1}, {"m": 1, "new": {"n": 1}}), ({"n": 2}, {"m": 2, "new": {"n": 2}})],
