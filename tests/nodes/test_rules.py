@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.frontends.cosmos.calls import Names
+from mayflydb.frontends.cosmos.calls import NameResolver
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, Unavailable
 from mayflydb.model.instant import SECOND
@@ -39,7 +39,7 @@ class Reader:
 
     def __init__(self, member: Member) -> None:
         self.member = member
-        self.names = Names(member.engine)
+        self.names = NameResolver(member.engine)
 
     async def container(self, name: str = "c") -> ContainerView:
         return await self.names.container("d", name)

@@ -211,7 +211,7 @@ class Server:
             keys=keys,
             secret=secret,
             direct=cosmos.cross_partition == "direct",
-            told=self._settings.server.told,
+            resolve_address=self._settings.server.told,
             serverless=cosmos.capacity == "serverless",
             lenient=cosmos.query_rules == "lenient",
         )

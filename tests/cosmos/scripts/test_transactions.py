@@ -279,7 +279,7 @@ def test_what_fails_is_charged_what_it_has_done(
 def test_who_is_overtaken_again_and_again(
     service: Service, proxy: ContainerProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "ATTEMPTS", 0)
+    monkeypatch.setattr(attempts, "MAX_ATTEMPTS", 0)
     answer = run(service, proxy, script("__.deleteDocument(alt + '/docs/a')"))
     assert answer.status == 449 and answer.json["code"] == "RetryWith"
     assert answer.headers["x-ms-request-charge"] == "1.00"

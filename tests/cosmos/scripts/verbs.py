@@ -8,7 +8,7 @@ import msgspec
 from azure.cosmos import ContainerProxy
 
 from cosmos.service import Answer, Raw, Service, path_of
-from mayflydb.frontends.cosmos.scripting.sandbox import Limits
+from mayflydb.frontends.cosmos.scripting.sandbox import ScriptLimits
 
 LOGGING = {"x-ms-documentdb-script-enable-logging": "true"}
 
@@ -44,7 +44,7 @@ def trigger(proxy: ContainerProxy, id: str, kind: str, body: str, on: str = "All
 def hurry(service: Service, **limits: Any) -> None:
     """Other limits for scripts, which no setting reaches."""
     app: Any = service.cosmos_app()
-    app._account = msgspec.structs.replace(app._account, scripts=Limits(**limits))
+    app._account = msgspec.structs.replace(app._account, scripts=ScriptLimits(**limits))
 
 
 def message(answer: Answer) -> str:

@@ -12,7 +12,7 @@ from azure.cosmos import ContainerProxy
 from cosmos.service import Answer, Service, everywhere, path_of
 from mayflydb.embedded import serve
 from mayflydb.engine.catalog import Index
-from mayflydb.frontends.cosmos.access import MOST_BUILT
+from mayflydb.frontends.cosmos.access import MAX_BUILT_INDEXES
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.keys import SortKeys
@@ -61,7 +61,7 @@ class Indexed:
 
     def define(self, *keys: SortKeys) -> None:
         for each in keys:
-            self._call(self._engine.indexes.define(self.id, each, ContainerView.index_keys, MOST_BUILT))
+            self._call(self._engine.indexes.define(self.id, each, ContainerView.index_keys, MAX_BUILT_INDEXES))
             self.settled()
         assert [(index.keys, index.state) for index in self.indexes][-len(keys) :] == [(key, "ready") for key in keys]
 
@@ -374,7 +374,7 @@ def test_what_is_written_while_it_is_built(service: Service, make: Callable[...,
     container = make()
     service.fill(container.proxy, [{"id": f"i{n}", "pk": f"p{n % 4}", "a": 0} for n in range(600)])
     engine, home = service.server._admin.engine, service.server._home
-    home.call(engine.indexes.define(container.id, (A,), ContainerView.index_keys, MOST_BUILT))
+    home.call(engine.indexes.define(container.id, (A,), ContainerView.index_keys, MAX_BUILT_INDEXES))
     for n in range(0, 600, 25):
         body = {"id": f"i{n}", "pk": f"p{n % 4}", "a": 1}
         assert service.raw("PUT", f"{container.path}/i{n}", body, pk=body["pk"]).status == 200
@@ -400,7 +400,7 @@ def test_an_interrupted_build_goes_on(hundred: Indexed) -> None:
     container, indexes = hundred.id, hundred._engine.indexes
 
     async def interrupted() -> None:
-        await indexes.define(container, (A,), ContainerView.index_keys, MOST_BUILT)
+        await indexes.define(container, (A,), ContainerView.index_keys, MAX_BUILT_INDEXES)
         await indexes.close()
 
     hundred._call(interrupted())

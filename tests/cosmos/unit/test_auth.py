@@ -11,8 +11,8 @@ import pytest
 
 from mayflydb.frontends.cosmos.auth import (
     WELL_KNOWN_KEY,
+    KeyKind,
     Keys,
-    Who,
     check_clock,
     check_write,
     parse_authorization,
@@ -38,7 +38,7 @@ def test_documented_example() -> None:
     key = "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw=="
     header = "type%3dmaster%26ver%3d1.0%26sig%3dc09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu%2bc%2bc%3d"
     target = parse(b"/dbs/ToDoList")
-    assert verify(Keys.from_base64(key), header, "GET", target.signed, DATE) is Who.PRIMARY
+    assert verify(Keys.from_base64(key), header, "GET", target.signed_links, DATE) is KeyKind.PRIMARY
 
 
 @pytest.mark.parametrize("encode", [True, False])
@@ -61,25 +61,25 @@ def test_documented_example() -> None:
     ],
 )  # fmt: skip
 def test_accepted(path: bytes, verb: str, text: str, encode: bool) -> None:
-    assert verify(KEYS, signed(text, encode=encode), verb, parse(path).signed, DATE) is Who.PRIMARY
+    assert verify(KEYS, signed(text, encode=encode), verb, parse(path).signed_links, DATE) is KeyKind.PRIMARY
 
 
-@pytest.mark.parametrize(("key", "who"), list(zip([WELL_KNOWN_KEY, *OTHERS], Who, strict=True)))
-def test_who(key: str, who: Who) -> None:
+@pytest.mark.parametrize(("key", "who"), list(zip([WELL_KNOWN_KEY, *OTHERS], KeyKind, strict=True)))
+def test_who(key: str, who: KeyKind) -> None:
     header = signed(string_to_sign("GET", "dbs", "", DATE), key)
     assert verify(KEYS, header, "GET", (("dbs", ""),), DATE) is who
     assert who.may_write is ("read-only" not in who.value)
 
 
 def test_read_only_writes() -> None:
-    check_write(Who.SECONDARY, "POST", "/dbs")
+    check_write(KeyKind.SECONDARY, "POST", "/dbs")
     with pytest.raises(Forbidden, match="read-only"):
-        check_write(Who.PRIMARY_READ_ONLY, "POST", "/dbs")
+        check_write(KeyKind.PRIMARY_READ_ONLY, "POST", "/dbs")
 
 
 def test_payload_is_shown() -> None:
     with pytest.raises(Unauthenticated) as caught:
-        verify(KEYS, signed("x"), "GET", parse(b"/dbs/D").signed, DATE)
+        verify(KEYS, signed("x"), "GET", parse(b"/dbs/D").signed_links, DATE)
     assert caught.value.message == (
         "The input authorization token can't serve the request. Please check that the expected payload is built as per "
         "the protocol, and check the key being used. Server used the following payload to sign: "

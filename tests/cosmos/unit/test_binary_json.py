@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from mayflydb.frontends.cosmos import binary_json
-from mayflydb.frontends.cosmos.binary_json import DEEPEST, SLICE, SWITCH, SYSTEM_STRINGS
+from mayflydb.frontends.cosmos.binary_json import ENVIRONMENT_HINT, MAX_DEPTH, SYSTEM_STRINGS, VALUES_PER_TURN
 from mayflydb.model.errors import BadRequest, TooLarge, Unsupported
 
 LIMIT = 1 << 20
@@ -154,7 +154,7 @@ def test_what_is_broken(sent: str, reason: str) -> None:
 def test_what_is_not_read_is_named_with_the_clients_switch(marker: int) -> None:
     with pytest.raises(Unsupported) as refused:
         text(bytes([marker]) + bytes(20))
-    assert f"0x{marker:02X} is not supported" in str(refused.value) and SWITCH in str(refused.value)
+    assert f"0x{marker:02X} is not supported" in str(refused.value) and ENVIRONMENT_HINT in str(refused.value)
     with pytest.raises(Unsupported):
         text(bytes([0xE9, marker]) + bytes(20))
 
@@ -167,9 +167,9 @@ def test_a_name_is_a_string(marker: int) -> None:
 
 @pytest.mark.parametrize("opening", [b"\xe1", b"\xe9\x2c"])
 def test_nesting_has_a_limit(opening: bytes) -> None:
-    assert text(opening * DEEPEST + b"\x00").count("0") == 1
+    assert text(opening * MAX_DEPTH + b"\x00").count("0") == 1
     with pytest.raises(BadRequest, match="nested more than"):
-        text(opening * (DEEPEST + 1) + b"\x00")
+        text(opening * (MAX_DEPTH + 1) + b"\x00")
 
 
 def test_references_do_not_make_a_small_body_large() -> None:
@@ -194,7 +194,7 @@ def test_others_have_their_turns(member: bytes) -> None:
                 await asyncio.sleep(0)
 
         counting = asyncio.create_task(count())
-        times = 10 * SLICE if len(member) == 1 else 10
+        times = 10 * VALUES_PER_TURN if len(member) == 1 else 10
         body = b"\x80\xe4" + (times * len(member)).to_bytes(4, "little") + member * times
         await binary_json.to_text(body, LIMIT)
         counting.cancel()

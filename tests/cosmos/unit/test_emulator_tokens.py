@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.cosmos.auth import Keys, Who
-from mayflydb.frontends.cosmos.emulator_tokens import check, is_one, verify
+from mayflydb.frontends.cosmos.auth import KeyKind, Keys
+from mayflydb.frontends.cosmos.emulator_tokens import check, is_entra_token, verify
 from mayflydb.frontends.cosmos.paths import parse
 from mayflydb.model.errors import Forbidden, Unauthenticated
 from mayflydb.model.instant import SECOND
@@ -29,11 +29,11 @@ def header(key: str = PRIMARY, claims: Any = TIMES, version: str = "1.0") -> str
 
 
 @pytest.mark.parametrize(
-    ("key", "who"), [(PRIMARY, Who.PRIMARY), (SECONDARY, Who.SECONDARY), (READING, Who.PRIMARY_READ_ONLY)]
+    ("key", "who"), [(PRIMARY, KeyKind.PRIMARY), (SECONDARY, KeyKind.SECONDARY), (READING, KeyKind.PRIMARY_READ_ONLY)]
 )
-def test_whose_key_it_carries(key: str, who: Who) -> None:
-    assert is_one(header(key))
-    assert is_one("type%3DAAD%26ver%3D1.0%26sig%3Dx")
+def test_whose_key_it_carries(key: str, who: KeyKind) -> None:
+    assert is_entra_token(header(key))
+    assert is_entra_token("type%3DAAD%26ver%3D1.0%26sig%3Dx")
     assert verify(KEYS, header(key), NOW) is who
 
 

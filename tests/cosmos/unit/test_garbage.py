@@ -116,7 +116,8 @@ SHAPES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "key": ({"paths": ["/a"], "kind": "Hash", "version": 2}, PartitionKeyDefinition.from_json),
     "offer": ({"offerThroughput": 400, "offerAutopilotSettings": {"maxThroughput": 1000}},
               lambda body: throughput.parse_content(body, Throughput(400, 4000), False, False)),
-    "patch": (OPERATIONS, lambda body: patch.patched(patch.patch_of(body), b'{"id":"a","l":[1],"m":{},"n":5}', KEY, LIMITS)),
+    "patch": (OPERATIONS,
+              lambda body: patch.apply_to_item(patch.parse_patch_value(body), b'{"id":"a","l":[1],"m":{},"n":5}', KEY, LIMITS)),
     "item": ({"id": "a", "ttl": 5, "a": "x"}, lambda body: item(json.dumps(body).encode())),
     "default ttl": (5, lambda value: values.default_ttl(value, "create")),
 }  # fmt: skip

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from mayflydb.frontends.cosmos.partition_key import (
     MAX_TEXT_BYTES,
     PartitionKeyDefinition,
+    divide_key_space,
     parse_epk,
     parse_header,
     parse_property_path,
-    ranges,
 )
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.query.cosmos_sql.values import UNDEFINED
@@ -55,15 +55,15 @@ VECTORS: list[tuple[Any, str, str]] = [
 @pytest.mark.parametrize(("value", "v2", "v1"), VECTORS)
 def test_vectors(value: Any, v2: str, v1: str) -> None:
     for _ in range(2):  # The second answer comes from the cache.
-        assert V2.effective((value,)).hex().upper() == v2
-        assert V1.effective((value,)).hex().upper() == v1
+        assert V2.effective_key((value,)).hex().upper() == v2
+        assert V1.effective_key((value,)).hex().upper() == v1
 
 
 @pytest.mark.parametrize(
     ("values", "epk"), [(("x",), X), (("x", "y"), X + Y), (("x", 5, True), X + FIVE + TRUE), ((), "")]
 )
 def test_multi_hash(values: tuple[Any, ...], epk: str) -> None:
-    assert MULTI.effective(values).hex().upper() == epk
+    assert MULTI.effective_key(values).hex().upper() == epk
     assert MULTI.prefix_range(values) == (bytes.fromhex(epk), bytes.fromhex(epk + "FF"))
 
 
@@ -77,7 +77,9 @@ def test_agrees_with_client(value: Any) -> None:
         value = 0.0
     for definition, version in ((V1, 1), (V2, 2)):
         key = client.PartitionKey("/pk", version=version)
-        assert definition.effective((value,)).hex().upper() == key._get_effective_partition_key_string([value]).upper()
+        assert (
+            definition.effective_key((value,)).hex().upper() == key._get_effective_partition_key_string([value]).upper()
+        )
 
 
 @pytest.mark.parametrize("number", [5, 0, -1, -77, 2**32, 2**40 + 3, -(2**35), 2**53 + 1, 10**18])
@@ -127,14 +129,14 @@ def test_logical_partitions_differ(definition: PartitionKeyDefinition) -> None:
     assert len(set(partitions)) == len(DISTINCT)
     assert definition.logical_partition((5,)) == definition.logical_partition((5.0,))
     assert partitions == [
-        definition.effective((v,)) + p[len(definition.effective((v,))) :]
+        definition.effective_key((v,)) + p[len(definition.effective_key((v,))) :]
         for v, p in zip(DISTINCT, partitions, strict=True)
     ]
 
 
 def test_v1_hash_shared_values_apart() -> None:
     first, second = "a" * 100 + "b", "a" * 100 + "c"
-    assert V1.effective((first,)) == V1.effective((second,))
+    assert V1.effective_key((first,)) == V1.effective_key((second,))
     assert V1.logical_partition((first,)) != V1.logical_partition((second,))
 
 
@@ -166,10 +168,10 @@ def test_header_refused(text: str) -> None:
 
 
 def test_point() -> None:
-    assert V2.point(b'["a"]') == V2.logical_partition(("a",))
+    assert V2.parse_partition(b'["a"]') == V2.logical_partition(("a",))
     for definition, text in ((V2, "[]"), (V2, '["a","b"]'), (MULTI, '["a"]')):
         with pytest.raises(BadRequest) as caught:
-            definition.point(text)
+            definition.parse_partition(text)
         assert caught.value.detail["substatus"] == 1001
 
 
@@ -250,12 +252,12 @@ def test_definition_refused(sent: object) -> None:
     ],
 )
 def test_ranges(count: int, definition: PartitionKeyDefinition, bounds: list[tuple[str, str]]) -> None:
-    assert ranges(count, definition) == bounds
+    assert divide_key_space(count, definition) == bounds
 
 
 @pytest.mark.parametrize("definition", [V1, V2, MULTI])
 def test_ranges_cover(definition: PartitionKeyDefinition) -> None:
-    rows = ranges(5, definition)
+    rows = divide_key_space(5, definition)
     assert rows[0][0] == "" and rows[-1][1] == "FF"
     assert all(a[1] == b[0] and a[0] < a[1] for a, b in pairwise(rows))
     hits = [0] * 5

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
-from mayflydb.frontends.cosmos.patch import Patch, apply, parse_patch, patch_of, patched
-from mayflydb.frontends.cosmos.values import Limits
+from mayflydb.frontends.cosmos.patch import Patch, apply, apply_to_item, parse_patch, parse_patch_value
+from mayflydb.frontends.cosmos.values import ItemLimits
 from mayflydb.model.errors import BadRequest, TooLarge
 
 KEY = PartitionKeyDefinition.from_json({"paths": ["/pk/deep"]})
@@ -29,7 +29,7 @@ DOC = {
 def run(*operations: dict[str, Any]) -> dict[str, Any]:
     before = copy.deepcopy(DOC)
     try:
-        return apply(patch_of(list(operations)), DOC, KEY)
+        return apply(parse_patch_value(list(operations)), DOC, KEY)
     finally:
         assert before == DOC
 
@@ -117,7 +117,7 @@ def test_protected(operation: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_forms(body: object, count: int, condition: str | None) -> None:
-    patch = parse_patch(json.dumps(body).encode(), Limits())
+    patch = parse_patch(json.dumps(body).encode(), ItemLimits())
     assert (len(patch.operations), patch.condition) == (count, condition)
 
 
@@ -135,12 +135,12 @@ def test_forms(body: object, count: int, condition: str | None) -> None:
 )  # fmt: skip
 def test_malformed(body: object) -> None:
     with pytest.raises(BadRequest):
-        parse_patch(json.dumps(body).encode(), Limits())
+        parse_patch(json.dumps(body).encode(), ItemLimits())
 
 
 def test_text_of_the_rest_is_kept() -> None:
     text = b'{"id":"a","pk":{"deep":"p"},"n":5e0,"m":1.50,"o":{ "x": 1E2 }}'
-    item = patched(patch_of([op("incr", "/n", 1), op("add", "/new", "\u00e9")]), text, KEY, Limits())
+    item = apply_to_item(parse_patch_value([op("incr", "/n", 1), op("add", "/new", "\u00e9")]), text, KEY, ItemLimits())
     assert item.text == '{"id":"a","pk":{"deep":"p"},"n":6.0,"m":1.50,"o":{ "x": 1E2 },"new":"é"}'.encode()
     assert item.doc == json.loads(item.text)
 
@@ -151,14 +151,16 @@ def deep(levels: int) -> Any:
 
 @pytest.mark.parametrize(("levels", "allowed"), [(126, True), (127, False)])
 def test_nesting_of_the_result(levels: int, allowed: bool) -> None:
-    patch: Patch = patch_of([op("add", "/o/d", deep(levels))])
+    patch: Patch = parse_patch_value([op("add", "/o/d", deep(levels))])
     if allowed:
-        patched(patch, json.dumps(DOC).encode(), KEY, Limits())
+        apply_to_item(patch, json.dumps(DOC).encode(), KEY, ItemLimits())
         return
     with pytest.raises(BadRequest, match="nested"):
-        patched(patch, json.dumps(DOC).encode(), KEY, Limits())
+        apply_to_item(patch, json.dumps(DOC).encode(), KEY, ItemLimits())
 
 
 def test_size_of_the_result() -> None:
     with pytest.raises(TooLarge):
-        patched(patch_of([op("add", "/b", "x" * 200)]), json.dumps(DOC).encode(), KEY, Limits(item_bytes=300))
+        apply_to_item(
+            parse_patch_value([op("add", "/b", "x" * 200)]), json.dumps(DOC).encode(), KEY, ItemLimits(item_bytes=300)
+        )

@@ -53,13 +53,13 @@ def test_operation() -> None:
     target = parse(b"/dbs/d/colls/c/operations/partitionkeydelete/")
     assert (target.resource, target.container, target.operation) == (Resource.CONTAINER, "c", "partitionkeydelete")
     assert target.container_path == "dbs/d/colls/c"
-    assert target.signed == (("colls", "dbs/d/colls/c"), ("partitionkey", "dbs/d/colls/c"))
+    assert target.signed_links == (("colls", "dbs/d/colls/c"), ("partitionkey", "dbs/d/colls/c"))
 
 
 def test_user_and_permission() -> None:
     target = parse(b"/dbs/d/users/u/permissions/p")
     assert (target.user, target.id) == ("u", "p")
-    assert target.signed == (("permissions", "dbs/d/users/u/permissions/p"),)
+    assert target.signed_links == (("permissions", "dbs/d/users/u/permissions/p"),)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_user_and_permission() -> None:
     ],
 )
 def test_signed(path: str, signed: tuple[tuple[str, str], ...]) -> None:
-    assert parse(path.encode()).signed == signed
+    assert parse(path.encode()).signed_links == signed
 
 
 @pytest.mark.parametrize(

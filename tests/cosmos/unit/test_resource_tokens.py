@@ -11,11 +11,11 @@ import pytest
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.partition_key import parse_header
 from mayflydb.frontends.cosmos.resource_tokens import (
-    Grant,
+    TokenGrant,
     check_time,
-    digest_of_item,
-    digests_of_key,
-    is_one,
+    is_resource_token,
+    item_digest,
+    key_digests,
     seal,
     unseal,
 )
@@ -25,13 +25,13 @@ from mayflydb.model.instant import SECOND
 T = 1893456000
 KEY, OTHER = (base64.b64encode(bytes([n]) * 64).decode() for n in (1, 2))
 KEYS = Keys.from_base64(KEY)
-GRANT = Grant(True, T, T + 600, 4, 5, digest_of_item("i"), digests_of_key(("a", 5)), b"12345678")
+GRANT = TokenGrant(True, T, T + 600, 4, 5, item_digest("i"), key_digests(("a", 5)), b"12345678")
 TOKEN = seal(KEYS, GRANT)
 
 
 @pytest.mark.parametrize("header", [TOKEN, quote(TOKEN, safe="-_.!~*'()"), quote(TOKEN, safe="").replace("%3D", "%3d")])
 def test_a_token_as_it_was_issued(header: str) -> None:
-    assert is_one(header)
+    assert is_resource_token(header)
     assert unseal(KEYS, header) == GRANT
 
 
@@ -43,7 +43,7 @@ def test_the_form_that_clients_look_for() -> None:
 
 @pytest.mark.parametrize("header", ["type=master&ver=1.0&sig=x", "type%3Dmaster", "", "resource", "x" + TOKEN])
 def test_what_is_none(header: str) -> None:
-    assert not is_one(header)
+    assert not is_resource_token(header)
 
 
 def test_every_character_counts() -> None:
@@ -108,4 +108,4 @@ def test_a_clock_that_was_set_back_ends_nothing() -> None:
     ("[null]", "[{}]", False), ('["5"]', "[5]", False), ('["a","b"]', '["ab",""]', False), ("[]", "[null]", False),
 ])  # fmt: skip
 def test_keys_that_are_the_same(left: str, right: str, same: bool) -> None:
-    assert (digests_of_key(parse_header(left)) == digests_of_key(parse_header(right))) is same
+    assert (key_digests(parse_header(left)) == key_digests(parse_header(right))) is same

@@ -15,11 +15,11 @@ from cosmos.service import older_rid, rid_number
 from mayflydb.engine.catalog import PartitionRange
 from mayflydb.engine.throughput import Throughput
 from mayflydb.frontends.cosmos import resources
-from mayflydb.frontends.cosmos.resources import Rid, RidKind, owner, parse_rid
+from mayflydb.frontends.cosmos.resources import Rid, RidKind, container_links, parse_rid
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Record
 
-OWNER = owner(7, 9)
+OWNER = container_links(7, 9)
 BITS_31, BITS_59 = st.integers(0, 2**31 - 1), st.integers(0, 2**59 - 1)
 
 
@@ -38,7 +38,7 @@ def test_rids_read_back(database: int, inner: int, number: int) -> None:
         rid = resources.child_rid(kind, database, inner, number)
         assert len(raw(rid)) == 16 and parse_rid(rid) == Rid(kind, database, inner, number)
         assert raw(rid)[15] >> 4 == kind.value
-    assert resources.item_rid(owner(database, inner), number) == resources.child_rid(
+    assert resources.item_rid(container_links(database, inner), number) == resources.child_rid(
         RidKind.ITEM, database, inner, number
     )
 

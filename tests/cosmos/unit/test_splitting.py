@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayflydb.engine.catalog import PartitionRange
-from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, ranges, width
-from mayflydb.frontends.cosmos.splitting import grown
+from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, divide_key_space, range_width
+from mayflydb.frontends.cosmos.splitting import split_ranges
 
 V1, V2 = (PartitionKeyDefinition.from_json({"paths": ["/pk"], "version": version}) for version in (1, 2))
 MULTI = PartitionKeyDefinition.from_json({"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2})
@@ -18,7 +18,7 @@ DEFINITIONS = [V1, V2, MULTI]
 
 
 def made(count: int, definition: PartitionKeyDefinition) -> tuple[PartitionRange, ...]:
-    return tuple(PartitionRange(str(n), low, high) for n, (low, high) in enumerate(ranges(count, definition)))
+    return tuple(PartitionRange(str(n), low, high) for n, (low, high) in enumerate(divide_key_space(count, definition)))
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
@@ -29,15 +29,15 @@ def made(count: int, definition: PartitionKeyDefinition) -> tuple[PartitionRange
 )  # fmt: skip
 def test_how_many(definition: PartitionKeyDefinition, count: int, ceiling: int, parts: int) -> None:
     before = made(count, definition)
-    after = grown(before, ceiling, definition)
+    after = split_ranges(before, ceiling, definition)
     assert len(after) == parts
     assert (after is before or after == before) is (parts == count)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
 def test_even_parts_of_one_range_are_those_of_a_new_container(definition: PartitionKeyDefinition) -> None:
-    after = grown(made(1, definition), 50_000, definition)
-    assert [(each.lower, each.upper) for each in after] == ranges(5, definition)
+    after = split_ranges(made(1, definition), 50_000, definition)
+    assert [(each.lower, each.upper) for each in after] == divide_key_space(5, definition)
 
 
 @settings(deadline=None)
@@ -47,10 +47,10 @@ def test_every_growth(definition: PartitionKeyDefinition, count: int, hundreds: 
     found = made(count, definition)
     seen = {each.id for each in found}
     for each in hundreds:
-        before, found = found, grown(found, each * 100, definition)
+        before, found = found, split_ranges(found, each * 100, definition)
         assert (found[0].lower, found[-1].upper) == ("", "FF")
         assert all(a.upper == b.lower for a, b in pairwise(found))
-        assert all(width(part.lower, part.upper, definition) > 0 for part in found)
+        assert all(range_width(part.lower, part.upper, definition) > 0 for part in found)
         by_id = {part.id: part for part in before}
         for part in found:
             if part.id in by_id:
@@ -60,5 +60,5 @@ def test_every_growth(definition: PartitionKeyDefinition, count: int, hundreds: 
                 parent = by_id[part.parents[-1]]
                 assert part.parents == (*parent.parents, parent.id)
         seen |= {part.id for part in found}
-        widths = [width(part.lower, part.upper, definition) for part in found]
+        widths = [range_width(part.lower, part.upper, definition) for part in found]
         assert max(widths) <= 2 * min(widths) + 2 * len(found)

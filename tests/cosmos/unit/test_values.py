@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayflydb.frontends.cosmos.values import MISSING_ID, Limits, default_ttl, item_id, own_ttl, parse_item
+from mayflydb.frontends.cosmos.values import MISSING_ID, ItemLimits, default_ttl, item_id, own_ttl, parse_item
 from mayflydb.model.errors import BadRequest, TooLarge
 from mayflydb.model.record import IGNORED, NEVER
 
-LIMITS = Limits()
+LIMITS = ItemLimits()
 
 
 def refused(body: bytes, says: str) -> None:
@@ -115,9 +115,9 @@ def test_nesting_is_exact(value: Any, limit: int) -> None:
     body = json.dumps(doc).encode()
     if depth(doc) > limit:
         with pytest.raises(BadRequest, match="nested"):
-            parse_item(body, Limits(nesting=limit))
+            parse_item(body, ItemLimits(nesting=limit))
     else:
-        parse_item(body, Limits(nesting=limit))
+        parse_item(body, ItemLimits(nesting=limit))
 
 
 def test_many_brackets_are_not_deep() -> None:

@@ -22,16 +22,16 @@ from mayflydb.model.order import KeyRange, Order, Position
 from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import Query, RowPosition, Span, cursor_key
 
-MOST_SOUGHT = 10_000
+MAX_SEEK_RECORDS = 10_000
 """What more records share than this is found by scanning: the next match is near then."""
 
-MOST_BUILT = 8
+MAX_BUILT_INDEXES = 8
 """Indexes of one container: each is paid for by every write."""
 
-MOST_INDEXES = 3
+MAX_INTERSECTED_INDEXES = 3
 """Indexes whose answers are intersected for one query."""
 
-EVERYTHING = KeyRange(b"", b"\xff" * 10)
+ALL_KEYS = KeyRange(b"", b"\xff" * 10)
 
 
 class Scanner(Protocol):
@@ -44,60 +44,62 @@ class Scanner(Protocol):
         ...
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """The visible records that a query may need, in order of HASHED or CREATED scans."""
 
-    def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
+    def batches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
         """Those behind a position, bit by bit; a stretch may be empty."""
 
 
-class Scanned:
+class ScopeScan:
     """All records of a scope."""
 
     def __init__(self, reads: Scanner, view: ContainerView, scope: Scope, now: Instant) -> None:
         self._reads, self._view, self._scope, self._now = reads, view, scope, now
 
-    async def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
+    async def batches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
         async for stretch in self._reads.scan(self._view.node, self._scope, after, self._now, batch):
             yield stretch.records
 
 
-class Sought:
+class IndexLookup:
     """The records of a scope with these seqs; in it seq is the order."""
 
     def __init__(self, engine: Engine, view: ContainerView, scope: Scope, now: Instant, seqs: Sequence[int]) -> None:
         self._engine, self._view, self._scope, self._now = engine, view, scope, now
         self._seqs = seqs
 
-    async def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
+    async def batches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
         wanted = self._seqs[bisect_right(self._seqs, after.number) :] if after else self._seqs
         async for records in self._engine.indexes.fetch(self._view.node, wanted, self._now, batch):
-            yield [record for record in records if within(self._scope, record)]
+            yield [record for record in records if is_within(self._scope, record)]
 
 
-def within(scope: Scope, record: Record) -> bool:
+def is_within(scope: Scope, record: Record) -> bool:
     """Whether a record belongs to a scope."""
     return record.partition >= scope.lower and (scope.upper is None or record.partition < scope.upper)
 
 
-async def route(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Ordered | Sequence[int] | None:
+async def choose_access(
+    engine: Engine, view: ContainerView, query: Query, scope: Scope
+) -> IndexOrder | Sequence[int] | None:
     """The index to walk, or the seqs of the records that indexes name; None: there is nothing better than to scan."""
-    by = ordered(view, query, scope)
+    by = find_index_order(view, query, scope)
     if by is not None:
         spans = query.bounds().get(by.index.keys[0][0])
         if spans is not None and not any(_all_points(found) for _, found in _usable(view, query, scope)):
             return by
-    seqs = await _sought(engine, view, query, scope)
+    seqs = await _seek(engine, view, query, scope)
     return by if seqs is None else seqs
 
 
-async def _sought(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
+async def _seek(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
     """What all usable indexes agree on; None: none is of use."""
     agreed: set[int] | None = None
     asked: list[Index] = []
-    for index, spans in _usable(view, query, scope)[:MOST_INDEXES]:
+    for index, spans in _usable(view, query, scope)[:MAX_INTERSECTED_INDEXES]:
         ranges = [_key_range(span, scope) for span in spans]
-        seqs = await engine.indexes.seek(view.node, index, ranges, MOST_SOUGHT)
+        seqs = await engine.indexes.seek(view.node, index, ranges, MAX_SEEK_RECORDS)
         if seqs is not None:
             agreed = set(seqs) if agreed is None else agreed.intersection(seqs)
             asked.append(index)
@@ -141,7 +143,7 @@ def _key_range(span: Span, scope: Scope) -> KeyRange:
 # --- in the order of an index ----------------------------------------------------------------------------------------
 
 
-class Ordered(msgspec.Struct, frozen=True):
+class IndexOrder(msgspec.Struct, frozen=True):
     """An index in whose order, or exactly the other way round, a query sorts."""
 
     index: Index
@@ -162,18 +164,18 @@ def sort_keys(query: Query) -> tuple[SortKeys, bool] | None:
     return tuple(keys), backwards
 
 
-def ordered(view: ContainerView, query: Query, scope: Scope) -> Ordered | None:
+def find_index_order(view: ContainerView, query: Query, scope: Scope) -> IndexOrder | None:
     """The index that has the rows of a query in order; None: there is none, or the scope may be small beside the container."""
     wanted = sort_keys(query) if view.ready and not scope.is_one_partition else None
     index = None if wanted is None else view.ready.get(wanted[0])
-    return None if wanted is None or index is None else Ordered(index, wanted[1])
+    return None if wanted is None or index is None else IndexOrder(index, wanted[1])
 
 
 async def walk(
-    engine: Engine, view: ContainerView, query: Query, by: Ordered, after: RowPosition | None, now: Instant, batch: int
+    engine: Engine, view: ContainerView, query: Query, by: IndexOrder, after: RowPosition | None, now: Instant, batch: int
 ) -> AsyncIterator[tuple[bytes, Record]]:
     """(key, record) in the order of an index, from the key of a row's place on; a record that moves meanwhile comes once."""
-    lower, upper = EVERYTHING.lower, EVERYTHING.upper
+    lower, upper = ALL_KEYS.lower, ALL_KEYS.upper
     spans = query.bounds().get(by.index.keys[0][0])
     if spans is not None:
         lower, upper = (spans[0].lower, spans[-1].upper) if spans else (b"", b"")
@@ -191,7 +193,7 @@ async def walk(
 # --- which indexes there should be -----------------------------------------------------------------------------------
 
 
-class Demand:
+class IndexDemand:
     """Counts what queries read in vain for want of an index, and has one built when that is enough."""
 
     def __init__(self, engine: Engine, enough: int) -> None:
@@ -200,21 +202,21 @@ class Demand:
         self._enough = enough
         self._read: Counter[tuple[int, SortKeys]] = Counter()
 
-    def note(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
+    def record_scan(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
         """A query read this many records more than it could use."""
         if view.unfinished:
             self._engine.indexes.resume(view.id, view.index_keys)
         if not self._enough or vain <= 0:
             return
-        for keys in wanted(view, query, scope):
+        for keys in missing_indexes(view, query, scope):
             self._read[view.id, keys] += vain
             if self._read[view.id, keys] >= self._enough:
                 del self._read[view.id, keys]
-                self._engine.indexes.want(view.id, keys, view.index_keys, MOST_BUILT)
+                self._engine.indexes.want(view.id, keys, view.index_keys, MAX_BUILT_INDEXES)
                 return
 
 
-def wanted(view: ContainerView, query: Query, scope: Scope) -> list[SortKeys]:
+def missing_indexes(view: ContainerView, query: Query, scope: Scope) -> list[SortKeys]:
     """The indexes that are not there and would help a query, the best first."""
     bounds = query.bounds()
     small = scope.is_one_partition
@@ -224,4 +226,4 @@ def wanted(view: ContainerView, query: Query, scope: Scope) -> list[SortKeys]:
     order = None if small else sort_keys(query)
     if order is not None:
         found.append(order[0])
-    return [keys for keys in found if keys not in view.indexed_by and view.may_stand(keys)]
+    return [keys for keys in found if keys not in view.indexed_by and view.may_index(keys)]

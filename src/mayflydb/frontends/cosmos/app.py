@@ -11,9 +11,9 @@ from urllib.parse import unquote
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import auth, binary_json, emulator_tokens, errors, resource_tokens
-from mayflydb.frontends.cosmos.access import Demand
-from mayflydb.frontends.cosmos.calls import Account, Call, Names
-from mayflydb.frontends.cosmos.commands.table import Command, command_for, with_triggers
+from mayflydb.frontends.cosmos.access import IndexDemand
+from mayflydb.frontends.cosmos.calls import Account, CosmosCall, NameResolver
+from mayflydb.frontends.cosmos.commands.table import Route, find_route, with_triggers
 from mayflydb.frontends.cosmos.commands.triggered import INCLUDE
 from mayflydb.frontends.cosmos.headers import (
     ACTIVITY_ID,
@@ -31,8 +31,8 @@ from mayflydb.frontends.cosmos.headers import (
     SUBSTATUS,
 )
 from mayflydb.frontends.cosmos.paths import parse, whole_path
-from mayflydb.frontends.cosmos.resource_tokens import Grant
-from mayflydb.frontends.cosmos.scripting.threads import Threads
+from mayflydb.frontends.cosmos.resource_tokens import TokenGrant
+from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
@@ -46,12 +46,12 @@ SERVER = f"mayfly/{__version__}"
 GATEWAY = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.encode())]
 
 
-CONSISTENCY = frozenset({b"session", b"consistentprefix", b"eventual"})
+CONSISTENCY_LEVELS = frozenset({b"session", b"consistentprefix", b"eventual"})
 """The levels up to the account's default."""
 
-USUAL_WISH = b"Session"
+DEFAULT_LEVEL = b"Session"
 
-WISHES = frozenset({INDEXING_DIRECTIVE, *INCLUDE.values()})
+OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE.values()})
 """Headers besides the consistency level that ask for something Mayfly may have to refuse, or to do in another way."""
 
 
@@ -61,12 +61,12 @@ class CosmosApp:
     def __init__(self, engine: Engine, account: Account, boot: bytes) -> None:
         self._engine = engine
         self._account = account
-        self._names = Names(engine)
-        self._demand = Demand(engine, account.index_after)
-        self._threads = Threads(engine.reads)
+        self._resolver = NameResolver(engine)
+        self._demand = IndexDemand(engine, account.index_after)
+        self._threads = ScriptThreads(engine.reads)
         self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
         self._numbers = count(1)
-        self._address = lru_cache(maxsize=64)(self._told)
+        self._address = lru_cache(maxsize=64)(self._resolve_address)
 
     async def __call__(self, http: HttpRequest) -> HttpResponse:
         activity = http.headers.get(ACTIVITY_ID) or self._activity + b"%012x" % next(self._numbers)
@@ -88,70 +88,70 @@ class CosmosApp:
         path = whole_path(http.path, http.query)
         target = parse(path)
         request = Request(http.method, path, http.scheme, http.headers, target, activity)
-        who = self._authorize(request)
+        principal = self._authorize(request)
         request.body = await http.read(MAX_BODY)
         if request.body.startswith(binary_json.PREAMBLE):
             request.body = await binary_json.to_text(request.body, MAX_BODY)
-        command = command_for(request)
+        route = find_route(request)
         headers = http.headers
-        if headers.get(CONSISTENCY_LEVEL) != USUAL_WISH or not WISHES.isdisjoint(headers):
-            _check_wishes(headers)
-            command = with_triggers(command, headers)
-        if not isinstance(who, Grant):
-            if command.writes:
-                auth.check_write(who, request.method, _shown(http))
-            if command.issues_tokens:
-                auth.check_tokens(who, request.method, _shown(http))
-        call = Call(
-            self._account, self._engine, self._names, self._demand, self._threads, request, await self._engine.now()
+        if headers.get(CONSISTENCY_LEVEL) != DEFAULT_LEVEL or not OPTION_HEADERS.isdisjoint(headers):
+            _check_options(headers)
+            route = with_triggers(route, headers)
+        if not isinstance(principal, TokenGrant):
+            if route.writes:
+                auth.check_write(principal, request.method, _decode_path(http))
+            if route.issues_tokens:
+                auth.check_tokens(principal, request.method, _decode_path(http))
+        call = CosmosCall(
+            self._account, self._engine, self._resolver, self._demand, self._threads, request, await self._engine.now()
         )
-        if isinstance(who, Grant):
-            await resource_tokens.authorize(who, call, command.writes)
+        if isinstance(principal, TokenGrant):
+            await resource_tokens.authorize(principal, call, route.writes)
         try:
-            response = await command.handler(call)
+            response = await route.handler(call)
         except MayflyError as error:
-            self._meter(call, command, _charge(error))
+            self._meter(call, route, _charge(error))
             raise
-        self._meter(call, command, response.charge)
+        self._meter(call, route, response.charge)
         return response
 
-    def _meter(self, call: Call, command: Command, charge: float) -> None:
-        if command.operation is None or call.view is None:
+    def _meter(self, call: CosmosCall, route: Route, charge: float) -> None:
+        if route.operation is None or call.view is None:
             return
-        self._engine.meter.units[call.view.id][command.operation] += charge
+        self._engine.meter.units[call.view.id][route.operation] += charge
         if call.spending is not None:
             call.spending.settle(charge)
 
-    def _told(self, scheme: str, host: bytes) -> bytes:
+    def _resolve_address(self, scheme: str, host: bytes) -> bytes:
         """The address that a client which came by this one is to use."""
         return self._account.told(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
 
-    def _authorize(self, request: Request) -> auth.Who | Grant:
+    def _authorize(self, request: Request) -> auth.KeyKind | TokenGrant:
         header = request.text(AUTHORIZATION)
         if header is None:
             raise Unauthenticated(
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
             )
-        if resource_tokens.is_one(header):
+        if resource_tokens.is_resource_token(header):
             # Its time is that of records, so it is looked at when this request has its `now`.
             return resource_tokens.unseal(self._account.keys, header)
-        if emulator_tokens.is_one(header):
-            who = emulator_tokens.verify(self._account.keys, header, wall_us())
+        if emulator_tokens.is_entra_token(header):
+            principal = emulator_tokens.verify(self._account.keys, header, wall_us())
             emulator_tokens.check(request.target, request.method, unquote(request.path.decode("latin-1")))
-            return who
+            return principal
         date = request.text(MS_DATE) or ""
         if self._account.check_date:
             # The client's own clock wrote this date: it is held against the host's, never against a clock that people move.
             auth.check_clock(date or request.text(DATE) or "", wall_us() / SECOND)
         return auth.verify(
-            self._account.keys, header, request.method, request.target.signed, date, request.text(DATE) or ""
+            self._account.keys, header, request.method, request.target.signed_links, date, request.text(DATE) or ""
         )
 
 
-def _check_wishes(headers: Mapping[bytes, bytes]) -> None:
+def _check_options(headers: Mapping[bytes, bytes]) -> None:
     """BadRequest for what this account does not grant: every read is strong, but no more than Session is promised."""
     level = headers.get(CONSISTENCY_LEVEL, b"session").lower()
-    if level not in CONSISTENCY:
+    if level not in CONSISTENCY_LEVELS:
         shown = level[:100].decode("latin-1")
         raise BadRequest(f"The consistency level '{shown}' is not one of those up to the account's default, Session.")
     directive = headers.get(INDEXING_DIRECTIVE, b"default").lower()
@@ -159,12 +159,12 @@ def _check_wishes(headers: Mapping[bytes, bytes]) -> None:
         raise Unsupported(f"The indexing directive '{directive[:100].decode('latin-1')}' is not supported by Mayfly.")
 
 
-def _shown(http: HttpRequest) -> str:
+def _decode_path(http: HttpRequest) -> str:
     return unquote(http.path.decode("latin-1"))
 
 
 def _refusal(error: MayflyError, activity: bytes, http: HttpRequest) -> Response:
-    rendered = errors.render(error, activity.decode("latin-1"), _shown(http), SERVER)
+    rendered = errors.render(error, activity.decode("latin-1"), _decode_path(http), SERVER)
     headers = list(error.detail.get("headers", ()))  # type: ignore[call-overload]
     if rendered.substatus:
         headers.append((SUBSTATUS, b"%d" % rendered.substatus))

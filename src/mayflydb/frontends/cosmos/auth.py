@@ -27,7 +27,7 @@ MAX_SKEW_SECONDS: Final = 15 * 60
 _MAX_HEADER = 8192
 
 
-class Who(Enum):
+class KeyKind(Enum):
     """Which key a signature was made with."""
 
     PRIMARY = "primary"
@@ -38,7 +38,7 @@ class Who(Enum):
     @property
     def may_write(self) -> bool:
         """False for the read-only keys."""
-        return self in (Who.PRIMARY, Who.SECONDARY)
+        return self in (KeyKind.PRIMARY, KeyKind.SECONDARY)
 
 
 class SigningKey:
@@ -62,7 +62,7 @@ class SigningKey:
 class Keys(msgspec.Struct, frozen=True):
     """The account's keys, ready to sign, in the order they are tried."""
 
-    pairs: tuple[tuple[Who, SigningKey], ...]
+    pairs: tuple[tuple[KeyKind, SigningKey], ...]
 
     @classmethod
     def from_base64(
@@ -73,11 +73,11 @@ class Keys(msgspec.Struct, frozen=True):
         secondary_read_only: str | None = None,
     ) -> Keys:
         """ValueError for a key that is empty or not base64."""
-        texts = zip(Who, (primary, secondary, primary_read_only, secondary_read_only), strict=True)
-        return cls(tuple((who, _key(text)) for who, text in texts if text is not None))
+        texts = zip(KeyKind, (primary, secondary, primary_read_only, secondary_read_only), strict=True)
+        return cls(tuple((kind, _key(text)) for kind, text in texts if text is not None))
 
     def __repr__(self) -> str:
-        return f"Keys({', '.join(who.value for who, _ in self.pairs)})"
+        return f"Keys({', '.join(kind.value for kind, _ in self.pairs)})"
 
 
 def _key(text: str) -> SigningKey:
@@ -145,32 +145,32 @@ def _any_signature(header: str) -> bytes:
 
 
 def verify(
-    keys: Keys, header: str, verb: str, signed: Sequence[tuple[str, str]], x_ms_date: str, date: str = ""
-) -> Who:
+    keys: Keys, header: str, verb: str, links: Sequence[tuple[str, str]], x_ms_date: str, date: str = ""
+) -> KeyKind:
     """The key a request was signed with. `signed`: the (type, link) pairs its path allows; Unauthenticated if none fits."""
     signature = _signature(header)
-    for resource_type, link in signed:
+    for resource_type, link in links:
         text = string_to_sign(verb, resource_type, link, x_ms_date, date).encode("utf-8", "surrogatepass")
-        for who, key in keys.pairs:
+        for kind, key in keys.pairs:
             if hmac.compare_digest(key.sign(text), signature):
-                return who
-    payload = string_to_sign(verb, *signed[0], x_ms_date, date).replace("\n", "\\n")
+                return kind
+    payload = string_to_sign(verb, *links[0], x_ms_date, date).replace("\n", "\\n")
     raise Unauthenticated(
         "The input authorization token can't serve the request. Please check that the expected payload is built as per the "
         f"protocol, and check the key being used. Server used the following payload to sign: '{payload}'"
     )
 
 
-def check_write(who: Who, verb: str, path: str) -> None:
+def check_write(kind: KeyKind, verb: str, path: str) -> None:
     """Forbidden when a read-only key was used for a write."""
-    if not who.may_write:
-        raise Forbidden(f"The request {verb} {path} writes, and the {who.value} key may only read.")
+    if not kind.may_write:
+        raise Forbidden(f"The request {verb} {path} writes, and the {kind.value} key may only read.")
 
 
-def check_tokens(who: Who, verb: str, path: str) -> None:
+def check_tokens(kind: KeyKind, verb: str, path: str) -> None:
     """Forbidden when a read-only key asks for what holds resource tokens: one of them may write."""
-    if not who.may_write:
-        raise Forbidden(f"The answer to {verb} {path} holds resource tokens, which the {who.value} key does not open.")
+    if not kind.may_write:
+        raise Forbidden(f"The answer to {verb} {path} holds resource tokens, which the {kind.value} key does not open.")
 
 
 def check_clock(x_ms_date: str, now_seconds: float) -> None:

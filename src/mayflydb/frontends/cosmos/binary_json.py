@@ -20,13 +20,13 @@ from mayflydb.model.errors import BadRequest, TooLarge, Unsupported
 
 PREAMBLE: Final = b"\x80"
 
-SLICE: Final = 1000
+VALUES_PER_TURN: Final = 1000
 """Values, and characters of compressed strings, that are read in one turn of the event loop."""
 
-DEEPEST: Final = 256
+MAX_DEPTH: Final = 256
 """Levels of arrays and objects; what items may have is decided later, about their text."""
 
-SWITCH: Final = "AZURE_COSMOS_BINARY_ENCODING_ENABLED=false in its environment has the client send text"
+ENVIRONMENT_HINT: Final = "AZURE_COSMOS_BINARY_ENCODING_ENABLED=false in its environment has the client send text"
 
 # fmt: off
 SYSTEM_STRINGS: Final = (
@@ -44,7 +44,7 @@ _NUMBERS: Final = {
     for markers, codes in ((range(0xC7, 0xCF), "QBhiqdfd"), (range(0xD7, 0xDD), "BbhiqI"))
     for marker, code in zip(markers, codes, strict=True)
 }
-_WORDS: Final = {0xD0: b"null", 0xD1: b"false", 0xD2: b"true", 0xE0: b"[]", 0xE8: b"{}"}
+_LITERALS: Final = {0xD0: b"null", 0xD1: b"false", 0xD2: b"true", 0xE0: b"[]", 0xE8: b"{}"}
 _TABLES: Final = {0x78: "0123456789abcdef", 0x79: "0123456789ABCDEF", 0x7A: " 0123456789:-.TZ"}
 _GUIDS: Final = {0x75: ("%s", 0x78), 0x76: ("%s", 0x79), 0x77: ('"%s"', 0x78)}
 _PACKED: Final = {0x7B: (4, 1, 1), 0x7C: (5, 1, 1), 0x7D: (6, 1, 1), 0x7E: (7, 0, 1), 0x7F: (7, 0, 2)}
@@ -69,7 +69,7 @@ async def to_text(body: bytes, max_bytes: int) -> bytes:
         TooLarge: the text is longer than `max_bytes`; references make it longer than the body.
         Unsupported: it holds a kind of value that Mayfly does not read.
     """
-    reader = _Reader(body, max_bytes)
+    reader = _BinaryReader(body, max_bytes)
     for _ in reader.run():
         await asyncio.sleep(0)
     return b"".join(reader.parts)
@@ -84,16 +84,16 @@ class _Frame(msgspec.Struct):
     members: int = 0
 
 
-class _Reader:
+class _BinaryReader:
     """The text so far is in `parts`."""
 
     def __init__(self, body: bytes, max_bytes: int) -> None:
         self.parts: list[bytes] = []
         self._body = body
         self._position = len(PREAMBLE)
-        self._room = max_bytes
+        self._remaining_bytes = max_bytes
         self._frames: list[_Frame] = []
-        self._read = 0
+        self._read_values = 0
 
     def run(self) -> Iterator[None]:
         """Reads all of it; stops for a moment now and then."""
@@ -101,21 +101,21 @@ class _Reader:
             self._read_value()
             if not self._frames:
                 break
-            if self._read >= SLICE:
-                self._read = 0
+            if self._read_values >= VALUES_PER_TURN:
+                self._read_values = 0
                 yield
         if self._position != len(self._body):
             _refuse("something follows its value")
 
     def _read_value(self) -> None:
-        self._read += 1
+        self._read_values += 1
         if self._frames:
             self._begin_member(self._frames[-1])
-        marker = self._byte()
-        if 0xE0 <= marker <= 0xEF and marker not in _WORDS:
+        marker = self._read_byte()
+        if 0xE0 <= marker <= 0xEF and marker not in _LITERALS:
             self._open(marker)
         else:
-            self._write(self._scalar(marker))
+            self._write(self._read_scalar(marker))
         while self._frames and self._is_complete(self._frames[-1]):
             self._write(self._frames.pop().closing)
 
@@ -124,19 +124,19 @@ class _Reader:
             self._write(b",")
         frame.members += 1
         if frame.closing == b"}":
-            self._write(_encode(self._string(self._byte())))
+            self._write(_encode(self._read_string(self._read_byte())))
             self._write(b":")
 
     def _open(self, marker: int) -> None:
-        if len(self._frames) == DEEPEST:
-            _refuse(f"it is nested more than {DEEPEST} levels deep")
+        if len(self._frames) == MAX_DEPTH:
+            _refuse(f"it is nested more than {MAX_DEPTH} levels deep")
         opening, closing = (b"[", b"]") if marker < 0xE8 else (b"{", b"}")
         kind = marker & 7
         end = count = None
         if kind > 1:
             width = (1, 2, 4)[(kind - 2) % 3]
-            length = self._length(width)
-            count = self._length(width) if kind > 4 else None
+            length = self._read_length(width)
+            count = self._read_length(width) if kind > 4 else None
             end = self._position + length
         self._frames.append(_Frame(closing, end, count))
         self._write(opening)
@@ -150,63 +150,63 @@ class _Reader:
             _refuse("an array or object has another number of members than it says")
         return self._position == frame.end
 
-    def _scalar(self, marker: int) -> bytes:
+    def _read_scalar(self, marker: int) -> bytes:
         if marker < 0x20:
             return b"%d" % marker
-        if marker in _WORDS:
-            return _WORDS[marker]
+        if marker in _LITERALS:
+            return _LITERALS[marker]
         if marker in _NUMBERS:
             layout = _NUMBERS[marker]
-            return _number(layout.unpack(self._take(layout.size))[0])
-        return _encode(self._string(marker))
+            return _encode_number(layout.unpack(self._take(layout.size))[0])
+        return _encode(self._read_string(marker))
 
-    def _string(self, marker: int) -> str:
+    def _read_string(self, marker: int) -> str:
         if marker in _REFERENCES:
-            return self._referenced(int.from_bytes(self._take(marker - 0xC2), "little"))
+            return self._read_reference(int.from_bytes(self._take(marker - 0xC2), "little"))
         if 0x20 <= marker < 0x40:
             return SYSTEM_STRINGS[marker - 0x20]
         if 0x80 <= marker < 0xC0:
-            return _decoded(self._take(marker - 0x80))
+            return _decode_utf8(self._take(marker - 0x80))
         if marker in _STRINGS:
-            return _decoded(self._take(self._length(_STRINGS[marker])))
-        return self._compressed(marker)
+            return _decode_utf8(self._take(self._read_length(_STRINGS[marker])))
+        return self._read_compressed_string(marker)
 
-    def _referenced(self, target: int) -> str:
+    def _read_reference(self, target: int) -> str:
         """The string at an offset of the body, itself no reference."""
         marker = self._body[target] if target < len(self._body) else None
         if marker is None or marker in _REFERENCES or not 0x20 <= marker < 0xC7:
             _refuse("a reference leads to no string")
         following, self._position = self._position, target + 1
-        found = self._string(marker)
+        found = self._read_string(marker)
         self._position = following
         return found
 
-    def _compressed(self, marker: int) -> str:
+    def _read_compressed_string(self, marker: int) -> str:
         if marker in _TABLES:
-            length = self._length(1)
-            return _digits(self._take((length + 1) // 2), _TABLES[marker])[:length]
+            length = self._read_length(1)
+            return _decode_digits(self._take((length + 1) // 2), _TABLES[marker])[:length]
         if marker in _GUIDS:
             form, table = _GUIDS[marker]
-            digits = _digits(self._take(16), _TABLES[table])
+            digits = _decode_digits(self._take(16), _TABLES[table])
             return form % "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         if marker in _PACKED:
-            return self._unpacked(*_PACKED[marker])
+            return self._read_packed_string(*_PACKED[marker])
         if marker in _BASE64:
-            return self._base64(*_BASE64[marker])
-        raise Unsupported(f"Binary JSON's type marker 0x{marker:02X} is not supported by Mayfly; {SWITCH}.")
+            return self._read_base64(*_BASE64[marker])
+        raise Unsupported(f"Binary JSON's type marker 0x{marker:02X} is not supported by Mayfly; {ENVIRONMENT_HINT}.")
 
-    def _unpacked(self, bits: int, base_width: int, width: int) -> str:
-        length = self._length(width)
-        base = self._byte() if base_width else 0
-        self._read += length
+    def _read_packed_string(self, bits: int, base_width: int, width: int) -> str:
+        length = self._read_length(width)
+        base = self._read_byte() if base_width else 0
+        self._read_values += length
         stream = int.from_bytes(self._take((length * bits + 7) // 8), "little")
         # The first character has the last bits.
         text = f"{stream:0{length * bits}b}"
         ends = range(len(text), len(text) - length * bits, -bits)
         return bytes((base + int(text[end - bits : end], 2)) & 0xFF for end in ends).decode("latin-1")
 
-    def _base64(self, encode: Callable[[bytes], bytes], width: int) -> str:
-        length, padding = 4 * self._length(width), self._byte()
+    def _read_base64(self, encode: Callable[[bytes], bytes], width: int) -> str:
+        length, padding = 4 * self._read_length(width), self._read_byte()
         # Up to two padding characters; the complement of their number where the text goes without them.
         missing = padding ^ 0xFF if padding > 2 else padding
         if missing > min(2, length):
@@ -214,10 +214,10 @@ class _Reader:
         text = encode(self._take((length - missing) * 3 // 4)).decode("ascii")
         return text[: length - missing] if padding > 2 else text
 
-    def _byte(self) -> int:
+    def _read_byte(self) -> int:
         return self._take(1)[0]
 
-    def _length(self, width: int) -> int:
+    def _read_length(self, width: int) -> int:
         found: int = _LENGTHS[width].unpack(self._take(width))[0]
         return found
 
@@ -228,13 +228,13 @@ class _Reader:
         return self._body[start : self._position]
 
     def _write(self, text: bytes) -> None:
-        self._room -= len(text)
-        if self._room < 0:
+        self._remaining_bytes -= len(text)
+        if self._remaining_bytes < 0:
             raise TooLarge("The request is larger than the limit, as text.")
         self.parts.append(text)
 
 
-def _number(value: float) -> bytes:
+def _encode_number(value: float) -> bytes:
     if isinstance(value, int):
         return b"%d" % value
     if not isfinite(value):
@@ -244,12 +244,12 @@ def _number(value: float) -> bytes:
     return b"%d" % value if whole else repr(value).encode("ascii")
 
 
-def _digits(data: bytes, table: str) -> str:
+def _decode_digits(data: bytes, table: str) -> str:
     """Two characters for each byte, that of the lower half first."""
     return "".join(table[byte & 0xF] + table[byte >> 4] for byte in data)
 
 
-def _decoded(data: bytes) -> str:
+def _decode_utf8(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -26,18 +26,18 @@ class Caller:
     ) -> Response:
         """`path`: its segments, as they are (`dbs`, `shop`). An error is a response too, as every client gets it."""
         raw = ("/" + "/".join(quote(segment, safe="", errors="surrogatepass") for segment in path)).encode()
-        fields = {HOST.decode(): "localhost", **(headers or {}), **self.signed(method, raw)}
+        fields = {HOST.decode(): "localhost", **(headers or {}), **self.sign_headers(method, raw)}
         request = Request(method, raw, {name: value.encode("latin-1") for name, value in _lines(fields)})
         if body:
             request.feed(body)
         request.end()
         return await self._app(request)
 
-    def signed(self, method: str, path: bytes) -> dict[str, str]:
+    def sign_headers(self, method: str, path: bytes) -> dict[str, str]:
         """The headers by which a request of this moment is let in. `path`: percent-encoded."""
         date = auth.rfc_1123(wall_us() / SECOND)
         return {
-            AUTHORIZATION.decode(): auth.authorization(self._keys, method, *parse(path).signed[0], date),
+            AUTHORIZATION.decode(): auth.authorization(self._keys, method, *parse(path).signed_links[0], date),
             MS_DATE.decode(): date,
         }
 

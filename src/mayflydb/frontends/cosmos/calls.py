@@ -12,14 +12,14 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import ANY_VERSION
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import session
-from mayflydb.frontends.cosmos.access import Demand
+from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.headers import IF_MATCH, INTENDED_RID, SESSION_TOKEN
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, parse_etag, parse_rid
-from mayflydb.frontends.cosmos.scripting.sandbox import Limits as ScriptLimits
-from mayflydb.frontends.cosmos.scripting.threads import Threads
-from mayflydb.frontends.cosmos.values import Limits, parse_json
+from mayflydb.frontends.cosmos.scripting.sandbox import ScriptLimits
+from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
+from mayflydb.frontends.cosmos.values import ItemLimits, parse_json
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Request
 from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, PreconditionFailed
@@ -34,16 +34,16 @@ SCRIPTS = "cosmos scripts"
 
 NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 STALE = "Operation cannot be performed because one of the specified precondition is not met."
-NO_VERSION = 0
+NO_LSN = 0
 """An lsn that no record has: what an etag of somewhere else stands for."""
 
 
-def version_of(etag: str, container: int) -> int:
+def lsn_of_etag(etag: str, container: int) -> int:
     """The lsn an etag names, or ANY_VERSION for `*`; one that cannot be of this container names a version nothing has."""
     if etag.strip() == "*":
         return ANY_VERSION
     parsed = parse_etag(etag)
-    return NO_VERSION if parsed is None or parsed.container != container & 0xFFFFFFFF else parsed.lsn
+    return NO_LSN if parsed is None or parsed.container != container & 0xFFFFFFFF else parsed.lsn
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -60,13 +60,13 @@ class Account(msgspec.Struct, frozen=True):
     check_date: bool = False
     serverless: bool = False
     lenient: bool = False
-    limits: Limits = Limits()
+    limits: ItemLimits = ItemLimits()
     index_after: int = 10_000
-    told: Callable[[str], str] = str
+    resolve_address: Callable[[str], str] = str
     scripts: ScriptLimits = ScriptLimits()
 
 
-class Names:
+class NameResolver:
     """Databases and containers by name or rid; container views are kept while the catalogue stands still."""
 
     def __init__(self, engine: Engine) -> None:
@@ -74,7 +74,7 @@ class Names:
         self._version = -1
         self._views: dict[tuple[str, str], ContainerView] = {}
 
-    async def database(self, name: str) -> Node:
+    async def get_database(self, name: str) -> Node:
         """NotFound if there is none."""
         node = await self._engine.node(SPACE, name)
         if node is None:
@@ -85,9 +85,9 @@ class Names:
             raise NotFound(NOT_FOUND)
         return node
 
-    async def container(self, database: str, name: str) -> ContainerView:
+    async def get_container(self, database: str, name: str) -> ContainerView:
         """NotFound if there is none; OwnerNotFound if there is no such database."""
-        while (view := self.known(database, name)) is None:
+        while (view := self.cached_container(database, name)) is None:
             version = self._version
             parent, node = await self._find(database, name)
             if self._engine.catalog_version == version:
@@ -97,7 +97,7 @@ class Names:
                 self._views[database, name] = ContainerView(node, parent.name, purse)
         return view
 
-    def known(self, database: str, name: str) -> ContainerView | None:
+    def cached_container(self, database: str, name: str) -> ContainerView | None:
         """A container that has been asked for before."""
         version = self._engine.catalog_version
         if version != self._version:
@@ -107,7 +107,7 @@ class Names:
 
     async def _find(self, database: str, name: str) -> tuple[Node, Node]:
         try:
-            parent = await self.database(database)
+            parent = await self.get_database(database)
         except NotFound:
             raise OwnerNotFound(NOT_FOUND) from None
         node = await self._engine.node(SPACE, parent.name, name)
@@ -127,24 +127,24 @@ class Names:
         return await self._engine.node_by_id(id)
 
 
-class Call:
+class CosmosCall:
     """A request that has been authorized: what it names, and the one instant it is answered at.
 
     `view`: the container that it turned out to be about; `spending`: what its budget has granted.
     """
 
     __slots__ = (
-        "account", "demand", "engine", "names", "now", "request", "spending", "target", "threads", "view",
+        "account", "engine", "index_demand", "now", "request", "resolver", "spending", "target", "threads", "view",
     )  # fmt: skip
 
     def __init__(
-        self, account: Account, engine: Engine, names: Names, demand: Demand, threads: Threads, request: Request,
-        now: Instant,
+        self, account: Account, engine: Engine, resolver: NameResolver, index_demand: IndexDemand, threads: ScriptThreads,
+        request: Request, now: Instant,
     ) -> None:  # fmt: skip
-        self.demand = demand
+        self.index_demand = index_demand
         self.account = account
         self.engine = engine
-        self.names = names
+        self.resolver = resolver
         self.threads = threads
         self.request = request
         self.target: Target = request.target
@@ -152,31 +152,34 @@ class Call:
         self.view: ContainerView | None = None
         self.spending: Spending | None = None
 
-    async def database(self) -> Node:
+    async def get_database(self) -> Node:
         """The database that the path names."""
-        return await self.names.database(self.target.database or "")
+        return await self.resolver.get_database(self.target.database or "")
 
-    async def owning_database(self) -> Node:
+    async def get_owning_database(self) -> Node:
         """The database whose children the path names: a missing one is a missing owner."""
         try:
-            return await self.database()
+            return await self.get_database()
         except NotFound as missing:
             raise OwnerNotFound(missing.message) from None
 
-    async def container(self) -> ContainerView:
+    async def get_container(self) -> ContainerView:
         """The container that the path names, for commands about the container itself."""
-        return await self.names.container(self.target.database or "", self.target.container or "")
+        return await self.resolver.get_container(self.target.database or "", self.target.container or "")
 
-    async def owner(self) -> ContainerView:
+    async def get_owner(self) -> ContainerView:
         """The container whose children the path names: a missing one is a missing owner, another one is a stale name."""
         try:
-            view = self.names.known(self.target.database or "", self.target.container or "") or await self.container()
+            view = (
+                self.resolver.cached_container(self.target.database or "", self.target.container or "")
+                or await self.get_container()
+            )
         except OwnerNotFound:
             raise
         except NotFound as missing:
             raise OwnerNotFound(missing.message) from None
         intended = self.request.text(INTENDED_RID)
-        if intended is not None and intended != view.owner.rid:
+        if intended is not None and intended != view.links.rid:
             raise BadRequest(
                 "Collection rid does not match: the container was deleted and created again.", substatus=1024
             )
@@ -186,10 +189,10 @@ class Call:
     async def session_lsn(self, view: ContainerView, seen: int = 0) -> int:
         """An lsn that was reached, the newest unless `seen` will do; NotFound (1002) if the client has seen a later one."""
         token = (self.request.headers.get(SESSION_TOKEN) or b"").decode("latin-1")
-        reached = view.reached = max(view.reached, seen)
+        reached = view.known_lsn = max(view.known_lsn, seen)
         if seen and session.demanded_lsn(session.parse(token), view.id) <= reached:
             return reached
-        lsn = view.reached = await self.engine.lsn(view.id)
+        lsn = view.known_lsn = await self.engine.lsn(view.id)
         session.check(token, view.id, lsn)
         return lsn
 
@@ -201,7 +204,7 @@ class Call:
     def if_match(self, container: int) -> int | None:
         """The version a write demands in `If-Match`, or None."""
         header = self.request.text(IF_MATCH)
-        return None if header is None else version_of(header, container)
+        return None if header is None else lsn_of_etag(header, container)
 
     def check_match(self, current: str) -> None:
         """PreconditionFailed when `If-Match` names another version of a resource that is no item."""

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.expiry.deadline import over
-from mayflydb.frontends.cosmos.auth import Keys, SigningKey, Who, parse_authorization
+from mayflydb.frontends.cosmos.auth import KeyKind, Keys, SigningKey, parse_authorization
 from mayflydb.frontends.cosmos.paths import Resource, Target
 from mayflydb.model.errors import Forbidden, Unauthenticated
 from mayflydb.model.instant import MINUTE, SECOND, Instant
@@ -40,21 +40,21 @@ class Claims(msgspec.Struct, frozen=True):
     nbf: int = 0
 
 
-def is_one(header: str) -> bool:
+def is_entra_token(header: str) -> bool:
     """Whether an authorization header says that it is an Entra ID token."""
     return header[:8].lower() == "type=aad" or header[:10].lower() == "type%3daad"
 
 
-def verify(keys: Keys, header: str, now: Instant) -> Who:
+def verify(keys: Keys, header: str, now: Instant) -> KeyKind:
     """Which key a token carries. `now` is the host's time, which its maker went by; Unauthenticated for any other token."""
     _, version, token = parse_authorization(header)
     try:
-        _, claims, key = [_decoded(part) for part in token.split(".")]
+        _, claims, key = [_decode_part(part) for part in token.split(".")]
         given = SigningKey(binascii.a2b_base64(key, strict_mode=True)).sign(_PROBE)
         life = msgspec.json.decode(claims, type=Claims)
     except (ValueError, msgspec.MsgspecError):
         raise Unauthenticated(NOT_SUPPORTED) from None
-    holders = [who for who, each in keys.pairs if hmac.compare_digest(each.sign(_PROBE), given)]
+    holders = [kind for kind, each in keys.pairs if hmac.compare_digest(each.sign(_PROBE), given)]
     if not holders or version != "1.0":
         raise Unauthenticated(NOT_SUPPORTED)
     if over(life.exp * SECOND + SKEW, now) or not over(life.nbf * SECOND - SKEW, now):
@@ -64,7 +64,7 @@ def verify(keys: Keys, header: str, now: Instant) -> Who:
     return holders[0]
 
 
-def _decoded(part: str) -> bytes:
+def _decode_part(part: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 

@@ -10,7 +10,7 @@ from mayflydb.engine import catalog, decide
 from mayflydb.model import errors as kinds
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class ErrorAnswer(msgspec.Struct, frozen=True, gc=False):
     """How a kind is told: HTTP status, `code` of the body, substatus unless the error's detail has one."""
 
     status: int
@@ -18,25 +18,25 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     substatus: int = 0
 
 
-ANSWERS: Final[dict[type[kinds.MayflyError], Answer]] = {
-    kinds.MayflyError: Answer(500, "InternalServerError"),
-    kinds.BadRequest: Answer(400, "BadRequest"),
-    kinds.BadQuery: Answer(400, "BadRequest"),
-    kinds.Unsupported: Answer(400, "BadRequest"),
-    kinds.TooLarge: Answer(413, "RequestEntityTooLarge"),
-    kinds.Unauthenticated: Answer(401, "Unauthorized"),
-    kinds.Forbidden: Answer(403, "Forbidden"),
-    kinds.NotFound: Answer(404, "NotFound"),
-    kinds.OwnerNotFound: Answer(404, "NotFound", 1003),
-    kinds.Conflict: Answer(409, "Conflict"),
-    kinds.PreconditionFailed: Answer(412, "PreconditionFailed"),
-    kinds.WriteConflict: Answer(449, "RetryWith"),
-    kinds.Throttled: Answer(429, "429", 3200),
-    kinds.Unavailable: Answer(503, "ServiceUnavailable"),
+ANSWERS: Final[dict[type[kinds.MayflyError], ErrorAnswer]] = {
+    kinds.MayflyError: ErrorAnswer(500, "InternalServerError"),
+    kinds.BadRequest: ErrorAnswer(400, "BadRequest"),
+    kinds.BadQuery: ErrorAnswer(400, "BadRequest"),
+    kinds.Unsupported: ErrorAnswer(400, "BadRequest"),
+    kinds.TooLarge: ErrorAnswer(413, "RequestEntityTooLarge"),
+    kinds.Unauthenticated: ErrorAnswer(401, "Unauthorized"),
+    kinds.Forbidden: ErrorAnswer(403, "Forbidden"),
+    kinds.NotFound: ErrorAnswer(404, "NotFound"),
+    kinds.OwnerNotFound: ErrorAnswer(404, "NotFound", 1003),
+    kinds.Conflict: ErrorAnswer(409, "Conflict"),
+    kinds.PreconditionFailed: ErrorAnswer(412, "PreconditionFailed"),
+    kinds.WriteConflict: ErrorAnswer(449, "RetryWith"),
+    kinds.Throttled: ErrorAnswer(429, "429", 3200),
+    kinds.Unavailable: ErrorAnswer(503, "ServiceUnavailable"),
     # Clients send a write again after 503, which would do it twice; after 408 they leave that to the caller.
-    kinds.OutcomeUnknown: Answer(408, "RequestTimeout"),
-    kinds.Corrupt: Answer(500, "InternalServerError"),
-    kinds.TimedOut: Answer(408, "RequestTimeout"),
+    kinds.OutcomeUnknown: ErrorAnswer(408, "RequestTimeout"),
+    kinds.Corrupt: ErrorAnswer(500, "InternalServerError"),
+    kinds.TimedOut: ErrorAnswer(408, "RequestTimeout"),
 }
 """Total: every kind has its own row. A `status` and `code` in an error's detail win (410 Gone has no kind of its own)."""
 
@@ -53,12 +53,12 @@ TEXTS: Final[dict[str, str]] = {
 """The service's words for the engine's refusals, by the text of the engine."""
 
 
-def text_of(error: kinds.MayflyError) -> str:
+def message_of(error: kinds.MayflyError) -> str:
     """The message of an error as clients read it."""
     return TEXTS.get(error.message, error.message)
 
 
-class Rendered(msgspec.Struct, frozen=True, gc=False):
+class ErrorResponse(msgspec.Struct, frozen=True, gc=False):
     """An error as the dispatcher sends it. `retry_after_ms` becomes `x-ms-retry-after-ms`."""
 
     status: int
@@ -67,7 +67,7 @@ class Rendered(msgspec.Struct, frozen=True, gc=False):
     retry_after_ms: int | None = None
 
 
-def answer_of(error: kinds.MayflyError) -> Answer:
+def answer_of(error: kinds.MayflyError) -> ErrorAnswer:
     """Status, code and substatus of one error."""
     answer = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
     detail = error.detail
@@ -77,27 +77,27 @@ def answer_of(error: kinds.MayflyError) -> Answer:
     code = detail.get("code_text", answer.code)
     if not (isinstance(status, int) and isinstance(substatus, int) and isinstance(code, str)):
         raise TypeError("the detail of an error has a status, substatus or code_text of the wrong type")
-    return Answer(status, code, substatus)
+    return ErrorAnswer(status, code, substatus)
 
 
-def render(error: kinds.MayflyError, activity_id: str, request_uri: str, server: str) -> Rendered:
+def render(error: kinds.MayflyError, activity_id: str, request_uri: str, server: str) -> ErrorResponse:
     """The whole answer. `request_uri` is the path asked for, `server` a product name such as `mayfly/1.0`."""
     answer = answer_of(error)
     tail = f"\r\nActivityId: {activity_id}, Request URI: {request_uri}, {server}"
-    body: dict[str, object] = {"code": answer.code, "message": message_text(error, answer) + tail}
+    body: dict[str, object] = {"code": answer.code, "message": body_message(error, answer) + tail}
     if (plan := error.detail.get("additional_error_info")) is not None:
         body["additionalErrorInfo"] = plan
     retry = error.detail.get("retry_after_ms")
-    return Rendered(answer.status, answer.substatus, _json(body), retry if isinstance(retry, int) else None)
+    return ErrorResponse(answer.status, answer.substatus, _json(body), retry if isinstance(retry, int) else None)
 
 
-def message_text(error: kinds.MayflyError, answer: Answer) -> str:
+def body_message(error: kinds.MayflyError, answer: ErrorAnswer) -> str:
     """The message without its tail. Clients look for plain text in 401, 403 and "needs a plan", for JSON in all others."""
     if answer.status in (401, 403) or answer.substatus == 1004:
-        return text_of(error)
+        return message_of(error)
     if isinstance(error, kinds.BadQuery) and (query := _query_error(error)) is not None:
         return "Message: " + _json({"errors": [query]}).decode()
-    return "Message: " + _json({"Errors": [text_of(error)]}).decode()
+    return "Message: " + _json({"Errors": [message_of(error)]}).decode()
 
 
 def _query_error(error: kinds.BadQuery) -> dict[str, object] | None:

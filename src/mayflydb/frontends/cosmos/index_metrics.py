@@ -35,31 +35,31 @@ def index_metrics(request: Request, view: ContainerView, query: Query, scope: Sc
     order = [(path, descending) for path, descending in query.sort_paths() if path is not None]
     if len(order) == 1:
         paths = [*paths, order[0][0]]
-    used = [_single("/_epk/?")] if scope.is_one_partition else []
-    composite = [{"IndexSpecs": list(map(_ordered, order)), "IndexPreciseSet": True, "IndexImpactScore": "High"}]
+    used = [_single_index("/_epk/?")] if scope.is_one_partition else []
+    composite = [{"IndexSpecs": list(map(_composite_spec, order)), "IndexPreciseSet": True, "IndexImpactScore": "High"}]
     text = msgspec.json.encode({
-        "UtilizedSingleIndexes": used + [_single(_spec(path)) for path in dict.fromkeys(paths) if indexed(path)],
-        "PotentialSingleIndexes": [_single(_spec(path)) for path in dict.fromkeys(paths) if not indexed(path)],
+        "UtilizedSingleIndexes": used + [_single_index(_path_spec(path)) for path in dict.fromkeys(paths) if indexed(path)],
+        "PotentialSingleIndexes": [_single_index(_path_spec(path)) for path in dict.fromkeys(paths) if not indexed(path)],
         "UtilizedCompositeIndexes": composite if len(order) > 1 else [],
         "PotentialCompositeIndexes": [],
     })  # fmt: skip
     return [(INDEX_UTILIZATION, b64encode(text) if plain else quote(text).encode())]
 
 
-def _single(spec: str) -> dict[str, Any]:
+def _single_index(spec: str) -> dict[str, Any]:
     precise = {"FilterPreciseSet": True, "IndexPreciseSet": True}
     return {"FilterExpression": "", "IndexSpec": spec, **precise, "IndexImpactScore": "High"}
 
 
-def _spec(path: Sequence[str]) -> str:
-    return _written(path) + "/?"
+def _path_spec(path: Sequence[str]) -> str:
+    return _path_text(path) + "/?"
 
 
-def _ordered(key: tuple[Sequence[str], bool]) -> str:
+def _composite_spec(key: tuple[Sequence[str], bool]) -> str:
     path, descending = key
-    return f"{_written(path)} {'DESC' if descending else 'ASC'}"
+    return f"{_path_text(path)} {'DESC' if descending else 'ASC'}"
 
 
-def _written(path: Sequence[str]) -> str:
+def _path_text(path: Sequence[str]) -> str:
     """`/a/"b c"`."""
     return "".join("/" + (name if _PLAIN.fullmatch(name) else msgspec.json.encode(name).decode()) for name in path)

@@ -11,7 +11,7 @@ from mayflydb.model.errors import BadRequest
 from mayflydb.model.keys import SortKeys
 
 ETAG_PATH: Final = '/"_etag"/?'
-SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
+APPENDED_PROPERTIES: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
 """What is appended to items on their way out."""
 
 _MODES: Final = frozenset({"consistent", "lazy", "none"})
@@ -27,8 +27,8 @@ _MAX_SHARD_PATHS: Final = 1
 
 def parse_indexing(obj: object) -> dict[str, Any]:
     """A whole indexing policy from what was sent (None: nothing). BadRequest naming the property."""
-    policy = {} if obj is None else _object(obj, "indexingPolicy")
-    _known(policy, _MEMBERS, "indexingPolicy")
+    policy = {} if obj is None else _require_object(obj, "indexingPolicy")
+    _check_names(policy, _MEMBERS, "indexingPolicy")
     mode = policy.get("indexingMode", "consistent")
     if not isinstance(mode, str) or mode.lower() not in _MODES:
         raise BadRequest("The property 'indexingPolicy.indexingMode' must be consistent, lazy or none.")
@@ -39,10 +39,10 @@ def parse_indexing(obj: object) -> dict[str, Any]:
     for name, parse in _MEMBERS.items():
         if policy.get(name) is not None and parse is not None:
             result[name] = parse(policy[name])
-    return _completed(result)
+    return _add_defaults(result)
 
 
-def _completed(policy: dict[str, Any]) -> dict[str, Any]:
+def _add_defaults(policy: dict[str, Any]) -> dict[str, Any]:
     included, excluded = policy.get("includedPaths"), policy.get("excludedPaths")
     if policy["indexingMode"] == "none":
         return policy | {"includedPaths": included or [], "excludedPaths": excluded or []}
@@ -60,13 +60,13 @@ def _completed(policy: dict[str, Any]) -> dict[str, Any]:
     return policy | {"includedPaths": included, "excludedPaths": excluded}
 
 
-def _paths(name: str) -> Callable[[object], list[dict[str, str]]]:
+def _parse_paths(name: str) -> Callable[[object], list[dict[str, str]]]:
     def parse(obj: object) -> list[dict[str, str]]:
         entries = []
-        for entry in _list(obj, name):
+        for entry in _require_list(obj, name):
             # `indexes` is from an older service: kinds and precisions that it, too, has long stopped obeying.
-            _known(member := _object(entry, name), {"path": None, "indexes": None}, name)
-            entries.append({"path": _index_path(member.get("path"), name)})
+            _check_names(member := _require_object(entry, name), {"path": None, "indexes": None}, name)
+            entries.append({"path": _parse_index_path(member.get("path"), name)})
         if len({entry["path"] for entry in entries}) != len(entries):
             raise BadRequest(f"The property 'indexingPolicy.{name}' names a path twice.")
         return entries
@@ -74,7 +74,7 @@ def _paths(name: str) -> Callable[[object], list[dict[str, str]]]:
     return parse
 
 
-def _index_path(path: object, name: str) -> str:
+def _parse_index_path(path: object, name: str) -> str:
     """`/*`, which was once written `/`, or names and `[]` that end in `/?` or `/*`."""
     if path in ("/*", "/"):
         return "/*"
@@ -84,21 +84,21 @@ def _index_path(path: object, name: str) -> str:
     return path
 
 
-def _composite(obj: object) -> list[list[dict[str, str]]]:
+def _parse_composite(obj: object) -> list[list[dict[str, str]]]:
     indexes = []
-    for entry in _list(obj, "compositeIndexes"):
-        parts = _list(entry, "compositeIndexes")
+    for entry in _require_list(obj, "compositeIndexes"):
+        parts = _require_list(entry, "compositeIndexes")
         if not 2 <= len(parts) <= _MAX_COMPOSITE:
             raise BadRequest(
                 f"A composite index must have 2 to {_MAX_COMPOSITE} paths ('indexingPolicy.compositeIndexes')."
             )
-        indexes.append([_composite_part(part) for part in parts])
+        indexes.append([_parse_composite_part(part) for part in parts])
     return indexes
 
 
-def _composite_part(part: object) -> dict[str, str]:
-    member = _object(part, "compositeIndexes")
-    _known(member, {"path": None, "order": None}, "compositeIndexes")
+def _parse_composite_part(part: object) -> dict[str, str]:
+    member = _require_object(part, "compositeIndexes")
+    _check_names(member, {"path": None, "order": None}, "compositeIndexes")
     path, order = member.get("path"), member.get("order", "ascending")
     parse_property_path(path, "path in 'indexingPolicy.compositeIndexes'")
     if not isinstance(order, str) or order.lower() not in {"ascending", "descending"}:
@@ -107,11 +107,11 @@ def _composite_part(part: object) -> dict[str, str]:
     return {"path": path, "order": order.lower()}
 
 
-def _spatial(obj: object) -> list[dict[str, Any]]:
+def _parse_spatial(obj: object) -> list[dict[str, Any]]:
     indexes = []
-    for entry in _list(obj, "spatialIndexes"):
-        member = _object(entry, "spatialIndexes")
-        _known(member, {"path": None, "types": None, "boundingBox": None}, "spatialIndexes")
+    for entry in _require_list(obj, "spatialIndexes"):
+        member = _require_object(entry, "spatialIndexes")
+        _check_names(member, {"path": None, "types": None, "boundingBox": None}, "spatialIndexes")
         types = member.get("types", sorted(_SHAPES))
         if (
             not isinstance(types, list)
@@ -122,15 +122,15 @@ def _spatial(obj: object) -> list[dict[str, Any]]:
             raise BadRequest(
                 f"'types' in 'indexingPolicy.spatialIndexes' must be some of {', '.join(sorted(_SHAPES))}."
             )
-        index: dict[str, Any] = {"path": _index_path(member.get("path"), "spatialIndexes"), "types": list(types)}
+        index: dict[str, Any] = {"path": _parse_index_path(member.get("path"), "spatialIndexes"), "types": list(types)}
         if member.get("boundingBox") is not None:
-            index["boundingBox"] = _box(member["boundingBox"])
+            index["boundingBox"] = _parse_box(member["boundingBox"])
         indexes.append(index)
     return indexes
 
 
-def _box(obj: object) -> dict[str, float]:
-    box = _object(obj, "spatialIndexes.boundingBox")
+def _parse_box(obj: object) -> dict[str, float]:
+    box = _require_object(obj, "spatialIndexes.boundingBox")
     sides = ("xmin", "ymin", "xmax", "ymax")
     if set(box) != set(sides) or not all(type(box[side]) in (int, float) for side in sides):
         raise BadRequest(
@@ -139,23 +139,23 @@ def _box(obj: object) -> dict[str, float]:
     return {side: box[side] for side in sides}
 
 
-def _vectors(obj: object) -> list[dict[str, Any]]:
+def _parse_vectors(obj: object) -> list[dict[str, Any]]:
     """The size of a quantized vector is checked where its dimensions are known."""
-    indexes = [_vector(entry) for entry in _list(obj, "vectorIndexes")]
-    _no_path_twice(indexes, "vectorIndexes")
+    indexes = [_parse_vector(entry) for entry in _require_list(obj, "vectorIndexes")]
+    _check_distinct_paths(indexes, "vectorIndexes")
     return indexes
 
 
-def _vector(entry: object) -> dict[str, Any]:
+def _parse_vector(entry: object) -> dict[str, Any]:
     where = "'indexingPolicy.vectorIndexes'"
-    member = _object(entry, "vectorIndexes")
-    _known(member, _VECTOR_MEMBERS, "vectorIndexes")
+    member = _require_object(entry, "vectorIndexes")
+    _check_names(member, _VECTOR_MEMBERS, "vectorIndexes")
     parse_property_path(member.get("path"), f"path in {where}")
     index = {name: value for name, value in member.items() if value is not None}
     kind, quantizer = index.get("type"), index.get("quantizerType", "product")
     if kind not in _VECTOR_TYPES:
         raise BadRequest(
-            f"The Vector Indexing Policy's Index Type::{_shown(kind)} is invalid: "
+            f"The Vector Indexing Policy's Index Type::{_shorten(kind)} is invalid: "
             f"it must be one of {', '.join(_VECTOR_TYPES)} ({where})."
         )
     if quantizer not in _QUANTIZERS:
@@ -165,7 +165,7 @@ def _vector(entry: object) -> dict[str, Any]:
     size = index.get("indexingSearchListSize", _SEARCH_LIST.start)
     if type(size) is not int or size not in _SEARCH_LIST:
         raise BadRequest(
-            f"The Vector Indexing Policy parameter IndexingSearchListSize value :: {_shown(size)} is out of range. "
+            f"The Vector Indexing Policy parameter IndexingSearchListSize value :: {_shorten(size)} is out of range. "
             f"The allowed range is between {_SEARCH_LIST.start} and {_SEARCH_LIST.stop - 1}. ({where})"
         )
     _check_shards(index.get("vectorIndexShardKey", []))
@@ -185,44 +185,44 @@ def _check_shards(paths: object) -> None:
         try:
             parse_property_path(path, "shard path")
         except BadRequest:
-            message = f"The Vector Indexing Policy has an invalid Shard Path: {_shown(path)}."
+            message = f"The Vector Indexing Policy has an invalid Shard Path: {_shorten(path)}."
             raise BadRequest(f"{message} ('indexingPolicy.vectorIndexes')") from None
 
 
-def _full_texts(obj: object) -> list[dict[str, str]]:
+def _parse_full_texts(obj: object) -> list[dict[str, str]]:
     indexes = []
-    for entry in _list(obj, "fullTextIndexes"):
-        _known(member := _object(entry, "fullTextIndexes"), {"path": None}, "fullTextIndexes")
+    for entry in _require_list(obj, "fullTextIndexes"):
+        _check_names(member := _require_object(entry, "fullTextIndexes"), {"path": None}, "fullTextIndexes")
         path = member.get("path")
         parse_property_path(path, "path in 'indexingPolicy.fullTextIndexes'")
         assert isinstance(path, str)
         indexes.append({"path": path})
-    _no_path_twice(indexes, "fullTextIndexes")
+    _check_distinct_paths(indexes, "fullTextIndexes")
     return indexes
 
 
-def _no_path_twice(indexes: list[dict[str, Any]], name: str) -> None:
+def _check_distinct_paths(indexes: list[dict[str, Any]], name: str) -> None:
     if len({index["path"] for index in indexes}) != len(indexes):
         raise BadRequest(f"The property 'indexingPolicy.{name}' names a path twice.")
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     return str(value)[:255]
 
 
-def _object(obj: object, name: str) -> Mapping[str, Any]:
+def _require_object(obj: object, name: str) -> Mapping[str, Any]:
     if not isinstance(obj, Mapping):
         raise BadRequest(f"The property '{name}' of the container must hold an object.")
     return obj
 
 
-def _list(obj: object, name: str) -> list[Any]:
+def _require_list(obj: object, name: str) -> list[Any]:
     if not isinstance(obj, list) or len(obj) > _MAX_PATHS:
         raise BadRequest(f"The property 'indexingPolicy.{name}' must hold an array of at most {_MAX_PATHS} entries.")
     return obj
 
 
-def _known(obj: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+def _check_names(obj: Mapping[str, Any], names: Iterable[str], where: str) -> None:
     if unknown := obj.keys() - set(names):
         raise BadRequest(f"The property '{min(unknown)[:255]}' in '{where}' is not known.")
 
@@ -233,12 +233,12 @@ _VECTOR_MEMBERS: Final = (
 _MEMBERS: Final[dict[str, Callable[[object], list[Any]] | None]] = {
     "indexingMode": None,
     "automatic": None,
-    "includedPaths": _paths("includedPaths"),
-    "excludedPaths": _paths("excludedPaths"),
-    "compositeIndexes": _composite,
-    "spatialIndexes": _spatial,
-    "vectorIndexes": _vectors,
-    "fullTextIndexes": _full_texts,
+    "includedPaths": _parse_paths("includedPaths"),
+    "excludedPaths": _parse_paths("excludedPaths"),
+    "compositeIndexes": _parse_composite,
+    "spatialIndexes": _parse_spatial,
+    "vectorIndexes": _parse_vectors,
+    "fullTextIndexes": _parse_full_texts,
 }
 
 
@@ -247,12 +247,12 @@ def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
     if policy["indexingMode"] == "none":
         return lambda path: False
     decided = {
-        _precise(entry["path"]): included
+        _split_index_path(entry["path"]): included
         for included, name in ((False, "excludedPaths"), (True, "includedPaths"))
         for entry in policy[name]
     }
 
-    def indexed(path: tuple[str, ...]) -> bool:
+    def is_indexed(path: tuple[str, ...]) -> bool:
         if path == ("id",):
             return True
         if (path, "?") in decided:
@@ -260,22 +260,24 @@ def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
         prefixes = (path[:length] for length in range(len(path), -1, -1))
         return next((decided[prefix, "*"] for prefix in prefixes if (prefix, "*") in decided), False)
 
-    return indexed
+    return is_indexed
 
 
-def may_stand(body: Mapping[str, Any], computed: Container[str]) -> Callable[[SortKeys], bool]:
+def index_filter(body: Mapping[str, Any], computed: Container[str]) -> Callable[[SortKeys], bool]:
     """Whether a container may have an ordered index over some paths: its policy indexes them, and items are stored with them."""
-    indexed, composite = path_filter(body["indexingPolicy"]), composite_orders(body["indexingPolicy"])
+    is_indexed, composite = path_filter(body["indexingPolicy"]), composite_orders(body["indexingPolicy"])
 
-    def stands(keys: SortKeys) -> bool:
+    def is_allowed(keys: SortKeys) -> bool:
         if len(keys) > 1 and keys not in composite:
             return False
-        return all(path[0] not in computed and path[0] not in SYSTEM and indexed(path) for path, _ in keys)
+        return all(
+            path[0] not in computed and path[0] not in APPENDED_PROPERTIES and is_indexed(path) for path, _ in keys
+        )
 
-    return stands
+    return is_allowed
 
 
-def _precise(path: str) -> tuple[tuple[str, ...], str]:
+def _split_index_path(path: str) -> tuple[tuple[str, ...], str]:
     """A checked path as its names and what it ends in, `?` or `*`."""
     return parse_property_path(path[:-2], "path") if len(path) > len("/*") else (), path[-1]
 

@@ -22,14 +22,14 @@ from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Query, RowPosition, Search, SortedPage
 
 PAGE_BYTES = 4 * 1024 * 1024
-ROWS_SCANNED = 100_000
+MAX_RECORDS_READ = 100_000
 """A page ends after reading this many records, full or not, so that no request runs for ever."""
 
-LONGEST_KEYS = 500
+MAX_KEY_BYTES = 500
 """Bytes of sort values that a continuation token can carry."""
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class PageStart(msgspec.Struct, frozen=True, array_like=True):
     """Where the next page begins: behind a record, or `rows` rows into it; `seen` rows of the result came before.
 
     `keys`: the sort values of the last row of a sorted result as JSON, each in an array that is empty for undefined.
@@ -47,7 +47,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
         return self.seen > 0 and self.number == 0 and not self.keys
 
 
-class Reading(msgspec.Struct):
+class ReadCounts(msgspec.Struct):
     """What was read for a page so far: records, and the bytes of their values."""
 
     records: int = 0
@@ -61,19 +61,19 @@ class Page(msgspec.Struct):
     """
 
     rows: list[bytes]
-    reading: Reading
-    next: Place | None
+    read_counts: ReadCounts
+    next: PageStart | None
     matched: int
 
     @property
     def charge(self) -> float:
         """In request units."""
-        return budget.query(self.reading.records, self.reading.size, len(self.rows))
+        return budget.query(self.read_counts.records, self.read_counts.size, len(self.rows))
 
     @property
     def hit_ratio(self) -> float:
         """How many of the records that were read WHERE has let pass: 0 to 1, and 1 where none was read."""
-        return min(1.0, self.matched / self.reading.records) if self.reading.records else 1.0
+        return min(1.0, self.matched / self.read_counts.records) if self.read_counts.records else 1.0
 
 
 class Pager:
@@ -91,117 +91,117 @@ class Pager:
         self._now = now
         self._limit = limit
         self._context = Context(now, call=call)
-        self._source: access.Source = access.Scanned(reads, view, scope, now)
-        self.reading = Reading()
+        self._source: access.RecordSource = access.ScopeScan(reads, view, scope, now)
+        self.read_counts = ReadCounts()
         self.matched = 0
         """Of what was read, how much the query could use."""
-        self._document = view.reader(query.reads)
+        self._document = view.document_reader(query.reads)
 
-    async def page(self, place: Place) -> Page:
+    async def read(self, place: PageStart) -> Page:
         """The page that begins there."""
         if self._query.ranking is not None:
-            return await self._ranked(place)
+            return await self._read_ranked(place)
         by = None if self._engine is None else await self._choose(self._engine)
         if self._engine is not None and by is not None and (place.keys or not place.seen):
-            return await self._in_order(self._engine, place, by)
+            return await self._read_by_index(self._engine, place, by)
         if self._query.can_resume:
-            return await self._sorted(place)
+            return await self._read_sorted(place)
         if not self._query.streams:
-            return await self._gathered(place)
+            return await self._read_all(place)
         if self._query.is_identity:
-            return await self._whole(place)
-        return await self._streamed(place)
+            return await self._read_items(place)
+        return await self._read_stream(place)
 
-    async def _choose(self, engine: Engine) -> access.Ordered | None:
+    async def _choose(self, engine: Engine) -> access.IndexOrder | None:
         """The index to walk, if one has the rows in order; else what indexes name, if they do, is all that will be read."""
-        way = await access.route(engine, self._view, self._query, self._scope)
-        if way is None or isinstance(way, access.Ordered):
+        way = await access.choose_access(engine, self._view, self._query, self._scope)
+        if way is None or isinstance(way, access.IndexOrder):
             return way
-        self._source = access.Sought(engine, self._view, self._scope, self._now, way)
+        self._source = access.IndexLookup(engine, self._view, self._scope, self._now, way)
         return None
 
-    async def _records(self, place: Place) -> AsyncIterator[Record]:
+    async def _records(self, place: PageStart) -> AsyncIterator[Record]:
         after = Position(place.partition, place.number) if place.number or place.partition else None
         batch = min(256, max(self._limit, 16))
-        reading = self.reading
-        async for stretch in self._source.stretches(after, batch):
+        read_counts = self.read_counts
+        async for stretch in self._source.batches(after, batch):
             for record in stretch:
-                reading.records += 1
-                reading.size += len(record.value)
+                read_counts.records += 1
+                read_counts.size += len(record.value)
                 yield record
 
-    def _end(self, rows: list[bytes], place: Place | None, matched: int | None = None) -> Page:
-        return Page(rows, self.reading, place, self.matched if matched is None else matched)
+    def _make_page(self, rows: list[bytes], place: PageStart | None, matched: int | None = None) -> Page:
+        return Page(rows, self.read_counts, place, self.matched if matched is None else matched)
 
     def _remaining(self, seen: int) -> int | None:
         """How many more rows of the result there may be."""
         take, skip = self._query.take, self._query.skip
         return None if take is None else max(0, skip + take - seen)
 
-    async def _whole(self, place: Place) -> Page:
+    async def _read_items(self, place: PageStart) -> Page:
         """Rows that are the items themselves: their bytes go out as they are stored."""
         rows: list[bytes] = []
         size, seen = 0, place.seen
         matches, context = self._query.matches, self._context
         remaining = self._remaining(seen)
         if remaining == 0:
-            return self._end(rows, None)
+            return self._make_page(rows, None)
         async for record in self._records(place):
             if matches(self._document(record), context):
                 seen += 1
                 self.matched += 1
                 if seen > self._query.skip:
-                    rows.append(item_body(self._view.owner, record))
+                    rows.append(item_body(self._view.links, record))
                     size += len(rows[-1])
                 if self._remaining(seen) == 0:
-                    return self._end(rows, None)
-            if len(rows) >= self._limit or size > PAGE_BYTES or self.reading.records >= ROWS_SCANNED:
-                return await self._go_on(rows, Place(record.partition, record.seq, 0, seen))
-        return self._end(rows, None)
+                    return self._make_page(rows, None)
+            if len(rows) >= self._limit or size > PAGE_BYTES or self.read_counts.records >= MAX_RECORDS_READ:
+                return await self._end_or_continue(rows, PageStart(record.partition, record.seq, 0, seen))
+        return self._make_page(rows, None)
 
-    async def _streamed(self, place: Place) -> Page:
+    async def _read_stream(self, place: PageStart) -> Page:
         """Rows that each record gives by itself; several where it joins its own arrays."""
         rows: list[bytes] = []
         size, seen = 0, place.seen
         last: Record | None = None
         if self._remaining(seen) == 0:
-            return self._end(rows, None)
-        async for record in self._records(Place(place.partition, place.number - 1 if place.rows else place.number)):
+            return self._make_page(rows, None)
+        async for record in self._records(PageStart(place.partition, place.number - 1 if place.rows else place.number)):
             inside = place.rows if place.rows and record.seq == place.number else 0
             for number, row in enumerate(self._query.rows(self._document(record), self._context)):
                 if number < inside:
                     continue
                 if len(rows) >= self._limit or size > PAGE_BYTES:
-                    return self._end(rows, _between(place, last, record, number, seen))
+                    return self._make_page(rows, _start_before(place, last, record, number, seen))
                 seen += 1
                 self.matched += 1
                 if seen > self._query.skip:
                     rows.append(msgspec.json.encode(row))
                     size += len(rows[-1])
                 if self._remaining(seen) == 0:
-                    return self._end(rows, None)
+                    return self._make_page(rows, None)
             last = record
-            if self.reading.records >= ROWS_SCANNED:
-                return await self._go_on(rows, Place(record.partition, record.seq, 0, seen))
-        return self._end(rows, None)
+            if self.read_counts.records >= MAX_RECORDS_READ:
+                return await self._end_or_continue(rows, PageStart(record.partition, record.seq, 0, seen))
+        return self._make_page(rows, None)
 
-    async def _go_on(self, rows: list[bytes], place: Place) -> Page:
+    async def _end_or_continue(self, rows: list[bytes], place: PageStart) -> Page:
         """A next page only if something is left to read: clients need not fetch an empty one."""
-        async for stretch in self._source.stretches(Position(place.partition, place.number), 16):
+        async for stretch in self._source.batches(Position(place.partition, place.number), 16):
             if stretch:
-                return self._end(rows, place)
-        return self._end(rows, None)
+                return self._make_page(rows, place)
+        return self._make_page(rows, None)
 
-    async def _sorted(self, place: Place) -> Page:
+    async def _read_sorted(self, place: PageStart) -> Page:
         """Rows in order, behind the last row of the page before: by its sort values, wherever its record is now."""
         if place.seen and not place.keys:
-            return await self._gathered(place)
+            return await self._read_all(place)
         page, wanted = self._sorted_page(place)
-        async for record in self._records(Place()):
+        async for record in self._records(PageStart()):
             page.add(self._document(record), record.seq)
-        return self._cut(page, wanted, place)
+        return self._cut_page(page, wanted, place)
 
-    async def _in_order(self, engine: Engine, place: Place, by: access.Ordered) -> Page:
+    async def _read_by_index(self, engine: Engine, place: PageStart, by: access.IndexOrder) -> Page:
         """The same, from records that come in this order but for those whose keys are alike: the rest need not be read."""
         page, wanted = self._sorted_page(place)
         key, batch = None, min(256, max(wanted, 16))
@@ -210,22 +210,22 @@ class Pager:
             if page.is_satisfied and at != key:
                 break
             key = at
-            self.reading.records += 1
-            self.reading.size += len(record.value)
-            if access.within(self._scope, record):
+            self.read_counts.records += 1
+            self.read_counts.size += len(record.value)
+            if access.is_within(self._scope, record):
                 page.add(self._document(record), record.seq)
         if not await engine.indexes.stand(self._view.id, [by.index]):
-            return await self._sorted(place)
-        return self._cut(page, wanted, place)
+            return await self._read_sorted(place)
+        return self._cut_page(page, wanted, place)
 
-    def _sorted_page(self, place: Place) -> tuple[SortedPage, int]:
+    def _sorted_page(self, place: PageStart) -> tuple[SortedPage, int]:
         """What collects the rows of a page, and one more, to know whether there are any behind it; how many it may have."""
         remaining = None if self._query.take is None else self._query.take - place.seen
         wanted = self._limit if remaining is None else min(self._limit, remaining)
         return self._query.sorted_page(self._context, _cursor(place), wanted + 1), wanted
 
-    def _cut(self, page: SortedPage, wanted: int, place: Place) -> Page:
-        positioned_rows = page.positioned_rows()
+    def _cut_page(self, page: SortedPage, wanted: int, place: PageStart) -> Page:
+        placed = page.placed()
         rows: list[bytes] = []
         size = 0
         for value, _ in positioned_rows[:wanted]:
@@ -235,46 +235,46 @@ class Pager:
                 break
         self.matched = len(rows)
         seen = place.seen + len(rows)
-        if len(positioned_rows) <= len(rows) or self._query.take == seen:
-            return self._end(rows, None, page.matched)
-        return self._end(rows, _behind(positioned_rows[len(rows) - 1][1], seen), page.matched)
+        if len(placed) <= len(rows) or self._query.take == seen:
+            return self._make_page(rows, None, page.matched)
+        return self._make_page(rows, _start_after(placed[len(rows) - 1][1], seen), page.matched)
 
-    async def _gathered(self, place: Place) -> Page:
+    async def _read_all(self, place: PageStart) -> Page:
         """Groups, aggregates, duplicates and order need every record before the first row."""
         accumulator = self._query.accumulator(self._context)
         if not accumulator.full:
-            async for record in self._records(Place()):
+            async for record in self._records(PageStart()):
                 accumulator.add(self._document(record), record.seq)
                 if accumulator.full:
                     break
         self.matched = accumulator.matched
-        return self._part(place, accumulator.results())
+        return self._slice_results(place, accumulator.results())
 
-    async def _ranked(self, place: Place) -> Page:
+    async def _read_ranked(self, place: PageStart) -> Page:
         """ORDER BY RANK: what the scores rest on is counted over all of the scope, then the best are taken."""
         search = Search(self._query, self._context)
-        while search.needs_documents:
-            async for record in self._records(Place()):
+        while search.waits:
+            async for record in self._records(PageStart()):
                 search.add(self._view.document(record), record.seq)
             search.advance()
         self.matched = len(search.results)
-        return self._part(place, search.results)
+        return self._slice_results(place, search.results)
 
-    def _part(self, place: Place, results: list[Any]) -> Page:
+    def _slice_results(self, place: PageStart, results: list[Any]) -> Page:
         """The page of a result that is there as a whole."""
         stop = place.seen + self._limit
         rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
-        return self._end(rows, Place(seen=stop) if stop < len(results) else None)
+        return self._make_page(rows, PageStart(seen=stop) if stop < len(results) else None)
 
 
-def _between(first: Place, last: Record | None, record: Record, number: int, seen: int) -> Place:
+def _start_before(first: PageStart, last: Record | None, record: Record, number: int, seen: int) -> PageStart:
     """The place before a row: in its record, or behind the one before, which the page may have begun with."""
     if number:
-        return Place(record.partition, record.seq, number, seen)
-    return msgspec.structs.replace(first, seen=seen) if last is None else Place(last.partition, last.seq, 0, seen)
+        return PageStart(record.partition, record.seq, number, seen)
+    return msgspec.structs.replace(first, seen=seen) if last is None else PageStart(last.partition, last.seq, 0, seen)
 
 
-def _cursor(place: Place) -> RowPosition | None:
+def _cursor(place: PageStart) -> RowPosition | None:
     """The row behind which a sorted page begins."""
     if not place.keys:
         return None
@@ -282,9 +282,9 @@ def _cursor(place: Place) -> RowPosition | None:
     return RowPosition(values, place.number, place.rows)
 
 
-def _behind(cursor: RowPosition, seen: int) -> Place:
+def _start_after(cursor: RowPosition, seen: int) -> PageStart:
     """The place behind a row of a sorted result; by its number alone where its sort values are too long for a token."""
     keys = msgspec.json.encode([[] if value is UNDEFINED else [value] for value in cursor.values])
-    if len(keys) > LONGEST_KEYS:
-        return Place(seen=seen)
-    return Place(number=cursor.tie, rows=cursor.row, seen=seen, keys=keys)
+    if len(keys) > MAX_KEY_BYTES:
+        return PageStart(seen=seen)
+    return PageStart(number=cursor.tie, rows=cursor.row, seen=seen, keys=keys)

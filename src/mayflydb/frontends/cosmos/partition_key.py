@@ -68,7 +68,7 @@ def parse_property_path(path: object, what: str) -> tuple[str, ...]:
 # --- encoding --------------------------------------------------------------------------------------------------------
 
 
-def component(value: KeyValue) -> bytes:
+def encode_component(value: KeyValue) -> bytes:
     """One key value as tagged bytes, which are what is hashed and which no other value shares. -0 is 0; 5 is 5.0."""
     kind = type(value)
     if kind is str:
@@ -128,7 +128,7 @@ def _hash(version: int, data: bytes) -> bytes:
 
 
 def _partition(version: int, values: KeyValues) -> bytes:
-    components = [component(value) for value in values]
+    components = [encode_component(value) for value in values]
     return b"".join([*[_hash(version, data) for data in components], *components])
 
 
@@ -155,21 +155,21 @@ def _header_value(value: object) -> KeyValue:
         raise BadRequest(
             "A value in the header x-ms-documentdb-partitionkey must be a string, number, boolean, null or {}."
         )
-    component(value)  # type: ignore[arg-type]
+    encode_component(value)  # type: ignore[arg-type]
     return value  # type: ignore[return-value]
 
 
 _cached_header = lru_cache(maxsize=8192)(_parse_header)
 
 
-def _point(version: int, count: int, text: bytes | str) -> bytes:
+def _parse_partition(version: int, count: int, text: bytes | str) -> bytes:
     values = parse_header(text)
     if len(values) != count:
         raise BadRequest(MISFIT, substatus=1001)
     return _partition(version, values)
 
 
-_cached_point = lru_cache(maxsize=8192)(_point)
+_cached_partition = lru_cache(maxsize=8192)(_parse_partition)
 
 
 # --- bounds ----------------------------------------------------------------------------------------------------------
@@ -265,28 +265,28 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
             ):
                 raise BadRequest(f"The partition key value exceeds the limit of {limit} bytes.")
 
-    def effective(self, values: KeyValues) -> bytes:
+    def effective_key(self, values: KeyValues) -> bytes:
         """The EPK. Fewer values than paths give the common prefix of everything below them; none gives b""."""
         version = self.version
-        return b"".join([_hash(version, component(value)) for value in values])
+        return b"".join([_hash(version, encode_component(value)) for value in values])
 
     def logical_partition(self, values: KeyValues) -> bytes:
         """EPK bytes, then the values themselves: equal exactly for equal values (5 = 5.0), and ordered by EPK."""
         return _partition(self.version, values)
 
-    def point(self, header: bytes | str) -> bytes:
+    def parse_partition(self, header: bytes | str) -> bytes:
         """`logical_partition` of a key header; BadRequest (1001) unless it has one value for each path."""
-        function = _cached_point if len(header) <= _CACHED_BYTES else _point
+        function = _cached_partition if len(header) <= _CACHED_BYTES else _parse_partition
         return function(self.version, len(self.paths), header)
 
     def prefix_range(self, values: KeyValues) -> tuple[bytes, bytes]:
         """[lower, upper) of all logical partitions at or below these values (any number of them up to the paths')."""
         if len(values) > len(self.paths):
             raise BadRequest(MISFIT, substatus=1001)
-        lower = self.effective(values)
+        lower = self.effective_key(values)
         return lower, lower + b"\xff"
 
-    def client_range(self, start: str, end: str) -> tuple[bytes, bytes]:
+    def parse_client_range(self, start: str, end: str) -> tuple[bytes, bytes]:
         """[lower, upper) a client means by `x-ms-start-epk` and `x-ms-end-epk`.
 
         start = end is a point. In version 1 a point range of an integer key may come with another hash (the Python client
@@ -296,16 +296,16 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         if upper < lower:
             raise BadRequest("The header x-ms-end-epk lies below x-ms-start-epk.")
         if self.version == 1 and upper in (lower, _successor(lower), lower + b"\xff"):
-            lower = self._true_point(lower)
+            lower = self._correct_point(lower)
             return lower, lower + b"\xff"
         return lower, lower + b"\xff" if upper == lower else upper
 
-    def _true_point(self, epk: bytes) -> bytes:
+    def _correct_point(self, epk: bytes) -> bytes:
         hashed = _number_at(epk, 0)
         value = _number_at(epk, hashed[1]) if hashed else None
         if value is None or value[1] != len(epk) or not value[0].is_integer():
             return epk
-        return self.effective((value[0],))
+        return self.effective_key((value[0],))
 
 
 def _version(obj: Mapping[str, Any], kind: str) -> Literal[1, 2]:
@@ -333,35 +333,35 @@ def value_at(doc: Mapping[str, Any], path: tuple[str, ...]) -> KeyValue:
     return value if type(value) in _SCALARS else UNDEFINED
 
 
-def ranges(count: int, definition: PartitionKeyDefinition) -> list[tuple[str, str]]:
+def divide_key_space(count: int, definition: PartitionKeyDefinition) -> list[tuple[str, str]]:
     """(minInclusive, maxExclusive) in upper hex of `count` ranges that divide the key space evenly."""
-    return list(pairwise([BEGIN, *divided(BEGIN, END, count, definition), END]))
+    return list(pairwise([BEGIN, *split_bounds(BEGIN, END, count, definition), END]))
 
 
 BEGIN, END = "", "FF"
 """The bounds of everything."""
 
 
-def divided(lower: str, upper: str, count: int, definition: PartitionKeyDefinition) -> list[str]:
+def split_bounds(lower: str, upper: str, count: int, definition: PartitionKeyDefinition) -> list[str]:
     """The bounds between `count` even parts of the range from `lower` to `upper`, each the bound of such a division."""
-    low, high = _place(lower, definition), _place(upper, definition)
+    low, high = _bound_number(lower, definition), _bound_number(upper, definition)
     if definition.version == 1:
-        return [_bound_1(low + (high - low) * i // count) for i in range(1, count)]
+        return [_bound_v1(low + (high - low) * i // count) for i in range(1, count)]
     return [f"{low + (high - low) // count * i:032X}" for i in range(1, count)]
 
 
-def width(lower: str, upper: str, definition: PartitionKeyDefinition) -> int:
+def range_width(lower: str, upper: str, definition: PartitionKeyDefinition) -> int:
     """How much of the key space lies between two bounds."""
-    return _place(upper, definition) - _place(lower, definition)
+    return _bound_number(upper, definition) - _bound_number(lower, definition)
 
 
-def _bound_1(place: int) -> str:
+def _bound_v1(place: int) -> str:
     return encode_number(float(place)).hex().upper()
 
 
-def _place(bound: str, definition: PartitionKeyDefinition) -> int:
+def _bound_number(bound: str, definition: PartitionKeyDefinition) -> int:
     last = (2**32 if definition.version == 1 else 2**126) - 1
     if bound in (BEGIN, END):
         return 0 if bound == BEGIN else last
     # Bounds of version 1 are ordered as the numbers they stand for.
-    return bisect_left(range(last), bound, key=_bound_1) if definition.version == 1 else int(bound, 16)
+    return bisect_left(range(last), bound, key=_bound_v1) if definition.version == 1 else int(bound, 16)

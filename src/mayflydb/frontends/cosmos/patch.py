@@ -12,8 +12,8 @@ import msgspec
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.frontends.cosmos.values import (
     SYSTEM_PROPERTIES,
-    Item,
-    Limits,
+    ItemLimits,
+    ParsedItem,
     check_item,
     members,
     parse_json,
@@ -27,7 +27,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _BAD_TILDE = re.compile(r"~(?![01])")
 
 
-class Operation(msgspec.Struct, frozen=True):
+class PatchOperation(msgspec.Struct, frozen=True):
     """One step. `value` is UNSET for remove and move, `source` is set for move alone."""
 
     op: str
@@ -39,17 +39,17 @@ class Operation(msgspec.Struct, frozen=True):
 class Patch(msgspec.Struct, frozen=True):
     """Operations in order, and the text of a condition such as `from c where c.n > 1`."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[PatchOperation, ...]
     condition: str | None
 
 
-def parse_patch(body: bytes, limits: Limits) -> Patch:
+def parse_patch(body: bytes, limits: ItemLimits) -> Patch:
     """From a body of either form: `{"operations":[…],"condition":"…"}`, or the bare array. BadRequest otherwise."""
     value, _ = parse_json(body, limits, limits.item_bytes)
-    return patch_of(value)
+    return parse_patch_value(value)
 
 
-def patch_of(value: object) -> Patch:
+def parse_patch_value(value: object) -> Patch:
     """As `parse_patch`, from a value that is decoded (part of a batch)."""
     body = value if isinstance(value, dict) else {"operations": value}
     if unknown := body.keys() - {"operations", "condition"}:
@@ -59,7 +59,7 @@ def patch_of(value: object) -> Patch:
         raise BadRequest(f"A patch must hold 1 to {MAX_OPERATIONS} operations.")
     if condition is not None and (not isinstance(condition, str) or not condition.strip()):
         raise BadRequest("The property 'condition' of a patch must be a text like 'from c where c.n > 1'.")
-    return Patch(tuple([_operation(entry) for entry in entries]), condition)
+    return Patch(tuple([_parse_operation(entry) for entry in entries]), condition)
 
 
 _MEMBERS: Final = {
@@ -72,7 +72,7 @@ _MEMBERS: Final = {
 }
 
 
-def _operation(entry: object) -> Operation:
+def _parse_operation(entry: object) -> PatchOperation:
     op = entry.get("op") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(op, str) or op not in _MEMBERS:
         raise BadRequest(f"Each operation of a patch must be an object whose 'op' is one of {', '.join(_MEMBERS)}.")
@@ -86,10 +86,12 @@ def _operation(entry: object) -> Operation:
     value = entry["value"] if "value" in _MEMBERS[op] else msgspec.UNSET
     if op == "incr" and type(value) not in (int, float):
         raise BadRequest("The value of the patch operation 'incr' must be a number.")
-    return Operation(op, _pointer(entry["path"]), value, _pointer(entry["from"]) if op == "move" else None)
+    return PatchOperation(
+        op, _parse_pointer(entry["path"]), value, _parse_pointer(entry["from"]) if op == "move" else None
+    )
 
 
-def _pointer(text: object) -> Pointer:
+def _parse_pointer(text: object) -> Pointer:
     if not isinstance(text, str) or not text.startswith("/") or _BAD_TILDE.search(text):
         raise BadRequest("The path of a patch operation must be a JSON pointer such as '/a/b'.")
     return tuple([token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/")])
@@ -106,21 +108,21 @@ def apply(patch: Patch, doc: Mapping[str, Any], definition: PartitionKeyDefiniti
             _check_allowed(operation.source, definition)
     result = dict(doc)
     for operation in patch.operations:
-        result = _step(result, operation)
+        result = _apply_operation(result, operation)
     before, after = definition.extract(doc), definition.extract(result)
     if definition.logical_partition(before) != definition.logical_partition(after):
         raise BadRequest("A patch cannot change the partition key.")
     return result
 
 
-def patched(patch: Patch, text: bytes, definition: PartitionKeyDefinition, limits: Limits) -> Item:
+def apply_to_item(patch: Patch, text: bytes, definition: PartitionKeyDefinition, limits: ItemLimits) -> ParsedItem:
     """The stored item after the patch. Properties that no operation names keep their text."""
     doc: dict[str, Any] = msgspec.json.decode(text)
     result = apply(patch, doc, definition)
     touched = {path[0] for operation in patch.operations for path in (operation.path, operation.source) if path}
     texts = members(text)
     kept = {name: value if name in touched else texts[name] for name, value in result.items()}
-    return check_item(Item(result, msgspec.json.encode(kept)), limits)
+    return check_item(ParsedItem(result, msgspec.json.encode(kept)), limits)
 
 
 def _check_allowed(path: Pointer, definition: PartitionKeyDefinition) -> None:
@@ -128,10 +130,10 @@ def _check_allowed(path: Pointer, definition: PartitionKeyDefinition) -> None:
         raise BadRequest(f"The property '/{path[0]}' cannot be patched.")
     for key_path in definition.segments:
         if path[: len(key_path)] == key_path:
-            raise BadRequest(f"The path '{_shown(path)}' is part of the partition key and cannot be patched.")
+            raise BadRequest(f"The path '{_path_text(path)}' is part of the partition key and cannot be patched.")
 
 
-def _step(doc: dict[str, Any], operation: Operation) -> dict[str, Any]:
+def _apply_operation(doc: dict[str, Any], operation: PatchOperation) -> dict[str, Any]:
     path, value = operation.path, operation.value
     if operation.source is not None:
         source = operation.source
@@ -139,91 +141,91 @@ def _step(doc: dict[str, Any], operation: Operation) -> dict[str, Any]:
             _change(doc, source, _get)
             return doc
         if path[: len(source)] == source:
-            raise BadRequest(f"The patch operation 'move' cannot move '{_shown(source)}' into its own child.")
+            raise BadRequest(f"The patch operation 'move' cannot move '{_path_text(source)}' into its own child.")
         doc, value = _change(doc, source, _take)
-    return _change(doc, path, lambda node, token: _WAYS[operation.op](node, token, value, path))[0]
+    return _change(doc, path, lambda node, token: _ACTIONS[operation.op](node, token, value, path))[0]
 
 
-def _change(doc: dict[str, Any], path: Pointer, way: Callable[[Any, str], Any]) -> tuple[dict[str, Any], Any]:
+def _change(doc: dict[str, Any], path: Pointer, action: Callable[[Any, str], Any]) -> tuple[dict[str, Any], Any]:
     """A document that shares all but the way to the change with the old one, and what the change returned."""
     root: dict[str, Any] = dict(doc)
     node: Any = root
     for token in path[:-1]:
-        key = _existing(node, token, path)
-        node[key] = node[key].copy() if type(node[key]) in (dict, list) else _missing(path)
+        key = _resolve_key(node, token, path)
+        node[key] = node[key].copy() if type(node[key]) in (dict, list) else _refuse_missing(path)
         node = node[key]
     if type(node) is not list and type(node) is not dict:
-        _missing(path)
-    return root, way(node, path[-1])
+        _refuse_missing(path)
+    return root, action(node, path[-1])
 
 
-def _missing(path: Pointer) -> NoReturn:
-    raise BadRequest(f"The path '{_shown(path)}' of a patch operation does not exist in the item.")
+def _refuse_missing(path: Pointer) -> NoReturn:
+    raise BadRequest(f"The path '{_path_text(path)}' of a patch operation does not exist in the item.")
 
 
-def _shown(path: Pointer) -> str:
+def _path_text(path: Pointer) -> str:
     return "/" + "/".join(path)[:255]
 
 
-def _existing(node: Any, token: str, path: Pointer) -> Any:
+def _resolve_key(node: Any, token: str, path: Pointer) -> Any:
     """The key or index of something that is there."""
     if type(node) is dict and token in node:
         return token
     if type(node) is list and _INDEX.fullmatch(token) and int(token) < len(node):
         return int(token)
-    _missing(path)
+    _refuse_missing(path)
 
 
-def _place(node: list[Any], token: str, path: Pointer) -> int:
+def _insert_position(node: list[Any], token: str, path: Pointer) -> int:
     """An index up to the length, which `-` means too."""
     if token == "-":  # noqa: S105
         return len(node)
     if _INDEX.fullmatch(token) and int(token) <= len(node):
         return int(token)
-    raise BadRequest(f"The path '{_shown(path)}' of a patch operation is no index up to the length of its array.")
+    raise BadRequest(f"The path '{_path_text(path)}' of a patch operation is no index up to the length of its array.")
 
 
 def _get(node: Any, token: str) -> Any:
-    return node[_existing(node, token, (token,))]
+    return node[_resolve_key(node, token, (token,))]
 
 
 def _take(node: Any, token: str) -> Any:
-    return node.pop(_existing(node, token, (token,)))
+    return node.pop(_resolve_key(node, token, (token,)))
 
 
 def _add(node: Any, token: str, value: Any, path: Pointer) -> None:
     if type(node) is list:
-        node.insert(_place(node, token, path), value)
+        node.insert(_insert_position(node, token, path), value)
     else:
         node[token] = value
 
 
 def _set(node: Any, token: str, value: Any, path: Pointer) -> None:
-    if type(node) is list and (index := _place(node, token, path)) < len(node):
+    if type(node) is list and (index := _insert_position(node, token, path)) < len(node):
         node[index] = value
     else:
         _add(node, token, value, path)
 
 
 def _replace(node: Any, token: str, value: Any, path: Pointer) -> None:
-    node[_existing(node, token, path)] = value
+    node[_resolve_key(node, token, path)] = value
 
 
 def _remove(node: Any, token: str, _: Any, path: Pointer) -> None:
-    del node[_existing(node, token, path)]
+    del node[_resolve_key(node, token, path)]
 
 
 def _increment(node: Any, token: str, value: Any, path: Pointer) -> None:
     if type(node) is dict and token not in node:
         node[token] = value
         return
-    key = _existing(node, token, path)
+    key = _resolve_key(node, token, path)
     if type(node[key]) is not int and type(node[key]) is not float:
-        raise BadRequest(f"The path '{_shown(path)}' of the patch operation 'incr' does not hold a number.")
-    node[key] = _sum(node[key], value)
+        raise BadRequest(f"The path '{_path_text(path)}' of the patch operation 'incr' does not hold a number.")
+    node[key] = _add_numbers(node[key], value)
 
 
-def _sum(a: float, b: float) -> float:
+def _add_numbers(a: float, b: float) -> float:
     try:
         total = a + b
         # Numbers are doubles; integers stay exact as far as 64 bits go.
@@ -236,7 +238,7 @@ def _sum(a: float, b: float) -> float:
     return total
 
 
-_WAYS: Final[Mapping[str, Callable[[Any, str, Any, Pointer], None]]] = {
+_ACTIONS: Final[Mapping[str, Callable[[Any, str, Any, Pointer], None]]] = {
     "add": _add,
     "set": _set,
     "replace": _replace,

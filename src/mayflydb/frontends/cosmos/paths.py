@@ -30,7 +30,7 @@ class Resource(Enum):
     USER_DEFINED_FUNCTION = "udfs"
 
 
-_BELOW: Final[dict[str, frozenset[str]]] = {
+_CHILDREN: Final[dict[str, frozenset[str]]] = {
     "": frozenset({"dbs", "offers"}),
     "dbs": frozenset({"colls", "users"}),
     "colls": frozenset({"docs", "pkranges", "sprocs", "triggers", "udfs", "conflicts", "operations"}),
@@ -55,7 +55,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     user: str | None
     id: str | None
     operation: str | None
-    signed: tuple[tuple[str, str], ...]
+    signed_links: tuple[tuple[str, str], ...]
 
     @property
     def container_path(self) -> str:
@@ -101,7 +101,7 @@ def _parse(raw: bytes) -> Target:
         of = parse(feed)
         if of.is_feed and of.resource is Resource.ITEM:
             id = last.decode()
-            link = f"{of.signed[0][1]}/docs/{id}"
+            link = f"{of.signed_links[0][1]}/docs/{id}"
             return Target(Resource.ITEM, False, of.database, of.container, None, id, None, (("docs", link),))
     return _parse_whole(raw)
 
@@ -120,7 +120,7 @@ def _parse_whole(raw: bytes) -> Target:
         words.pop()
     parent = ""
     for word in words:
-        if word == "operations" or word not in _BELOW.get(parent, ()):
+        if word == "operations" or word not in _CHILDREN.get(parent, ()):
             raise _unknown(raw)
         parent = word
     if not all(ids) or (parent == "pkranges" and len(words) == len(ids)) or (operation and parent != "colls"):
@@ -139,11 +139,11 @@ def _target(words: list[str], ids: list[str], operation: str | None) -> Target:
         names.get("users"),
         None if is_feed else ids[-1],
         operation,
-        _signed(words, ids, operation),
+        _signed_links(words, ids, operation),
     )
 
 
-def _signed(words: list[str], ids: list[str], operation: str | None) -> tuple[tuple[str, str], ...]:
+def _signed_links(words: list[str], ids: list[str], operation: str | None) -> tuple[tuple[str, str], ...]:
     """The link is the whole path with its case kept; what is addressed by rid signs the last rid alone, in lower case."""
     kind = words[-1]
     whole = "/".join(part for pair in zip(words, ids, strict=False) for part in pair)

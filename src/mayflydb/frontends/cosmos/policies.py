@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.frontends.cosmos import search
 from mayflydb.frontends.cosmos.indexing import parse_indexing
-from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, component, parse_property_path
+from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, encode_component, parse_property_path
 from mayflydb.frontends.cosmos.values import MAX_TTL, SYSTEM_PROPERTIES, default_ttl
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.query.cosmos_sql import ComputedProperty, parse_computed_property
@@ -22,7 +22,7 @@ MAX_UNIQUE_KEYS: Final = 10
 MAX_UNIQUE_PATHS: Final = 16
 MAX_COMPUTED: Final = 20
 _FORBIDDEN_IN_NAME = re.compile(r"[/\\?#]")
-_LATER: Final = frozenset({
+_UNSUPPORTED: Final = frozenset({
     "clientEncryptionPolicy", "materializedViewDefinition", "materializedViews", "dataMaskingPolicy",
     "partitionKeyDeleteThroughputFraction", "inAccountRestoreParameters", "restoreParameters", "createMode",
 })  # fmt: skip
@@ -81,7 +81,7 @@ def parse_container(obj: object, previous: ContainerDefinition | None = None) ->
     In a replace, `partitionKey`, `uniqueKeyPolicy` and `conflictResolutionPolicy` may be absent and else must not change;
     whatever else is absent gets its default. What was declared for vectors, and their indexes, must be sent again as it was.
     """
-    body = _body(obj, "container")
+    body = _require_object(obj, "container")
     _check_members(body)
     name = check_name(body.get("id"), "container")
     if previous is not None and name != previous.name:
@@ -96,18 +96,18 @@ def parse_container(obj: object, previous: ContainerDefinition | None = None) ->
     search.check_indexes(indexing, vectors, full_text)
     if previous is not None:
         _check_vectors(previous, indexing, vectors)
-    key = _partition_key(body.get("partitionKey"), previous)
+    key = _parse_partition_key(body.get("partitionKey"), previous)
     return ContainerDefinition(
         name,
         key,
         ttl,
         indexing,
-        _unchanged("uniqueKeyPolicy", _unique_policy, body, previous and previous.unique_keys),
-        _unchanged("conflictResolutionPolicy", _conflicts, body, previous and previous.conflicts),
-        _geospatial(body.get("geospatialConfig")),
-        _computed(body.get("computedProperties"), key),
-        _change_feed(body.get("changeFeedPolicy")),
-        _analytical(body),
+        _check_unchanged("uniqueKeyPolicy", _parse_unique_policy, body, previous and previous.unique_keys),
+        _check_unchanged("conflictResolutionPolicy", _parse_conflicts, body, previous and previous.conflicts),
+        _parse_geospatial(body.get("geospatialConfig")),
+        _parse_computed(body.get("computedProperties"), key),
+        _parse_change_feed(body.get("changeFeedPolicy")),
+        _parse_analytical(body),
         vectors,
         full_text,
     )
@@ -115,7 +115,7 @@ def parse_container(obj: object, previous: ContainerDefinition | None = None) ->
 
 def parse_database(obj: object) -> str:
     """The name in the body of a database create. BadRequest for anything else in it."""
-    body = _body(obj, "database")
+    body = _require_object(obj, "database")
     for name in body:
         if name != "id" and not name.startswith("_"):
             raise BadRequest(f"The property '{name[:255]}' of the database is not known.")
@@ -134,7 +134,7 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
-def _body(obj: object, what: str) -> Mapping[str, Any]:
+def _require_object(obj: object, what: str) -> Mapping[str, Any]:
     if not isinstance(obj, Mapping):
         raise BadRequest(f"The body must be a JSON object that describes a {what}.")
     return obj
@@ -142,9 +142,9 @@ def _body(obj: object, what: str) -> Mapping[str, Any]:
 
 def _check_members(body: Mapping[str, Any]) -> None:
     for name, value in body.items():
-        if name in _LATER and value is not None:
+        if name in _UNSUPPORTED and value is not None:
             raise Unsupported(f"The property '{name}' of a container is not supported by Mayfly.")
-        if name not in _KNOWN and name not in _LATER and not name.startswith("_"):
+        if name not in _KNOWN and name not in _UNSUPPORTED and not name.startswith("_"):
             raise BadRequest(f"The property '{name[:255]}' of the container is not known.")
 
 
@@ -164,7 +164,7 @@ def _check_ttl_path(path: object, ttl: int | None) -> None:
         raise Unsupported("The property 'ttlPropertyPath' is not supported by Mayfly.")
 
 
-def _partition_key(obj: object, previous: ContainerDefinition | None) -> PartitionKeyDefinition:
+def _parse_partition_key(obj: object, previous: ContainerDefinition | None) -> PartitionKeyDefinition:
     if previous is None:
         if obj is None:
             raise BadRequest("The property 'partitionKey' of the container is missing.")
@@ -177,7 +177,7 @@ def _partition_key(obj: object, previous: ContainerDefinition | None) -> Partiti
     return before
 
 
-def _unchanged(name: str, parse: Callable[[object], Any], body: Mapping[str, Any], before: Any) -> Any:
+def _check_unchanged(name: str, parse: Callable[[object], Any], body: Mapping[str, Any], before: Any) -> Any:
     value = body.get(name)
     if before is None:
         return parse(value)
@@ -189,19 +189,19 @@ def _unchanged(name: str, parse: Callable[[object], Any], body: Mapping[str, Any
 # --- unique keys -----------------------------------------------------------------------------------------------------
 
 
-def _unique_policy(obj: object) -> tuple[tuple[str, ...], ...]:
+def _parse_unique_policy(obj: object) -> tuple[tuple[str, ...], ...]:
     keys = [] if obj is None else obj.get("uniqueKeys", []) if isinstance(obj, Mapping) else None
     if not isinstance(keys, list) or len(keys) > MAX_UNIQUE_KEYS:
         raise BadRequest(
             f"The property 'uniqueKeyPolicy.uniqueKeys' must be an array of at most {MAX_UNIQUE_KEYS} keys."
         )
-    parsed = tuple(_unique_key(key) for key in keys)
+    parsed = tuple(_parse_unique_key(key) for key in keys)
     if len({frozenset(key) for key in parsed}) != len(parsed):
         raise BadRequest("The property 'uniqueKeyPolicy.uniqueKeys' has the same key twice.")
     return parsed
 
 
-def _unique_key(key: object) -> tuple[str, ...]:
+def _parse_unique_key(key: object) -> tuple[str, ...]:
     paths = key.get("paths") if isinstance(key, Mapping) else None
     if not isinstance(paths, list) or not 1 <= len(paths) <= MAX_UNIQUE_PATHS:
         raise BadRequest(f"A unique key must have 1 to {MAX_UNIQUE_PATHS} 'paths' ('uniqueKeyPolicy.uniqueKeys').")
@@ -218,7 +218,7 @@ def unique_keys(body: Mapping[str, Any]) -> tuple[UniquePaths, ...]:
     """The unique keys of a container's body, parsed for `unique_values`."""
     return tuple(
         tuple(parse_property_path(path, "unique key path") for path in paths)
-        for paths in _unique_policy(body.get("uniqueKeyPolicy"))
+        for paths in _parse_unique_policy(body.get("uniqueKeyPolicy"))
     )
 
 
@@ -233,7 +233,7 @@ def _unique_value(doc: Mapping[str, Any], path: tuple[str, ...]) -> bytes:
         value = value.get(name) if type(value) is dict else None
     if type(value) is dict or type(value) is list:
         return b"\x09" + msgspec.json.encode(_as_doubles(value), order="sorted") + b"\xff"
-    return component(value)
+    return encode_component(value)
 
 
 def _as_doubles(value: Any) -> Any:
@@ -248,7 +248,7 @@ def _as_doubles(value: Any) -> Any:
 # --- the smaller policies --------------------------------------------------------------------------------------------
 
 
-def _conflicts(obj: object) -> dict[str, Any]:
+def _parse_conflicts(obj: object) -> dict[str, Any]:
     policy = {} if obj is None else obj
     if not isinstance(policy, Mapping):
         raise BadRequest("The property 'conflictResolutionPolicy' must be an object.")
@@ -270,7 +270,7 @@ def _conflicts(obj: object) -> dict[str, Any]:
     return {"mode": mode, "conflictResolutionPath": path, "conflictResolutionProcedure": ""}
 
 
-def _geospatial(obj: object) -> dict[str, Any]:
+def _parse_geospatial(obj: object) -> dict[str, Any]:
     kind = "Geography" if obj is None else obj.get("type", "Geography") if isinstance(obj, Mapping) else None
     if kind not in ("Geography", "Geometry"):
         raise BadRequest("The property 'geospatialConfig.type' must be Geography or Geometry.")
@@ -285,7 +285,7 @@ def computed_properties(body: Mapping[str, Any]) -> dict[str, ComputedProperty]:
     }
 
 
-def _computed(obj: object, key: PartitionKeyDefinition) -> tuple[tuple[str, str], ...] | None:
+def _parse_computed(obj: object, key: PartitionKeyDefinition) -> tuple[tuple[str, str], ...] | None:
     if obj is None:
         return None
     if not isinstance(obj, list) or len(obj) > MAX_COMPUTED:
@@ -293,7 +293,7 @@ def _computed(obj: object, key: PartitionKeyDefinition) -> tuple[tuple[str, str]
             "One of the specified inputs is invalid:"
             f" the property 'computedProperties' must be an array of at most {MAX_COMPUTED} entries."
         )
-    pairs = tuple(_computed_pair(entry) for entry in obj)
+    pairs = tuple(_parse_computed_pair(entry) for entry in obj)
     if len({name for name, _ in pairs}) != len(pairs):
         raise BadRequest("The property 'computedProperties' has the same name twice.")
     for name, query in pairs:
@@ -303,7 +303,7 @@ def _computed(obj: object, key: PartitionKeyDefinition) -> tuple[tuple[str, str]
     return pairs
 
 
-def _computed_pair(entry: object) -> tuple[str, str]:
+def _parse_computed_pair(entry: object) -> tuple[str, str]:
     pair = (entry.get("name"), entry.get("query")) if isinstance(entry, Mapping) else (None, None)
     name, query = pair
     if not isinstance(name, str) or not name or not isinstance(query, str) or not query:
@@ -313,7 +313,7 @@ def _computed_pair(entry: object) -> tuple[str, str]:
     return name, query
 
 
-def _change_feed(obj: object) -> int | None:
+def _parse_change_feed(obj: object) -> int | None:
     if obj is None:
         return None
     minutes = (
@@ -324,7 +324,7 @@ def _change_feed(obj: object) -> int | None:
     return minutes
 
 
-def _analytical(body: Mapping[str, Any]) -> Literal[0] | None:
+def _parse_analytical(body: Mapping[str, Any]) -> Literal[0] | None:
     value = body.get("analyticalStorageTtl")
     if value is None:
         return None

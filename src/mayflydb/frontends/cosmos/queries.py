@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from mayflydb.frontends.cosmos.values import Limits, parse_json
+from mayflydb.frontends.cosmos.values import ItemLimits, parse_json
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
@@ -15,7 +15,7 @@ MAX_BODY = 1024 * 1024
 NO_COMPOSITE = "The order by query does not have a corresponding composite index that it can be served from."
 
 
-def parse_body(body: bytes, limits: Limits) -> tuple[str, dict[str, Any]]:
+def parse_body(body: bytes, limits: ItemLimits) -> tuple[str, dict[str, Any]]:
     """`{"query":"…","parameters":[{"name":"@x","value":…}]}` as text and parameters by name."""
     value, _ = parse_json(body, limits, MAX_BODY)
     text = value.get("query") if isinstance(value, dict) else value

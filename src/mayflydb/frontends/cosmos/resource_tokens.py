@@ -16,7 +16,7 @@ import msgspec
 from mayflydb.expiry.deadline import over
 from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.auth import Keys, not_valid_now, parse_authorization
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.headers import (
     BATCH_ATOMIC,
     IS_BATCH,
@@ -35,7 +35,7 @@ INSUFFICIENT: Final = (
     "Insufficient permissions provided in the authorization header for the corresponding request. "
     "Please retry with another authorization header."
 )
-NOT_OURS: Final = (
+NOT_ISSUED: Final = (
     "The input authorization token can't serve the request. Please check that it is a resource token as it was issued, and "
     "that the key of the account has not been changed since."
 )
@@ -45,7 +45,7 @@ _DOMAIN: Final = b"\0resource token 1\0"
 _DIGEST_BYTES: Final = 16
 
 
-class Grant(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class TokenGrant(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a token opens, in its mode: a database (`container` 0), a container, or one item of it; no database: nothing.
 
     `item` is the digest of an id, `key` the digests of the first partition key values; empty: no restriction. `starts` and
@@ -63,15 +63,15 @@ class Grant(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Grant).decode
+_decode = msgspec.msgpack.Decoder(TokenGrant).decode
 
 
-def digest_of_item(id: str) -> bytes:
+def item_digest(id: str) -> bytes:
     """What a grant holds of an item's id, whatever its length."""
     return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
-def name_of_item(target: Target) -> str:
+def item_name(target: Target) -> str:
     """The item that a path names, by its id, or by its rid where the container is named by rid: then in the form of today."""
     id, container = target.id or "", parse_rid(target.container or "")
     rid = parse_rid(id)
@@ -80,14 +80,14 @@ def name_of_item(target: Target) -> str:
     return child_rid(rid.kind, rid.database, rid.owner, rid.number)
 
 
-def digests_of_key(values: KeyValues) -> tuple[bytes, ...]:
+def key_digests(values: KeyValues) -> tuple[bytes, ...]:
     """What a grant holds of partition key values: 5 is 5.0, and not true. BadRequest for what can be none."""
     return tuple(
-        hashlib.blake2b(partition_key.component(value), digest_size=_DIGEST_BYTES).digest() for value in values
+        hashlib.blake2b(partition_key.encode_component(value), digest_size=_DIGEST_BYTES).digest() for value in values
     )
 
 
-def seal(keys: Keys, grant: Grant) -> str:
+def seal(keys: Keys, grant: TokenGrant) -> str:
     """The token for a grant, signed with the account's first key."""
     payload = _encode(grant)
     mac = keys.pairs[0][1].sign(_DOMAIN + payload)
@@ -95,35 +95,35 @@ def seal(keys: Keys, grant: Grant) -> str:
     return f"type=resource&ver=1&sig={parts[0]};{parts[1]};"
 
 
-def is_one(header: str) -> bool:
+def is_resource_token(header: str) -> bool:
     """Whether an authorization header says that it is a resource token."""
     return header[:13].lower() == "type=resource" or header[:15].lower() == "type%3dresource"
 
 
-def unseal(keys: Keys, header: str) -> Grant:
+def unseal(keys: Keys, header: str) -> TokenGrant:
     """The grant in an authorization header, whatever its time. Unauthenticated unless one of the account's keys signed it."""
     kind, version, signature = parse_authorization(header)
     try:
         mac, payload, rest = signature.split(";")
         sealed = binascii.a2b_base64(mac, strict_mode=True), binascii.a2b_base64(payload, strict_mode=True)
     except ValueError:
-        raise Unauthenticated(NOT_OURS) from None
+        raise Unauthenticated(NOT_ISSUED) from None
     if rest or (kind, version) != ("resource", "1") or not _is_signed(keys, *sealed):
-        raise Unauthenticated(NOT_OURS)
+        raise Unauthenticated(NOT_ISSUED)
     return _decode(sealed[1])
 
 
 def _is_signed(keys: Keys, mac: bytes, payload: bytes) -> bool:
-    return any(who.may_write and hmac.compare_digest(key.sign(_DOMAIN + payload), mac) for who, key in keys.pairs)
+    return any(kind.may_write and hmac.compare_digest(key.sign(_DOMAIN + payload), mac) for kind, key in keys.pairs)
 
 
-def check_time(grant: Grant, now: Instant) -> None:
+def check_time(grant: TokenGrant, now: Instant) -> None:
     """Forbidden from the second on that the token ends with."""
     if over(grant.expires * SECOND, now):
         raise not_valid_now(grant.starts, grant.expires, now // SECOND)
 
 
-async def authorize(grant: Grant, call: Call, writes: bool) -> None:
+async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
     """Forbidden unless the token opens what is asked for, now. NotFound if what it opened is gone, and so is what is asked for.
 
     Any token reads the account, its container, and the container's partition key ranges, which clients need for everything.
@@ -134,53 +134,53 @@ async def authorize(grant: Grant, call: Call, writes: bool) -> None:
     if (writes and not grant.writes) or not grant.database or not _may_name(call):
         raise Forbidden(INSUFFICIENT)
     try:
-        allowed = await (_in_container if grant.container else _in_database)(grant, call)
+        allowed = await (_allows_container if grant.container else _allows_database)(grant, call)
     except NotFound:
-        raise await _missing(grant, call) from None
+        raise await _missing_error(grant, call) from None
     if not allowed:
         raise Forbidden(INSUFFICIENT)
 
 
-def _may_name(call: Call) -> bool:
+def _may_name(call: CosmosCall) -> bool:
     # Users and permissions are for keys alone: whoever may read one permission has the token of another.
     target = call.target
     return target.database is not None and target.resource not in (Resource.USER, Resource.PERMISSION)
 
 
-async def _missing(grant: Grant, call: Call) -> MayflyError:
+async def _missing_error(grant: TokenGrant, call: CosmosCall) -> MayflyError:
     if await call.engine.node_by_id(grant.container or grant.database) is not None:
         return Forbidden(INSUFFICIENT)
     kind = NotFound if call.target.resource in (Resource.DATABASE, Resource.CONTAINER) else OwnerNotFound
     return kind(NOT_FOUND)
 
 
-async def _in_database(grant: Grant, call: Call) -> bool:
-    return (await call.database()).id == grant.database
+async def _allows_database(grant: TokenGrant, call: CosmosCall) -> bool:
+    return (await call.get_database()).id == grant.database
 
 
-async def _in_container(grant: Grant, call: Call) -> bool:
+async def _allows_container(grant: TokenGrant, call: CosmosCall) -> bool:
     target, request = call.target, call.request
-    if target.container is None or (await call.container()).id != grant.container:
+    if target.container is None or (await call.get_container()).id != grant.container:
         return False
     if target.resource is Resource.RANGE or (target.resource is Resource.CONTAINER and request.method == "GET"):
         # Statistics name partition keys.
         return not (request.flag(POPULATE_PARTITION_STATISTICS) and (grant.item or grant.key))
     if target.resource is not Resource.ITEM and target.operation is None:
         return not grant.item and not grant.key
-    if grant.item and (grant.item not in _items(call) or _renames(call)):
+    if grant.item and (grant.item not in _item_digests(call) or _renames(call)):
         return False
     return not grant.key or _has_key(grant, call)
 
 
-def _items(call: Call) -> set[bytes]:
+def _item_digests(call: CosmosCall) -> set[bytes]:
     """What a grant may hold of the item that the path names: tokens from before know an old rid in its own form."""
     target = call.target
     if target.resource is not Resource.ITEM or target.id is None:
         return set()
-    return {digest_of_item(target.id), digest_of_item(name_of_item(target))}
+    return {item_digest(target.id), item_digest(item_name(target))}
 
 
-def _renames(call: Call) -> bool:
+def _renames(call: CosmosCall) -> bool:
     """Whether a replace gives its item another id, which is none of the item that the token is for."""
     if call.request.method != "PUT":
         return False
@@ -188,7 +188,7 @@ def _renames(call: Call) -> bool:
     return item_id(parse_item(call.request.body, limits).doc, limits) != call.target.id
 
 
-def _has_key(grant: Grant, call: Call) -> bool:
+def _has_key(grant: TokenGrant, call: CosmosCall) -> bool:
     """Whether the request goes by a partition key, and by one that the grant allows."""
     request = call.request
     if request.method == "POST" and call.target.is_feed:
@@ -199,4 +199,4 @@ def _has_key(grant: Grant, call: Call) -> bool:
     header = request.headers.get(PARTITION_KEY)
     if header is None:
         return False
-    return digests_of_key(partition_key.parse_header(header))[: len(grant.key)] == grant.key
+    return key_digests(partition_key.parse_header(header))[: len(grant.key)] == grant.key

@@ -182,7 +182,7 @@ def etag_matches(header: str, current: str) -> bool:
 # --- items -----------------------------------------------------------------------------------------------------------
 
 
-class Owner(msgspec.Struct, frozen=True, gc=False):
+class ContainerLinks(msgspec.Struct, frozen=True, gc=False):
     """A container as its items' system properties need it; made once per container."""
 
     database: int
@@ -195,22 +195,22 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     etag_part: bytes
 
 
-def owner(database: int, container: int) -> Owner:
+def container_links(database: int, container: int) -> ContainerLinks:
     """From the catalogue ids of a database and a container in it."""
     raw = _container_raw(database, container)
     rid = _text(raw)
     self_link = f"dbs/{database_rid(database)}/colls/{rid}/"
     items_link = f"{self_link}docs/"
     etag_part = b"%04x-%04x" % (container >> 16 & 0xFFFF, container & 0xFFFF)
-    return Owner(database, container, raw, rid, self_link, items_link, items_link.encode(), etag_part)
+    return ContainerLinks(database, container, raw, rid, self_link, items_link, items_link.encode(), etag_part)
 
 
-def item_rid(of: Owner, seq: int) -> str:
+def item_rid(of: ContainerLinks, seq: int) -> str:
     """24 characters."""
     return b2a_base64(of.raw + (seq << 1 | 1).to_bytes(8, "little"), newline=False).decode().replace("/", "-")
 
 
-def item_etag(of: Owner, record: Record) -> str:
+def item_etag(of: ContainerLinks, record: Record) -> str:
     """The `_etag` of a stored item, quotes included."""
     low, high, seconds = record.lsn & 0xFFFFFFFF, record.lsn >> 32 & 0xFFFF, record.written // SECOND & 0xFFFFFFFF
     return (b'"%08x-%04x-%b-%08x0000"' % (low, high, of.etag_part, seconds)).decode()
@@ -221,7 +221,7 @@ _SUFFIX: Final = (
 )
 
 
-def item_suffix(of: Owner, record: Record) -> bytes:
+def item_suffix(of: ContainerLinks, record: Record) -> bytes:
     """`,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`: what follows a stored object minus its closing brace."""
     rid = b2a_base64(of.raw + (record.seq << 1 | 1).to_bytes(8, "little"), newline=False).replace(b"/", b"-")
     lsn, seconds = record.lsn, record.written // SECOND
@@ -229,13 +229,13 @@ def item_suffix(of: Owner, record: Record) -> bytes:
     return _SUFFIX % (rid, of.items_link_bytes, rid, low, high, of.etag_part, seconds & 0xFFFFFFFF, seconds)
 
 
-def item_body(of: Owner, record: Record) -> bytes:
+def item_body(of: ContainerLinks, record: Record) -> bytes:
     """The item as clients see it: its own text, then the system properties."""
     value = record.value
     return value[:-1] + (item_suffix(of, record) if value != b"{}" else item_suffix(of, record)[1:])
 
 
-def item_system(of: Owner, record: Record) -> dict[str, Any]:
+def item_system(of: ContainerLinks, record: Record) -> dict[str, Any]:
     """The system properties as values, for queries."""
     rid = item_rid(of, record.seq)
     return {
@@ -264,7 +264,7 @@ def database_body(name: str, database: int, version: int, written: Instant) -> d
     }
 
 
-def container_body(policies: Mapping[str, Any], of: Owner, version: int, written: Instant) -> dict[str, Any]:
+def container_body(policies: Mapping[str, Any], of: ContainerLinks, version: int, written: Instant) -> dict[str, Any]:
     """A container: its policies (`ContainerDefinition.to_json()`, `id` included), then the system properties."""
     return {
         **policies,
@@ -313,7 +313,13 @@ def permission_body(
 
 
 def script_body(
-    properties: Mapping[str, Any], of: Owner, kind: RidKind, word: str, number: int, version: int, written: Instant
+    properties: Mapping[str, Any],
+    of: ContainerLinks,
+    kind: RidKind,
+    word: str,
+    number: int,
+    version: int,
+    written: Instant,
 ) -> dict[str, Any]:
     """A stored procedure, trigger or user-defined function: what clients set (`id` included), then the system properties."""
     rid = child_rid(kind, of.database, of.container, number)
@@ -326,12 +332,14 @@ def script_body(
     }
 
 
-def range_rows(of: Owner, ranges: Sequence[PartitionRange], version: int, written: Instant) -> list[dict[str, Any]]:
+def range_rows(
+    of: ContainerLinks, ranges: Sequence[PartitionRange], version: int, written: Instant
+) -> list[dict[str, Any]]:
     """The rows of `pkranges`, in order."""
     return [_range_row(of, each, len(ranges), version, written) for each in ranges]
 
 
-def _range_row(of: Owner, each: PartitionRange, count: int, version: int, written: Instant) -> dict[str, Any]:
+def _range_row(of: ContainerLinks, each: PartitionRange, count: int, version: int, written: Instant) -> dict[str, Any]:
     number = int(each.id)
     rid = child_rid(RidKind.RANGE, of.database, of.container, number)
     return {

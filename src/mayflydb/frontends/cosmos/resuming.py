@@ -12,7 +12,7 @@ import msgspec
 
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import continuation
-from mayflydb.frontends.cosmos.pages import Place
+from mayflydb.frontends.cosmos.pages import PageStart
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.order import Order
@@ -33,7 +33,7 @@ class Begun(msgspec.Struct, frozen=True, array_like=True):
     lower: bytes
     upper: bytes | None
     order: str
-    place: Place
+    place: PageStart
 
 
 class Resuming:
@@ -46,10 +46,10 @@ class Resuming:
         bounds = None if self._carried else (scope.lower.hex(), scope.upper and scope.upper.hex())
         self._bound = continuation.binding(view.id, asked[0], asked[1], bounds)
 
-    def place(self, token: str) -> Place:
+    def place(self, token: str) -> PageStart:
         """Where the token ("": none) says to go on, in `scope` from then on. BadRequest for a token of anything else."""
         if not token:
-            return Place()
+            return PageStart()
         begun = msgspec.convert(continuation.unseal(self._secret, self._bound, token), Begun)
         whole, part = Scope(begun.lower, begun.upper, Order(begun.order)), self.scope
         if not self._carried or (whole.lower, whole.upper) == (part.lower, part.upper):
@@ -62,7 +62,7 @@ class Resuming:
         self.scope = Scope(part.lower, part.upper, whole.order)
         return begun.place
 
-    def token(self, place: Place) -> str:
+    def token(self, place: PageStart) -> str:
         """For the page that begins there."""
         lower, upper = (self.scope.lower, self.scope.upper) if self._carried else (b"", None)
         begun = Begun(lower, upper, self.scope.order.value, place)

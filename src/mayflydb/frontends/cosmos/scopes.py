@@ -8,7 +8,7 @@ from typing import ParamSpec
 from mayflydb.engine.budgets import Spending
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import partition_key
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.headers import CONTINUATION, END_EPK, PARTITION_KEY, PARTITION_KEY_RANGE_ID, START_EPK
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import Throttled
@@ -16,41 +16,43 @@ from mayflydb.model.order import Order
 
 P = ParamSpec("P")
 
-TOO_MANY = (
+THROTTLED = (
     "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. "
     "Learn more: http://aka.ms/cosmosdb-error-429"
 )
 
 
-def point_of(call: Call, view: ContainerView, price: Callable[P, float], *of: P.args, **named: P.kwargs) -> bytes:
+def admit_partition(
+    call: CosmosCall, view: ContainerView, price: Callable[P, float], *of: P.args, **named: P.kwargs
+) -> bytes:
     """The logical partition that the key header names; BadRequest without one. Throttled over its budget.
 
     `price`, of the rest: what the request will cost, as far as can be said before it is done.
     """
-    partition = view.point(call.request.headers.get(PARTITION_KEY))
+    partition = view.parse_partition(call.request.headers.get(PARTITION_KEY))
     if view.purse is not None:
-        call.spending = spend(call, view, Scope.of_partition(partition), price(*of, **named))
+        call.spending = admit(call, view, Scope.of_partition(partition), price(*of, **named))
     return partition
 
 
-def spend(call: Call, view: ContainerView, scope: Scope, likely: float) -> Spending | None:
+def admit(call: CosmosCall, view: ContainerView, scope: Scope, likely: float) -> Spending | None:
     """What the budget of these records grants; None where there is none. Throttled, with nothing done, when it is used up."""
     if view.purse is None:
         return None
-    granted = view.purse.spend(view.places(scope), likely)
+    granted = view.purse.spend(view.range_positions(scope), likely)
     if isinstance(granted, Spending):
         return granted
     call.engine.meter.throttled[view.id] += 1
-    raise Throttled(TOO_MANY, retry_after_ms=-(-granted // 1000))
+    raise Throttled(THROTTLED, retry_after_ms=-(-granted // 1000))
 
 
-def range_named(call: Call) -> str | None:
+def named_range(call: CosmosCall) -> str | None:
     """The id of the range that the headers name."""
     text = call.request.text(PARTITION_KEY_RANGE_ID)
     return None if text is None else text.rpartition(",")[2]
 
 
-def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
+def scope_of(call: CosmosCall, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
     """The scope that the headers name, first match: key, range id and/or hash range; else `whole` or everything.
 
     The second value tells whether a header named it. A range that was split is Gone, but a query that had begun in it may be
@@ -59,8 +61,8 @@ def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scop
     key = call.request.headers.get(PARTITION_KEY)
     if key is not None and (values := partition_key.parse_header(key)) != ():
         return view.scope_of_key(values), True
-    range_id = range_named(call)
-    find = view.ancestor if CONTINUATION in call.request.headers else view.range_by_id
+    range_id = named_range(call)
+    find = view.range_or_ancestor if CONTINUATION in call.request.headers else view.range_by_id
     within = None if range_id is None else find(range_id)
     start = call.request.text(START_EPK)
     if start is not None:
@@ -70,8 +72,8 @@ def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scop
     return whole or Scope(), False
 
 
-def _hash_scope(call: Call, view: ContainerView, start: str, floor: bytes) -> Scope:
-    lower, upper = view.key.client_range(start, call.request.text(END_EPK) or "FF")
+def _hash_scope(call: CosmosCall, view: ContainerView, start: str, floor: bytes) -> Scope:
+    lower, upper = view.key.parse_client_range(start, call.request.text(END_EPK) or "FF")
     if not lower and upper in (b"\xff", b""):
         return Scope()
     for each in view.ranges:

@@ -12,11 +12,11 @@ from mayflydb.frontends.cosmos.partition_key import parse_property_path
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.query.cosmos_sql import DATA_TYPES, DISTANCES, LANGUAGE, LANGUAGES, Embedding
 
-MOST_DIMENSIONS: Final = 4096
-MOST_FLAT_DIMENSIONS: Final = 505
+MAX_DIMENSIONS: Final = 4096
+MAX_FLAT_DIMENSIONS: Final = 505
 """Of vectors under an index of type flat."""
 
-MOST_QUANTIZED_BYTES: Final = 512
+MAX_QUANTIZED_BYTES: Final = 512
 DEFAULT_DIMENSIONS: Final = 1536
 _VECTORS = "vectorEmbeddingPolicy.vectorEmbeddings"
 _TEXTS = "fullTextPolicy.fullTextPaths"
@@ -26,36 +26,37 @@ def parse_vectors(obj: object) -> dict[str, Any] | None:
     """A whole `vectorEmbeddingPolicy` from what was sent (None: nothing). BadRequest or Unsupported naming the property."""
     if obj is None:
         return None
-    policy = _object(obj, "vectorEmbeddingPolicy", ("vectorEmbeddings",))
-    return {"vectorEmbeddings": _entries(policy, _VECTORS, _embedding)}
+    policy = _parse_object(obj, "vectorEmbeddingPolicy", ("vectorEmbeddings",))
+    return {"vectorEmbeddings": _parse_entries(policy, _VECTORS, _parse_embedding)}
 
 
-def _embedding(entry: object) -> dict[str, Any]:
+def _parse_embedding(entry: object) -> dict[str, Any]:
     names = ("path", "dataType", "dimensions", "distanceFunction", "embeddingSource")
-    member = _object(entry, _VECTORS, names)
+    member = _parse_object(entry, _VECTORS, names)
     if member.get("embeddingSource") is not None:
         raise Unsupported(f"The property 'embeddingSource' in '{_VECTORS}' is not supported by Mayfly.")
-    path = _path(member.get("path"), "The Vector Embedding Policy has an invalid Path", _VECTORS)
+    path = _parse_path(member.get("path"), "The Vector Embedding Policy has an invalid Path", _VECTORS)
     data_type, distance = member.get("dataType", "float32"), member.get("distanceFunction", "cosine")
     if not isinstance(data_type, str) or data_type.lower() not in DATA_TYPES:
-        raise BadRequest(f"The Vector Embedding Policy has an invalid DataType:{_shown(data_type)} ('{_VECTORS}').")
+        raise BadRequest(f"The Vector Embedding Policy has an invalid DataType:{_shorten(data_type)} ('{_VECTORS}').")
     if not isinstance(distance, str) or distance.lower() not in DISTANCES:
-        message = f"The Vector Embedding Policy has an invalid DistanceFunction:{_shown(distance)} ('{_VECTORS}')."
+        message = f"The Vector Embedding Policy has an invalid DistanceFunction:{_shorten(distance)} ('{_VECTORS}')."
         raise BadRequest(message)
     return {
-        "path": path, "dataType": data_type.lower(), "dimensions": _dimensions(member.get("dimensions", DEFAULT_DIMENSIONS)),
+        "path": path, "dataType": data_type.lower(),
+        "dimensions": _parse_dimensions(member.get("dimensions", DEFAULT_DIMENSIONS)),
         "distanceFunction": distance.lower(),
     }  # fmt: skip
 
 
-def _dimensions(value: object) -> int:
-    says = f"The Vector Embedding Policy has Dimensions:{_shown(value)}"
+def _parse_dimensions(value: object) -> int:
+    sentence = f"The Vector Embedding Policy has Dimensions:{_shorten(value)}"
     if type(value) is not int:
-        raise BadRequest(f"{says} which is not a whole number ('{_VECTORS}').")
-    if value > MOST_DIMENSIONS:
-        raise BadRequest(f"{says} which is more than the maximum supported value {MOST_DIMENSIONS} ('{_VECTORS}').")
+        raise BadRequest(f"{sentence} which is not a whole number ('{_VECTORS}').")
+    if value > MAX_DIMENSIONS:
+        raise BadRequest(f"{sentence} which is more than the maximum supported value {MAX_DIMENSIONS} ('{_VECTORS}').")
     if value < 1:
-        raise BadRequest(f"{says} which is less than the minimum supported value 1 ('{_VECTORS}').")
+        raise BadRequest(f"{sentence} which is less than the minimum supported value 1 ('{_VECTORS}').")
     return value
 
 
@@ -73,23 +74,23 @@ def parse_full_text(obj: object) -> dict[str, Any] | None:
     """A whole `fullTextPolicy` from what was sent (None: nothing). BadRequest or Unsupported naming the property."""
     if obj is None:
         return None
-    policy = _object(obj, "fullTextPolicy", ("defaultLanguage", "fullTextPaths"))
-    language = _language(policy.get("defaultLanguage", LANGUAGE))
-    return {"defaultLanguage": language, "fullTextPaths": _entries(policy, _TEXTS, _text)}
+    policy = _parse_object(obj, "fullTextPolicy", ("defaultLanguage", "fullTextPaths"))
+    language = _parse_language(policy.get("defaultLanguage", LANGUAGE))
+    return {"defaultLanguage": language, "fullTextPaths": _parse_entries(policy, _TEXTS, _parse_text)}
 
 
-def _text(entry: object) -> dict[str, Any]:
-    member = _object(entry, _TEXTS, ("path", "language"))
-    found = {"path": _path(member.get("path"), "The Full Text Policy contains an invalid Path", _TEXTS)}
+def _parse_text(entry: object) -> dict[str, Any]:
+    member = _parse_object(entry, _TEXTS, ("path", "language"))
+    found = {"path": _parse_path(member.get("path"), "The Full Text Policy contains an invalid Path", _TEXTS)}
     if member.get("language") is not None:
-        found["language"] = _language(member["language"])
+        found["language"] = _parse_language(member["language"])
     return found
 
 
-def _language(value: object) -> str:
+def _parse_language(value: object) -> str:
     if not isinstance(value, str) or value not in LANGUAGES:
         raise Unsupported(
-            f"The Full Text Policy contains an unsupported Language:{_shown(value)} ('fullTextPolicy'). "
+            f"The Full Text Policy contains an unsupported Language:{_shorten(value)} ('fullTextPolicy'). "
             f"Mayfly supports {', '.join(LANGUAGES)}."
         )
     return value
@@ -130,12 +131,12 @@ def check_indexes(
 
 
 def _check_vector_index(index: Mapping[str, Any], dimensions: int) -> None:
-    if index["type"] == "flat" and dimensions > MOST_FLAT_DIMENSIONS:
+    if index["type"] == "flat" and dimensions > MAX_FLAT_DIMENSIONS:
         raise BadRequest(
-            f"The Vector Indexing Policy's Index Type::flat takes at most {MOST_FLAT_DIMENSIONS} dimensions, and the vectors at "
+            f"The Vector Indexing Policy's Index Type::flat takes at most {MAX_FLAT_DIMENSIONS} dimensions, and the vectors at "
             f"'{index['path']}' have {dimensions} ('indexingPolicy.vectorIndexes')."
         )
-    size, most = index.get("quantizationByteSize", 1), min(dimensions, MOST_QUANTIZED_BYTES)
+    size, most = index.get("quantizationByteSize", 1), min(dimensions, MAX_QUANTIZED_BYTES)
     if not 1 <= size <= most:
         raise BadRequest(
             f"The Vector Indexing Policy parameter QuantizationByteSize value :: {size} is out of range. "
@@ -152,7 +153,9 @@ def check_unchanged(what: str, before: list[dict[str, Any]], after: list[dict[st
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _entries(policy: Mapping[str, Any], name: str, parse: Callable[[object], dict[str, Any]]) -> list[dict[str, Any]]:
+def _parse_entries(
+    policy: Mapping[str, Any], name: str, parse: Callable[[object], dict[str, Any]]
+) -> list[dict[str, Any]]:
     sent = policy.get(name.rpartition(".")[2])
     if sent is not None and not isinstance(sent, list):
         raise BadRequest(f"The property '{name}' must be an array.")
@@ -162,7 +165,7 @@ def _entries(policy: Mapping[str, Any], name: str, parse: Callable[[object], dic
     return found
 
 
-def _object(obj: object, name: str, names: tuple[str, ...]) -> Mapping[str, Any]:
+def _parse_object(obj: object, name: str, names: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(obj, Mapping):
         raise BadRequest(f"The property '{name}' must hold an object.")
     if unknown := obj.keys() - set(names):
@@ -170,14 +173,14 @@ def _object(obj: object, name: str, names: tuple[str, ...]) -> Mapping[str, Any]
     return obj
 
 
-def _path(path: object, says: str, name: str) -> str:
+def _parse_path(path: object, sentence: str, name: str) -> str:
     try:
         parse_property_path(path, "path")
     except BadRequest:
-        raise BadRequest(f"{says}: {_shown(path)} ('{name}').") from None
+        raise BadRequest(f"{sentence}: {_shorten(path)} ('{name}').") from None
     assert isinstance(path, str)
     return path
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     return str(value)[:255]

@@ -6,22 +6,22 @@ from itertools import count as numbers
 from itertools import pairwise
 
 from mayflydb.engine.catalog import PartitionRange
-from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, divided, width
+from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, range_width, split_bounds
 
-MOST = 10_000
+MAX_RANGE_UNITS = 10_000
 """RU/s that one range carries (learn.microsoft.com/azure/cosmos-db/scaling-provisioned-throughput-best-practices)."""
 
 
-def grown(
+def split_ranges(
     ranges: tuple[PartitionRange, ...], ceiling: int, definition: PartitionKeyDefinition
 ) -> tuple[PartitionRange, ...]:
     """The ranges that carry so many RU/s, in order; the same ones where they do already.
 
     The widest are divided first, each evenly. Children have ids that no range had before, and name all they come from.
     """
-    needed = -(-ceiling // MOST)
+    needed = -(-ceiling // MAX_RANGE_UNITS)
     parts = [1] * len(ranges)
-    widths = [width(each.lower, each.upper, definition) for each in ranges]
+    widths = [range_width(each.lower, each.upper, definition) for each in ranges]
     for _ in range(needed - len(ranges)):
         widest = max(range(len(ranges)), key=lambda n: (widths[n] // parts[n], -n))
         parts[widest] += 1
@@ -31,7 +31,7 @@ def grown(
         if many == 1:
             found.append(each)
             continue
-        bounds = [each.lower, *divided(each.lower, each.upper, many, definition), each.upper]
+        bounds = [each.lower, *split_bounds(each.lower, each.upper, many, definition), each.upper]
         parents = (*each.parents, each.id)
         found += [PartitionRange(str(next(fresh)), low, high, parents) for low, high in pairwise(bounds)]
     return tuple(found)

@@ -75,13 +75,13 @@ class CosmosTargets:
         """Replace the container as a client would, unless it is changed meanwhile (Conflict)."""
         path = ("dbs", database, "colls", container.name)
         self.proposal(database, container, change)
-        body = await self._answered("GET", path)
+        body = await self._request_json("GET", path)
         sent = {key: value for key, value in body.items() if not key.startswith("_") and key != "defaultTtl"}
         if change.seconds is not None:
             sent["defaultTtl"] = change.seconds
-        await self._answered("PUT", path, msgspec.json.encode(sent), {IF_MATCH.decode(): body["_etag"]})
+        await self._request_json("PUT", path, msgspec.json.encode(sent), {IF_MATCH.decode(): body["_etag"]})
 
-    async def _answered(
+    async def _request_json(
         self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         response = await self._caller(method, path, body, headers)
@@ -99,7 +99,7 @@ class CosmosTargets:
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """(id, partition key): a value, or a list for a hierarchical key; `{}` stands for a missing property."""
         definition = _definition(container)
-        parts = [shown(value) for value in values_in(definition, partition)]
+        parts = [key_value_to_json(value) for value in decode_partition(definition, partition)]
         return key.decode("utf-8", "surrogatepass"), parts[0] if len(parts) == 1 else parts
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
@@ -112,14 +112,14 @@ class CosmosTargets:
                     f"the partition key {', '.join(definition.paths)} is needed", hint="add --pk VALUE (pk=VALUE)"
                 )
             return [(definition.logical_partition((id,)), key)]
-        return [(definition.logical_partition(values), key) for values in _readings(definition, pk)]
+        return [(definition.logical_partition(values), key) for values in _parse_readings(definition, pk)]
 
 
 def _definition(container: Node) -> PartitionKeyDefinition:
     return PartitionKeyDefinition.from_json(container.body["partitionKey"])
 
 
-def _readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
+def _parse_readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
     count = len(definition.paths)
     readings: list[KeyValues] = []
     try:
@@ -138,25 +138,25 @@ def _readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
     return readings
 
 
-def shown(value: KeyValue) -> Any:
+def key_value_to_json(value: KeyValue) -> Any:
     """A key value as JSON has it: `{}` for a missing property, whole numbers without a fraction."""
     if value is UNDEFINED:
         return {}
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def values_in(definition: PartitionKeyDefinition, partition: bytes) -> KeyValues:
+def decode_partition(definition: PartitionKeyDefinition, partition: bytes) -> KeyValues:
     """The key values whose `logical_partition` these bytes are."""
     # A version 1 hash has no fixed length: it ends where the rest hashes to it.
     starts = [_HASH_BYTES * len(definition.paths)] if definition.version == 2 else range(1, len(partition))
     for start in starts:
-        found = _components(partition, start)
+        found = _decode_components(partition, start)
         if found is not None and definition.logical_partition(found) == partition:
             return found
     raise ValueError("these bytes are no logical partition")
 
 
-def _components(partition: bytes, start: int) -> KeyValues | None:
+def _decode_components(partition: bytes, start: int) -> KeyValues | None:
     """The values encoded from `start` to the end; None where that is no encoding."""
     values: list[KeyValue] = []
     while start < len(partition):

@@ -20,7 +20,7 @@ MAX_TTL: Final = 2147483647
 MISSING_ID: Final = "The input content is invalid because the required properties - 'id; ' - are missing"
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ItemLimits(msgspec.Struct, frozen=True):
     """Most bytes of an item's JSON (a body may be 64 KiB longer), deepest nesting, most bytes of an id."""
 
     item_bytes: int = 2_097_152
@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
 BODY_SLACK: Final = 65_536
 
 
-class Item(msgspec.Struct, frozen=True, gc=False):
+class ParsedItem(msgspec.Struct, frozen=True, gc=False):
     """`doc`: the values, without system properties. `text`: one JSON object without outer whitespace, to be stored."""
 
     doc: dict[str, Any]
@@ -52,7 +52,7 @@ _RUNS = re.compile(rb"(\[+)(\]+)")
 _OUT_OF_RANGE = "The input content is invalid: a number is out of the range of a double."
 
 
-def parse_json(body: bytes, limits: Limits, max_bytes: int) -> tuple[Any, bool]:
+def parse_json(body: bytes, limits: ItemLimits, max_bytes: int) -> tuple[Any, bool]:
     """(value, canonical) of strict JSON: finite numbers, real characters, no name twice, bounded nesting.
 
     Canonical: compact, spelled as `msgspec.json.encode` would. BadRequest, or TooLarge beyond `max_bytes`.
@@ -71,12 +71,12 @@ def parse_json(body: bytes, limits: Limits, max_bytes: int) -> tuple[Any, bool]:
     # A compact text that decodes and encodes to itself has lost nothing, so no name came twice.
     if encoded == body:
         return value, True
-    if _names_in(body, encoded) != _names_in(encoded, body):
+    if _count_names(body, encoded) != _count_names(encoded, body):
         raise BadRequest("The input content is invalid: an object has the same property name twice.")
     return value, False
 
 
-def _names_in(text: bytes, other: bytes) -> int:
+def _count_names(text: bytes, other: bytes) -> int:
     """A number that is the same for a text and its re-encoding exactly if no name was lost."""
     # Colons in strings survive as they are, unless one is written as an escape.
     if _ESCAPED_COLON.search(text) is None and _ESCAPED_COLON.search(other) is None:
@@ -124,7 +124,7 @@ def _check_integers(text: bytes) -> None:
         raise BadRequest(_OUT_OF_RANGE)
 
 
-def check_item(item: Item, limits: Limits) -> Item:
+def check_item(item: ParsedItem, limits: ItemLimits) -> ParsedItem:
     """The item itself; BadRequest or TooLarge when what was put together here is nested too deeply or too large."""
     _check_depth(item.text, limits.nesting)
     if len(item.text) > limits.item_bytes:
@@ -132,7 +132,7 @@ def check_item(item: Item, limits: Limits) -> Item:
     return item
 
 
-def parse_item(body: bytes, limits: Limits) -> Item:
+def parse_item(body: bytes, limits: ItemLimits) -> ParsedItem:
     """An item from a request body. BadRequest, or TooLarge, with a message that says what is wrong."""
     doc, canonical = parse_json(body, limits, limits.item_bytes + BODY_SLACK)
     if type(doc) is not dict:
@@ -140,13 +140,13 @@ def parse_item(body: bytes, limits: Limits) -> Item:
     text = body if canonical else body.strip()
     if not SYSTEM_PROPERTIES.isdisjoint(doc):
         doc = {name: value for name, value in doc.items() if name not in SYSTEM_PROPERTIES}
-        text = _encode(doc) if canonical else _kept(text)
+        text = _encode(doc) if canonical else _remove_system_properties(text)
     if len(text) > limits.item_bytes:
         raise TooLarge(f"The item is larger than the limit of {limits.item_bytes} bytes.")
-    return Item(doc, text)
+    return ParsedItem(doc, text)
 
 
-def _kept(text: bytes) -> bytes:
+def _remove_system_properties(text: bytes) -> bytes:
     """The text without system properties; what remains keeps its spelling (5e0 stays 5e0)."""
     return _encode({name: raw for name, raw in members(text).items() if name not in SYSTEM_PROPERTIES})
 
@@ -156,7 +156,7 @@ def members(text: bytes) -> dict[str, msgspec.Raw]:
     return _decode_raw(text)
 
 
-def item_id(doc: Mapping[str, Any], limits: Limits) -> str:
+def item_id(doc: Mapping[str, Any], limits: ItemLimits) -> str:
     """The `id` of an item. BadRequest when it is missing, no string, empty or too long.
 
     The documentation forbids `/ \\ ? #`; the service takes them, as the public tests of its .NET and Go clients show
@@ -200,14 +200,14 @@ def _ttl_seconds(value: object) -> int | None:
 
 def ttl_refusal(name: str, value: object) -> str:
     """The service's sentence about an invalid ttl; the value as JSON, without the quotes of a string."""
-    shown = _printed(value)
+    shown = _shorten_value(value)
     return (
         f"The input {name} '{shown}' is invalid. Ensure to provide a nonzero positive integer less than or equal to "
         f"'{MAX_TTL}', or '-1' which means never expire."
     )
 
 
-def _printed(value: object) -> str:
+def _shorten_value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= 100 else text[:100] + "…"
 

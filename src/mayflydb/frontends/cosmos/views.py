@@ -15,10 +15,10 @@ from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import policies, search, session
 from mayflydb.frontends.cosmos.headers import LSN, PARTITION_KEY_RANGE_ID, SESSION_TOKEN
-from mayflydb.frontends.cosmos.indexing import SYSTEM, composite_orders, may_stand
+from mayflydb.frontends.cosmos.indexing import APPENDED_PROPERTIES, composite_orders, index_filter
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
-from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
-from mayflydb.frontends.cosmos.values import Item, own_ttl
+from mayflydb.frontends.cosmos.resources import ContainerLinks, container_links, item_system
+from mayflydb.frontends.cosmos.values import ParsedItem, own_ttl
 from mayflydb.frontends.cosmos.wire import Headers, owner_paths
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.order import Order
@@ -44,7 +44,7 @@ def range_view(definition: PartitionRange) -> RangeView:
 
 
 @lru_cache(maxsize=256)
-def _narrow(names: frozenset[str]) -> Callable[[bytes], dict[str, Any]]:
+def _partial_decoder(names: frozenset[str]) -> Callable[[bytes], dict[str, Any]]:
     """A decoder that passes by all but these properties."""
     kept = TypedDict("kept", dict.fromkeys(names, Any), total=False)  # type: ignore[misc]
     return cast("Callable[[bytes], dict[str, Any]]", msgspec.json.Decoder(kept).decode)
@@ -54,7 +54,7 @@ def _index_entries(document: Mapping[str, Any], partition: bytes, indexes: Seque
     return tuple(entry(index, index_key(document, index.keys), partition) for index in indexes)
 
 
-def gone(message: str) -> MayflyError:
+def gone_error(message: str) -> MayflyError:
     """A client that is told so reads the ranges again."""
     return MayflyError(message, status=410, code_text="Gone", substatus=1002)
 
@@ -66,10 +66,10 @@ class ContainerView:
         self.purse = purse
         self.node = node
         self.id = node.id
-        self.reached = 0
+        self.known_lsn = 0
         """An lsn that the container has come to, if not the newest."""
         self.database = database
-        self.owner: Owner = owner(node.parent, node.id)
+        self.links: ContainerLinks = container_links(node.parent, node.id)
         self.key = PartitionKeyDefinition.from_json(node.body["partitionKey"])
         self.ranges: tuple[RangeView, ...] = tuple(range_view(each) for each in node.definition.ranges)
         self.unique: Sequence[Any] = policies.unique_keys(node.body)
@@ -80,20 +80,20 @@ class ContainerView:
             *search.languages(node.body),
         )
         self.composite_orders = composite_orders(node.body["indexingPolicy"])
-        standing = [index for index in node.definition.indexes if index.state != "dropped"]
-        self.indexed_by = frozenset(index.keys for index in standing)
-        self.ready = {index.keys: index for index in standing if index.state == "ready"}
+        live = [index for index in node.definition.indexes if index.state != "dropped"]
+        self.indexed_by = frozenset(index.keys for index in live)
+        self.ready = {index.keys: index for index in live if index.state == "ready"}
         """The indexes that queries may use, by what they are ordered by."""
-        self.may_stand = may_stand(node.body, self.declared.computed)
+        self.may_index = index_filter(node.body, self.declared.computed)
         self.unfinished = any(index.state != "ready" for index in node.definition.indexes)
-        self._paths = owner_paths(f"dbs/{database}/colls/{node.name}", self.owner.rid)
-        self._only = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
+        self._paths = owner_paths(f"dbs/{database}/colls/{node.name}", self.links.rid)
+        self._only_range_id = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
 
     def declared_with(self, functions: Set[str]) -> Declarations:
         """The same for a query that may call these user-defined functions."""
         return msgspec.structs.replace(self.declared, functions=functions)
 
-    def draft(self, item: Item, partition: bytes) -> Draft:
+    def draft(self, item: ParsedItem, partition: bytes) -> Draft:
         """The record that an item becomes."""
         override, refusal = own_ttl(item.doc)
         entries = None
@@ -112,15 +112,15 @@ class ContainerView:
     def document(self, record: Record) -> dict[str, Any]:
         """A stored item decoded, with its system properties: what queries see."""
         document = decode_item(record.value)
-        document.update(item_system(self.owner, record))
+        document.update(item_system(self.links, record))
         return document
 
-    def reader(self, names: frozenset[str] | None) -> Callable[[Record], dict[str, Any]]:
+    def document_reader(self, names: frozenset[str] | None) -> Callable[[Record], dict[str, Any]]:
         """How to see stored items for a query that looks at these properties alone (None: at any)."""
-        if names is None or not names.isdisjoint(SYSTEM):
+        if names is None or not names.isdisjoint(APPENDED_PROPERTIES):
             return self.document
         # msgspec finds names beyond ASCII in no typed dictionary.
-        decode = _narrow(names) if all(map(str.isascii, names)) else decode_item
+        decode = _partial_decoder(names) if all(map(str.isascii, names)) else decode_item
         return lambda record: decode(record.value)
 
     def range_of(self, partition: bytes) -> RangeView:
@@ -130,9 +130,9 @@ class ContainerView:
                 return each
         return self.ranges[-1]
 
-    def places(self, scope: Scope) -> range:
+    def range_positions(self, scope: Scope) -> range:
         """Where the ranges that hold a scope are in `ranges`."""
-        if self._only is not None:
+        if self._only_range_id is not None:
             return range(1)
         first = self.ranges.index(self.range_of(scope.lower))
         after = (
@@ -148,21 +148,21 @@ class ContainerView:
         for each in self.ranges:
             if each.id == id:
                 return each
-        raise gone(f"The partition key range '{id}' is gone.")
+        raise gone_error(f"The partition key range '{id}' is gone.")
 
-    def ancestor(self, id: str) -> RangeView:
+    def range_or_ancestor(self, id: str) -> RangeView:
         """A range that is there, or one that was split. Gone for an unknown id."""
         parts = [each for each in self.ranges if id == each.id or id in each.definition.parents]
         if not parts:
-            raise gone(f"The partition key range '{id}' is gone.")
+            raise gone_error(f"The partition key range '{id}' is gone.")
         whole = PartitionRange(id, parts[0].definition.lower, parts[-1].definition.upper)
         return RangeView(id, parts[0].lower, parts[-1].upper, whole)
 
-    def point(self, header: bytes | None) -> bytes:
+    def parse_partition(self, header: bytes | None) -> bytes:
         """The logical partition that a key header names; BadRequest without one."""
         if header is None:
             raise BadRequest("PartitionKey value must be supplied for this operation.")
-        return self.key.point(header)
+        return self.key.parse_partition(header)
 
     def scope_of_key(self, values: KeyValues) -> Scope:
         """The records of a full key, or of everything below the first parts of a hierarchical one."""
@@ -181,7 +181,7 @@ class ContainerView:
 
         Without the id of the range, the Python client takes the range for a new one and reads all of them again.
         """
-        range_id = self._only
+        range_id = self._only_range_id
         if range_id is None and partition is not None:
             range_id = self.range_of(partition).id.encode()
         if range_id is not None:

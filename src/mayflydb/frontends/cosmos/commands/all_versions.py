@@ -12,12 +12,12 @@ from typing import Any
 
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.history import HistoryLost
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import CHANGE_FEED_WIRE_FORMAT
 from mayflydb.frontends.cosmos.pages import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import item_body
-from mayflydb.frontends.cosmos.targets import shown, values_in
+from mayflydb.frontends.cosmos.targets import decode_partition, key_value_to_json
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import SECOND, Instant
@@ -25,19 +25,21 @@ from mayflydb.model.record import Kind, Record, Version
 
 WIRE_FORMAT = "2021-09-15"
 _FORMAT_HEADER = CHANGE_FEED_WIRE_FORMAT.decode()
-LOST = (
+HISTORY_LOST = (
     "The change feed cannot go on from this etag: what followed it is not kept any more. It is older than the"
     " 'retentionDuration' of the container's 'changeFeedPolicy', or than the policy."
 )
-_ENDS = {Kind.DELETE, Kind.EXPIRE}
+_REMOVALS = {Kind.DELETE, Kind.EXPIRE}
 
 
-async def page(call: Call, view: ContainerView, scope: Scope, start: int | None, lsn: int) -> tuple[list[bytes], int]:
+async def read_page(
+    call: CosmosCall, view: ContainerView, scope: Scope, start: int | None, lsn: int
+) -> tuple[list[bytes], int]:
     """Rows behind `start`, and the lsn up to which everything was seen: at least `lsn` unless the page is full.
 
     BadRequest where the container keeps no versions, not from that place on, or the place is none that this mode begins at.
     """
-    start = _checked(call, view, start)
+    start = _check_start(call, view, start)
     limit = page_size(call)
     rows: list[bytes] = []
     size = 0
@@ -47,7 +49,7 @@ async def page(call: Call, view: ContainerView, scope: Scope, start: int | None,
         except HistoryLost:
             if rows:
                 return rows, start
-            raise BadRequest(LOST) from None
+            raise BadRequest(HISTORY_LOST) from None
         if not versions:
             return rows, max(start, lsn)
         for version in versions:
@@ -60,7 +62,7 @@ async def page(call: Call, view: ContainerView, scope: Scope, start: int | None,
         await asyncio.sleep(0)
 
 
-def wire_format(call: Call) -> bool:
+def wants_metadata(call: CosmosCall) -> bool:
     """Whether the client asks for rows of items and metadata; BadRequest for a format that is not known."""
     asked = call.request.text(_FORMAT_HEADER.encode())
     if asked not in (None, WIRE_FORMAT):
@@ -73,13 +75,13 @@ def crts(written: Instant) -> int:
     return max(1, written // SECOND)
 
 
-def _checked(call: Call, view: ContainerView, start: int | None) -> int:
+def _check_start(call: CosmosCall, view: ContainerView, start: int | None) -> int:
     if not view.node.definition.history:
         raise BadRequest(
             "The change feed mode 'All Versions and Deletes' must be enabled for the container before it is read:"
             " its 'changeFeedPolicy' needs a 'retentionDuration' of at least one minute."
         )
-    if not wire_format(call):
+    if not wants_metadata(call):
         raise BadRequest(f"The header {_FORMAT_HEADER} must be '{WIRE_FORMAT}' in the mode 'All Versions and Deletes'.")
     if start is None:
         raise BadRequest(
@@ -90,7 +92,7 @@ def _checked(call: Call, view: ContainerView, start: int | None) -> int:
 
 
 def _row(view: ContainerView, version: Version) -> bytes:
-    ended = version.kind in _ENDS
+    ended = version.kind in _REMOVALS
     metadata: dict[str, Any] = {
         "operationType": "delete" if ended else version.kind.value,
         "lsn": version.lsn,
@@ -109,10 +111,10 @@ def _row(view: ContainerView, version: Version) -> bytes:
 
 def _item(view: ContainerView, version: Version) -> bytes:
     place = (version.partition, version.key, version.value, version.written)
-    return item_body(view.owner, Record(*place, None, None, version.lsn, version.seq))
+    return item_body(view.links, Record(*place, None, None, version.lsn, version.seq))
 
 
 def _partition_key(view: ContainerView, partition: bytes) -> dict[str, Any]:
     """By path; what the item did not have is left out."""
-    values = zip(view.key.paths, map(shown, values_in(view.key, partition)), strict=True)
+    values = zip(view.key.paths, map(key_value_to_json, decode_partition(view.key, partition)), strict=True)
     return {path.removeprefix("/"): value for path, value in values if value != {}}

@@ -13,14 +13,14 @@ from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import BatchRefused, Scope
 from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
-from mayflydb.frontends.cosmos.calls import Call, version_of
+from mayflydb.frontends.cosmos.calls import CosmosCall, lsn_of_etag
 from mayflydb.frontends.cosmos.commands.items import partition_of, patch_change
-from mayflydb.frontends.cosmos.errors import text_of
+from mayflydb.frontends.cosmos.errors import message_of
 from mayflydb.frontends.cosmos.headers import BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, PARTITION_KEY_RANGE_ID
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
-from mayflydb.frontends.cosmos.scopes import point_of, spend
+from mayflydb.frontends.cosmos.scopes import admit, admit_partition
 from mayflydb.frontends.cosmos.values import item_id, parse_item
-from mayflydb.frontends.cosmos.views import ContainerView, RangeView, gone
+from mayflydb.frontends.cosmos.views import ContainerView, RangeView, gone_error
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge, Unsupported
 
@@ -42,7 +42,7 @@ MODES = {
 }
 
 
-class Operation(msgspec.Struct, rename="camel"):
+class BatchOperation(msgspec.Struct, rename="camel"):
     """One operation as clients send it. `resource_body` stays text, so that what is stored is what was sent."""
 
     operation_type: str
@@ -54,23 +54,23 @@ class Operation(msgspec.Struct, rename="camel"):
     minimal_return_preference: bool | None = None
 
 
-async def execute(call: Call) -> Response:
+async def execute(call: CosmosCall) -> Response:
     """POST …/docs with x-ms-cosmos-is-batch-request."""
-    view = await call.owner()
+    view = await call.get_owner()
     operations = _operations(call)
     if call.request.flag(BATCH_ATOMIC):
         return await _transaction(call, view, operations)
     return await _bulk(call, view, operations)
 
 
-def _operations(call: Call) -> list[Operation]:
+def _operations(call: CosmosCall) -> list[BatchOperation]:
     if call.request.body.startswith(HYBRID_ROW):
         raise Unsupported(
             "Batches in HybridRow, the binary form that the .NET client sends, are not supported by Mayfly."
         )
     call.json()
     try:
-        operations = msgspec.json.decode(call.request.body, type=list[Operation])
+        operations = msgspec.json.decode(call.request.body, type=list[BatchOperation])
     except msgspec.ValidationError as error:
         raise BadRequest(f"The batch is invalid: {error}") from None
     if not operations:
@@ -83,11 +83,11 @@ def _operations(call: Call) -> list[Operation]:
     return operations
 
 
-def _command(call: Call, view: ContainerView, operation: Operation, partition: bytes) -> Command:
+def _command(call: CosmosCall, view: ContainerView, operation: BatchOperation, partition: bytes) -> Command:
     mode = MODES.get(operation.operation_type)
     if mode is None:
         raise BadRequest(f"The batch operation type '{operation.operation_type[:100]}' is not known.")
-    if_match = None if operation.if_match is None else version_of(operation.if_match, view.id)
+    if_match = None if operation.if_match is None else lsn_of_etag(operation.if_match, view.id)
     limits = call.account.limits
     body = bytes(operation.resource_body)
     if operation.operation_type == "Patch":
@@ -102,15 +102,15 @@ def _command(call: Call, view: ContainerView, operation: Operation, partition: b
     return Command(mode, partition, key.encode(), view.draft(item, partition), if_match, id.encode())
 
 
-def _likely(operation: Operation) -> float:
+def _likely_charge(operation: BatchOperation) -> float:
     return budget.likely(MODES.get(operation.operation_type, Mode.READ), len(operation.resource_body))
 
 
-def _likely_sum(operations: list[Operation]) -> float:
-    return sum(map(_likely, operations))
+def _likely_total(operations: list[BatchOperation]) -> float:
+    return sum(map(_likely_charge, operations))
 
 
-def _id(operation: Operation) -> bytes:
+def _id(operation: BatchOperation) -> bytes:
     if not operation.id:
         raise BadRequest(f"The batch operation {operation.operation_type} needs an id.")
     return operation.id.encode()
@@ -119,59 +119,61 @@ def _id(operation: Operation) -> bytes:
 # --- all or nothing ----------------------------------------------------------------------------------------------------
 
 
-async def _transaction(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
-    partition = point_of(call, view, _likely_sum, operations)
+async def _transaction(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
+    partition = admit_partition(call, view, _likely_total, operations)
     commands: list[Command] = []
     for index, operation in enumerate(operations):
         try:
             commands.append(_command(call, view, operation, partition))
         except (BadRequest, TooLarge) as error:
-            return await _refused(call, view, partition, len(operations), index, error)
+            return await _answer_refusal(call, view, partition, len(operations), index, error)
     try:
         written = await call.engine.write_all(view.id, commands, call.now)
     except BatchRefused as refusal:
-        return await _refused(call, view, partition, len(operations), refusal.index, refusal.cause)
-    results = [_result(view, one, _is_quiet(call, each)) for one, each in zip(written, operations, strict=True)]
+        return await _answer_refusal(call, view, partition, len(operations), refusal.index, refusal.cause)
+    results = [_result(view, one, _omits_item(call, each)) for one, each in zip(written, operations, strict=True)]
     return await _answer(call, view, partition, 200, results)
 
 
-async def _refused(
-    call: Call, view: ContainerView, partition: bytes, count: int, index: int, error: MayflyError
+async def _answer_refusal(
+    call: CosmosCall, view: ContainerView, partition: bytes, count: int, index: int, error: MayflyError
 ) -> Response:
-    results = [_failure(error) if n == index else _bystander() for n in range(count)]
+    results = [_failure(error) if n == index else _failed_dependency() for n in range(count)]
     return await _answer(call, view, partition, 207, results)
 
 
-def _bystander() -> dict[str, Any]:
+def _failed_dependency() -> dict[str, Any]:
     return {"statusCode": 424, "requestCharge": 0.0}
 
 
 # --- each for itself ---------------------------------------------------------------------------------------------------
 
 
-async def _bulk(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
+async def _bulk(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
     within = _range(call, view, operations)
     if call.request.headers.get(BATCH_CONTINUE_ON_ERROR, b"").lower() == b"false":
-        results = await _up_to_a_failure(call, view, operations)
+        results = await _run_until_failure(call, view, operations)
     else:
-        results = await asyncio.gather(*(_one(call, view, operation) for operation in operations))
+        results = await asyncio.gather(*(_run_operation(call, view, operation) for operation in operations))
     failed = any(result["statusCode"] >= 400 for result in results)
     # Java reads one session token from an answer, so that of the range which it named must stand alone.
     partition = None if within is None else within.lower
     return await _answer(call, view, partition, 207 if failed else 200, list(results))
 
 
-async def _up_to_a_failure(call: Call, view: ContainerView, operations: list[Operation]) -> list[dict[str, Any]]:
+async def _run_until_failure(
+    call: CosmosCall, view: ContainerView, operations: list[BatchOperation]
+) -> list[dict[str, Any]]:
     """Results of operations one after the other. Those after the first failure are not carried out, and answered 424."""
     results: list[dict[str, Any]] = []
     for operation in operations:
-        results.append(await _one(call, view, operation))
+        results.append(await _run_operation(call, view, operation))
         if results[-1]["statusCode"] >= 400:
             break
-    return [*results, *(_bystander() for _ in operations[len(results) :])]
+    return [*results, *(_failed_dependency() for _ in operations[len(results) :])]
 
 
-def _range(call: Call, view: ContainerView, operations: list[Operation]) -> RangeView | None:
+def _range(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> RangeView | None:
     """The range that is addressed, if any. Gone for a key outside of it: the client has other ranges in mind than there are."""
     named = call.request.text(PARTITION_KEY_RANGE_ID)
     if named is None:
@@ -180,27 +182,29 @@ def _range(call: Call, view: ContainerView, operations: list[Operation]) -> Rang
     for operation in operations:
         # One whose key cannot be read is answered for itself.
         with contextlib.suppress(BadRequest):
-            if view.range_of(_own_partition(view, operation.partition_key)) is not within:
-                raise gone(f"A partition key of the request does not belong to the partition key range '{within.id}'.")
+            if view.range_of(_parse_partition(view, operation.partition_key)) is not within:
+                raise gone_error(
+                    f"A partition key of the request does not belong to the partition key range '{within.id}'."
+                )
     return within
 
 
-async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[str, Any]:
+async def _run_operation(call: CosmosCall, view: ContainerView, operation: BatchOperation) -> dict[str, Any]:
     try:
-        partition = _own_partition(view, operation.partition_key)
+        partition = _parse_partition(view, operation.partition_key)
         command = _command(call, view, operation, partition)
         spending = None
         if view.purse is not None:
-            spending = spend(call, view, Scope.of_partition(partition), _likely(operation))
+            spending = admit(call, view, Scope.of_partition(partition), _likely_charge(operation))
     except MayflyError as error:
         return _failure(error)
-    result = await _done(call, view, command, _is_quiet(call, operation))
+    result = await _execute_command(call, view, command, _omits_item(call, operation))
     if spending is not None:
         spending.settle(result["requestCharge"])
     return result
 
 
-async def _done(call: Call, view: ContainerView, command: Command, quiet: bool) -> dict[str, Any]:
+async def _execute_command(call: CosmosCall, view: ContainerView, command: Command, omits_item: bool) -> dict[str, Any]:
     try:
         if command.mode is Mode.READ:
             (written,) = await call.engine.write_all(view.id, [command], call.now)
@@ -210,19 +214,19 @@ async def _done(call: Call, view: ContainerView, command: Command, quiet: bool) 
         return _failure(refusal.cause)
     except MayflyError as error:
         return _failure(error)
-    return _result(view, written, quiet)
+    return _result(view, written, omits_item)
 
 
-def _own_partition(view: ContainerView, key: object) -> bytes:
+def _parse_partition(view: ContainerView, key: object) -> bytes:
     """A bulk operation carries its key as JSON inside a JSON string."""
     if isinstance(key, list):
         key = msgspec.json.encode(key).decode()
     if not isinstance(key, str):
         raise BadRequest("PartitionKey value must be supplied for this operation.")
-    return view.key.logical_partition(_full(view, partition_key.parse_header(key)))
+    return view.key.logical_partition(_check_full_key(view, partition_key.parse_header(key)))
 
 
-def _full(view: ContainerView, values: partition_key.KeyValues) -> partition_key.KeyValues:
+def _check_full_key(view: ContainerView, values: partition_key.KeyValues) -> partition_key.KeyValues:
     if len(values) != len(view.key.paths):
         raise BadRequest(partition_key.MISFIT, substatus=1001)
     return values
@@ -231,28 +235,28 @@ def _full(view: ContainerView, values: partition_key.KeyValues) -> partition_key
 # --- results -----------------------------------------------------------------------------------------------------------
 
 
-def _is_quiet(call: Call, operation: Operation) -> bool:
+def _omits_item(call: CosmosCall, operation: BatchOperation) -> bool:
     """Whether a write is answered without its item: the batch wants no items, or the operation wants none."""
     return call.request.minimal or operation.minimal_return_preference is True
 
 
-def _result(view: ContainerView, written: Written, quiet: bool) -> dict[str, Any]:
+def _result(view: ContainerView, written: Written, omits_item: bool) -> dict[str, Any]:
     if written.mode is Mode.DELETE:
         return {"statusCode": 204, "requestCharge": budget.charge(written)}
     result: dict[str, Any] = {
         "statusCode": 201 if written.created else 200,
         "requestCharge": budget.charge(written),
-        "eTag": item_etag(view.owner, written.record),
+        "eTag": item_etag(view.links, written.record),
     }
-    if not quiet or written.mode is Mode.READ:
-        result["resourceBody"] = msgspec.Raw(item_body(view.owner, written.record))
+    if not omits_item or written.mode is Mode.READ:
+        result["resourceBody"] = msgspec.Raw(item_body(view.links, written.record))
     return result
 
 
 def _failure(error: MayflyError) -> dict[str, Any]:
     answer = errors.answer_of(error)
     charged = 0.0 if isinstance(error, Throttled) else budget.MISS
-    result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": text_of(error)}
+    result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": message_of(error)}
     if answer.substatus:
         result["subStatusCode"] = answer.substatus
     if isinstance(error, Throttled):
@@ -261,7 +265,7 @@ def _failure(error: MayflyError) -> dict[str, Any]:
 
 
 async def _answer(
-    call: Call, view: ContainerView, partition: bytes | None, status: int, results: list[dict[str, Any]]
+    call: CosmosCall, view: ContainerView, partition: bytes | None, status: int, results: list[dict[str, Any]]
 ) -> Response:
     headers = view.item_headers(partition, await call.engine.lsn(view.id))
     charged = sum(float(result["requestCharge"]) for result in results)

@@ -11,13 +11,13 @@ from email.utils import parsedate_to_datetime
 
 from mayflydb.engine import budget
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import all_versions
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import A_IM, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, ITEM_COUNT
 from mayflydb.frontends.cosmos.pages import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
-from mayflydb.frontends.cosmos.scopes import scope_of, spend
+from mayflydb.frontends.cosmos.scopes import admit, scope_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest
@@ -28,21 +28,21 @@ from mayflydb.model.record import Record
 _LSN_DIGITS = 18
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET …/docs with A-IM. The answer's etag is the checkpoint to go on from; 304 when nothing is new."""
     mode = (call.request.text(A_IM) or "").lower()
     if mode not in ("incremental feed", "full-fidelity feed"):
         raise BadRequest(f"The header A-IM must be 'Incremental Feed' or 'Full-Fidelity Feed', not '{mode[:100]}'.")
-    view = await call.owner()
+    view = await call.get_owner()
     lsn = await call.session_lsn(view)
-    start = _start(call.request.text(IF_NONE_MATCH), lsn)
+    start = _parse_start(call.request.text(IF_NONE_MATCH), lsn)
     scope, _ = scope_of(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
-    call.spending = spend(call, view, scope, budget.MISS)
+    call.spending = admit(call, view, scope, budget.MISS)
     if mode == "full-fidelity feed":
-        rows, reached = await all_versions.page(call, view, scope, start, lsn)
+        rows, reached = await all_versions.read_page(call, view, scope, start, lsn)
     else:
-        since = None if start is not None else _since(call.request.text(IF_MODIFIED_SINCE))
+        since = None if start is not None else _parse_since(call.request.text(IF_MODIFIED_SINCE))
         rows, reached = await _page(call, view, scope, start or 0, since, lsn)
     headers = [*view.scope_headers(scope, lsn), (ETAG, b'"%d"' % reached)]
     if not rows:
@@ -50,16 +50,16 @@ async def read_feed(call: Call) -> Response:
     headers.append((ITEM_COUNT, b"%d" % len(rows)))
     size = sum(map(len, rows))
     return Response(
-        200, feed_body(view.owner.rid, "Documents", rows), headers, budget.query(len(rows), size, len(rows))
+        200, feed_body(view.links.rid, "Documents", rows), headers, budget.query(len(rows), size, len(rows))
     )
 
 
 async def _page(
-    call: Call, view: ContainerView, scope: Scope, start: int, since: Instant | None, lsn: int
+    call: CosmosCall, view: ContainerView, scope: Scope, start: int, since: Instant | None, lsn: int
 ) -> tuple[list[bytes], int]:
     """Rows, and the lsn up to which everything was seen: at least `lsn`, what was committed when the request began."""
     limit = page_size(call)
-    row = _framed if all_versions.wire_format(call) else _plain
+    row = _row_with_metadata if all_versions.wants_metadata(call) else _row_with_lsn
     reached = max(lsn, start)
     rows: list[bytes] = []
     size = 0
@@ -75,16 +75,16 @@ async def _page(
     return rows, reached
 
 
-def _plain(view: ContainerView, record: Record) -> bytes:
-    return item_body(view.owner, record)[:-1] + b',"_lsn":%d}' % record.lsn
+def _row_with_lsn(view: ContainerView, record: Record) -> bytes:
+    return item_body(view.links, record)[:-1] + b',"_lsn":%d}' % record.lsn
 
 
-def _framed(view: ContainerView, record: Record) -> bytes:
+def _row_with_metadata(view: ContainerView, record: Record) -> bytes:
     metadata = record.lsn, all_versions.crts(record.written)
-    return b'{"current":%s,"metadata":{"lsn":%d,"crts":%d}}' % (item_body(view.owner, record), *metadata)
+    return b'{"current":%s,"metadata":{"lsn":%d,"crts":%d}}' % (item_body(view.links, record), *metadata)
 
 
-def _start(header: str | None, lsn: int) -> int | None:
+def _parse_start(header: str | None, lsn: int) -> int | None:
     """`*`: now; `"<lsn>"`: from there; absent: the beginning."""
     if header is None:
         return None
@@ -96,7 +96,7 @@ def _start(header: str | None, lsn: int) -> int | None:
     return int(text)
 
 
-def _since(header: str | None) -> Instant | None:
+def _parse_since(header: str | None) -> Instant | None:
     if header is None:
         return None
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.commands.account import empty_feed
 from mayflydb.frontends.cosmos.commands.query import NOT_ALLOWED
 from mayflydb.frontends.cosmos.headers import ENABLE_CROSS_PARTITION, PARTITION_KEY
@@ -10,14 +10,14 @@ from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound
 
 
-async def query(call: Call) -> Response:
+async def query(call: CosmosCall) -> Response:
     """POST …/conflicts with a query, which says where as a query over items does."""
     if PARTITION_KEY not in call.request.headers and not call.request.flag(ENABLE_CROSS_PARTITION):
         raise BadRequest(NOT_ALLOWED)
     return await empty_feed(call)
 
 
-async def missing(call: Call) -> Response:
+async def missing(call: CosmosCall) -> Response:
     """GET or DELETE of …/conflicts/{id}."""
-    await call.owner()
+    await call.get_owner()
     raise NotFound(NOT_FOUND)

@@ -11,9 +11,9 @@ from mayflydb.engine.catalog import Definition, Node, PartitionRange
 from mayflydb.engine.indexes import dropped
 from mayflydb.engine.throughput import stored
 from mayflydb.frontends.cosmos import partition_key, policies
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata, statistics
-from mayflydb.frontends.cosmos.commands.offers import of_container
+from mayflydb.frontends.cosmos.commands.offers import throughput_of_container
 from mayflydb.frontends.cosmos.headers import (
     ETAG,
     IF_NONE_MATCH,
@@ -25,8 +25,15 @@ from mayflydb.frontends.cosmos.headers import (
     RESOURCE_QUOTA,
     RESOURCE_USAGE,
 )
-from mayflydb.frontends.cosmos.indexing import may_stand
-from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
+from mayflydb.frontends.cosmos.indexing import index_filter
+from mayflydb.frontends.cosmos.resources import (
+    container_body,
+    container_links,
+    database_rid,
+    etag_matches,
+    feed_body,
+    range_rows,
+)
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
@@ -37,31 +44,33 @@ from mayflydb.model.instant import MINUTE, Span
 def body_of(node: Node) -> dict[str, Any]:
     """A container as clients see it."""
     definition = node.definition
-    return container_body(definition.body, owner(node.parent, node.id), definition.version, definition.written)
+    return container_body(
+        definition.body, container_links(node.parent, node.id), definition.version, definition.written
+    )
 
 
-async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
+async def _bodies(call: CosmosCall, database: Node) -> list[dict[str, Any]]:
     return [body_of(node) for node in await call.engine.children(database.id)]
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET /dbs/{d}/colls."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     return metadata.feed(call, "DocumentCollections", metadata.in_database(database), await _bodies(call, database))
 
 
-async def query(call: Call) -> Response:
+async def query(call: CosmosCall) -> Response:
     """POST /dbs/{d}/colls with a query."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     return metadata.query(call, "DocumentCollections", metadata.in_database(database), await _bodies(call, database))
 
 
-async def create(call: Call) -> Response:
+async def create(call: CosmosCall) -> Response:
     """POST /dbs/{d}/colls."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     wanted = policies.parse_container(call.json())
-    throughput = of_container(call, database)
-    bounds = partition_key.ranges(1 if throughput is None else throughput.ranges, wanted.partition_key)
+    throughput = throughput_of_container(call, database)
+    bounds = partition_key.divide_key_space(1 if throughput is None else throughput.ranges, wanted.partition_key)
     definition = Definition(
         body=wanted.to_json(),
         written=call.now,
@@ -74,9 +83,9 @@ async def create(call: Call) -> Response:
     return metadata.answer(201, body_of(node), metadata.in_database(database))
 
 
-async def read(call: Call) -> Response:
+async def read(call: CosmosCall) -> Response:
     """GET /dbs/{d}/colls/{c}."""
-    view = await call.container()
+    view = await call.get_container()
     response = _answer(view, view.node)
     if call.request.flag(POPULATE_PARTITION_STATISTICS):
         response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
@@ -89,7 +98,7 @@ async def read(call: Call) -> Response:
     return response
 
 
-async def _quota(call: Call, view: ContainerView) -> list[tuple[bytes, bytes]]:
+async def _quota(call: CosmosCall, view: ContainerView) -> list[tuple[bytes, bytes]]:
     if not call.request.flag(POPULATE_QUOTA_INFO):
         return []
     visible, kilobytes = await call.engine.insight.usage(view.node, call.now)
@@ -98,9 +107,9 @@ async def _quota(call: Call, view: ContainerView) -> list[tuple[bytes, bytes]]:
     return [(RESOURCE_QUOTA, quota.encode()), (RESOURCE_USAGE, usage.encode())]
 
 
-async def replace(call: Call) -> Response:
+async def replace(call: CosmosCall) -> Response:
     """PUT /dbs/{d}/colls/{c}: other policies for the same items, in force with its commit."""
-    view = await call.container()
+    view = await call.get_container()
     wanted = call.json()
 
     def change(before: Node) -> Definition:
@@ -108,12 +117,12 @@ async def replace(call: Call) -> Response:
         previous = policies.parse_container(before.body)
         after = policies.parse_container(wanted, previous)
         body = after.to_json()
-        stands = may_stand(body, policies.computed_properties(body))
+        may_index = index_filter(body, policies.computed_properties(body))
         return msgspec.structs.replace(
             before.definition,
             body=body,
             rules=rules_of(after.default_ttl),
-            indexes=dropped(before.definition.indexes, stands),
+            indexes=dropped(before.definition.indexes, may_index),
             history=_history(after, before.definition),
         )
 
@@ -123,25 +132,25 @@ async def replace(call: Call) -> Response:
     return _answer(view, replaced)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: CosmosCall) -> Response:
     """DELETE /dbs/{d}/colls/{c}: its items are gone with the commit and cleared away later."""
-    view = await call.container()
+    view = await call.get_container()
     call.check_match(body_of(view.node)["_etag"])
     await call.engine.definitions.drop(view.id)
-    return metadata.removed(_owner(view))
+    return metadata.no_content(_owner(view))
 
 
-async def ranges(call: Call) -> Response:
+async def ranges(call: CosmosCall) -> Response:
     """GET …/pkranges; Python asks again with the etag until it is told 304."""
     view, rows = await _ranges(call)
     # Ranges only ever become more while a container lives.
-    etag = f'"{view.owner.rid}-{len(rows)}"'
+    etag = f'"{view.links.rid}-{len(rows)}"'
     headers = [(ETAG, etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
     seen = call.request.text(IF_NONE_MATCH)
     if seen is not None and etag_matches(seen, etag):
         return Response(304, b"", headers, budget.METADATA)
     headers.append((ITEM_COUNT, b"%d" % len(rows)))
-    body = feed_body(view.owner.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
+    body = feed_body(view.links.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
     return Response(200, body, headers, budget.METADATA)
 
 
@@ -151,19 +160,19 @@ def _history(wanted: policies.ContainerDefinition, before: Definition | None = N
     return (wanted.change_feed_minutes or 0) * MINUTE or (None if never else 0)
 
 
-async def query_ranges(call: Call) -> Response:
+async def query_ranges(call: CosmosCall) -> Response:
     """POST …/pkranges with a query."""
     view, rows = await _ranges(call)
     return metadata.query(call, "PartitionKeyRanges", metadata.in_container(view), rows)
 
 
-async def _ranges(call: Call) -> tuple[ContainerView, list[dict[str, Any]]]:
+async def _ranges(call: CosmosCall) -> tuple[ContainerView, list[dict[str, Any]]]:
     try:
-        view = await call.container()
+        view = await call.get_container()
     except NotFound:
         raise OwnerNotFound(NOT_FOUND) from None
     definition = view.node.definition
-    return view, range_rows(view.owner, definition.ranges, 1, definition.written)
+    return view, range_rows(view.links, definition.ranges, 1, definition.written)
 
 
 def _answer(view: ContainerView, node: Node) -> Response:
@@ -171,5 +180,5 @@ def _answer(view: ContainerView, node: Node) -> Response:
     return metadata.answer(200, body_of(node), _owner(view))
 
 
-def _owner(view: ContainerView) -> metadata.Owner:
-    return metadata.Owner(f"dbs/{view.database}", database_rid(view.node.parent))
+def _owner(view: ContainerView) -> metadata.OwnerNames:
+    return metadata.OwnerNames(f"dbs/{view.database}", database_rid(view.node.parent))

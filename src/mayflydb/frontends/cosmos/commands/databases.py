@@ -7,9 +7,9 @@ from typing import Any
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.throughput import stored
 from mayflydb.frontends.cosmos import policies
-from mayflydb.frontends.cosmos.calls import SPACE, Call
+from mayflydb.frontends.cosmos.calls import SPACE, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
-from mayflydb.frontends.cosmos.commands.offers import provisioned
+from mayflydb.frontends.cosmos.commands.offers import parse_throughput
 from mayflydb.frontends.cosmos.resources import database_body
 from mayflydb.frontends.cosmos.wire import Response
 
@@ -20,41 +20,41 @@ def body_of(node: Node) -> dict[str, Any]:
     return database_body(node.name, node.id, definition.version, definition.written)
 
 
-async def _bodies(call: Call) -> list[dict[str, Any]]:
+async def _bodies(call: CosmosCall) -> list[dict[str, Any]]:
     space = await call.engine.node(SPACE)
     return [] if space is None else [body_of(node) for node in await call.engine.children(space.id)]
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET /dbs."""
     return metadata.feed(call, "Databases", metadata.ACCOUNT, await _bodies(call))
 
 
-async def query(call: Call) -> Response:
+async def query(call: CosmosCall) -> Response:
     """POST /dbs with a query."""
     return metadata.query(call, "Databases", metadata.ACCOUNT, await _bodies(call))
 
 
-async def create(call: Call) -> Response:
+async def create(call: CosmosCall) -> Response:
     """POST /dbs."""
     name = policies.parse_database(call.json())
-    throughput = provisioned(call)
+    throughput = parse_throughput(call)
     space = await call.engine.definitions.space(SPACE, call.now)
     node = await call.engine.definitions.create(space.id, name, Definition({}, call.now, offer=stored(throughput)))
     return _answer(201, node)
 
 
-async def read(call: Call) -> Response:
+async def read(call: CosmosCall) -> Response:
     """GET /dbs/{d}."""
-    return _answer(200, await call.database())
+    return _answer(200, await call.get_database())
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: CosmosCall) -> Response:
     """DELETE /dbs/{d}, with everything in it."""
-    node = await call.database()
+    node = await call.get_database()
     call.check_match(body_of(node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return metadata.removed(metadata.ACCOUNT)
+    return metadata.no_content(metadata.ACCOUNT)
 
 
 def _answer(status: int, node: Node) -> Response:

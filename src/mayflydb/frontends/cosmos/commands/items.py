@@ -11,12 +11,12 @@ from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
 from mayflydb.engine.reads import record_at
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import MISMATCH
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
-from mayflydb.frontends.cosmos.scopes import point_of
-from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
+from mayflydb.frontends.cosmos.scopes import admit_partition
+from mayflydb.frontends.cosmos.values import ParsedItem, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
@@ -25,10 +25,10 @@ from mayflydb.model.record import Record
 Answer: TypeAlias = Coroutine[Any, Any, Response]
 
 
-async def read(call: Call) -> Response:
+async def read(call: CosmosCall) -> Response:
     """GET …/docs/{id}."""
-    view = await call.owner()
-    partition = point_of(call, view, budget.likely, Mode.READ, 0)
+    view = await call.get_owner()
+    partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
     key, seq = await address_of(call, view, stored_in(call, view, partition))
     record = await call.engine.get(view.node, partition, key, call.now)
     if record is not None and seq not in (None, record.seq):
@@ -37,34 +37,34 @@ async def read(call: Call) -> Response:
     headers = view.item_headers(partition, lsn)
     if record is None:
         raise NotFound(NOT_FOUND, headers=headers, charge=budget.MISS)
-    etag = item_etag(view.owner, record)
+    etag = item_etag(view.links, record)
     headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
     seen = call.request.text(IF_NONE_MATCH)
     if seen is not None and etag_matches(seen, etag):
         return Response(304, b"", headers, budget.MISS)
-    return Response(200, item_body(view.owner, record), headers, budget.point_read(len(record.value)))
+    return Response(200, item_body(view.links, record), headers, budget.point_read(len(record.value)))
 
 
-def create(call: Call) -> Answer:
+def create(call: CosmosCall) -> Answer:
     """POST …/docs."""
     return _store(call, Mode.CREATE)
 
 
-def upsert(call: Call) -> Answer:
+def upsert(call: CosmosCall) -> Answer:
     """POST …/docs with x-ms-documentdb-is-upsert."""
     return _store(call, Mode.UPSERT)
 
 
-def replace(call: Call) -> Answer:
+def replace(call: CosmosCall) -> Answer:
     """PUT …/docs/{id}."""
     return _store(call, Mode.REPLACE)
 
 
-async def _store(call: Call, mode: Mode) -> Response:
-    view = await call.owner()
+async def _store(call: CosmosCall, mode: Mode) -> Response:
+    view = await call.get_owner()
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
-    partition = partition_of(view, item, point_of(call, view, budget.likely, mode, len(item.text)))
+    partition = partition_of(view, item, admit_partition(call, view, budget.likely, mode, len(item.text)))
     # A replace may give its item another id.
     key, seq = id.encode(), None
     if mode is Mode.REPLACE:
@@ -73,23 +73,23 @@ async def _store(call: Call, mode: Mode) -> Response:
     return await _write(call, view, command)
 
 
-async def address_of(call: Call, view: ContainerView, find: Callable[[int], Awaitable[Record | None]]) -> Address:
+async def address_of(call: CosmosCall, view: ContainerView, find: Callable[[int], Awaitable[Record | None]]) -> Address:
     """Where the item is that the path names: by its id or, below the rid of its container, by its own rid.
 
     So clients name it that were given a whole item: they follow its `_self`. `find`: the item with this number.
     """
     id = call.target.id or ""
-    number = item_number(view.id, id) if call.target.container == view.owner.rid else None
+    number = item_number(view.id, id) if call.target.container == view.links.rid else None
     found = None if number is None else await find(number)
     return (id.encode(), None) if found is None else (found.key, number)
 
 
-def stored_in(call: Call, view: ContainerView, partition: bytes) -> Callable[[int], Awaitable[Record | None]]:
+def stored_in(call: CosmosCall, view: ContainerView, partition: bytes) -> Callable[[int], Awaitable[Record | None]]:
     """Finds items of a partition by their number, as they are stored: before a write is decided they may get another key."""
     return partial(record_at, call.engine.reads, view.id, partition)
 
 
-def partition_of(view: ContainerView, item: Item, addressed: bytes) -> bytes:
+def partition_of(view: ContainerView, item: ParsedItem, addressed: bytes) -> bytes:
     """The item's logical partition; BadRequest (1001) unless it is the one that was addressed."""
     values = view.key.extract(item.doc)
     view.key.check(values)
@@ -98,21 +98,21 @@ def partition_of(view: ContainerView, item: Item, addressed: bytes) -> bytes:
     return addressed
 
 
-async def patch(call: Call) -> Response:
+async def patch(call: CosmosCall) -> Response:
     """PATCH …/docs/{id}."""
-    view = await call.owner()
+    view = await call.get_owner()
     patch = patches.parse_patch(call.request.body, call.account.limits)
-    partition = point_of(call, view, budget.likely, Mode.REPLACE, len(call.request.body))
+    partition = admit_partition(call, view, budget.likely, Mode.REPLACE, len(call.request.body))
     change = patch_change(call, view, partition, patch)
     key, seq = await address_of(call, view, stored_in(call, view, partition))
     command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id), seq=seq)
     return await _write(call, view, command)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: CosmosCall) -> Response:
     """DELETE …/docs/{id}."""
-    view = await call.owner()
-    partition = point_of(call, view, budget.likely, Mode.DELETE, 0)
+    view = await call.get_owner()
+    partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
     key, seq = await address_of(call, view, stored_in(call, view, partition))
     command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id), seq=seq)
     written = await _commit(call, view, command)
@@ -120,18 +120,18 @@ async def delete(call: Call) -> Response:
     return Response(204, b"", view.item_headers(partition, lsn), budget.charge(written))
 
 
-async def _write(call: Call, view: ContainerView, command: Command) -> Response:
+async def _write(call: CosmosCall, view: ContainerView, command: Command) -> Response:
     written = await _commit(call, view, command)
     record = written.record
-    view.reached = max(view.reached, record.lsn)
+    view.known_lsn = max(view.known_lsn, record.lsn)
     headers = view.item_headers(command.partition, record.lsn)
-    etag = item_etag(view.owner, record)
+    etag = item_etag(view.links, record)
     headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
-    body = b"" if call.request.minimal else item_body(view.owner, record)
+    body = b"" if call.request.minimal else item_body(view.links, record)
     return Response(201 if written.created else 200, body, headers, budget.charge(written))
 
 
-async def _commit(call: Call, view: ContainerView, command: Command) -> Written:
+async def _commit(call: CosmosCall, view: ContainerView, command: Command) -> Written:
     try:
         return await call.engine.write(view.id, command, call.now)
     except MayflyError as error:
@@ -141,7 +141,7 @@ async def _commit(call: Call, view: ContainerView, command: Command) -> Written:
         raise
 
 
-def patch_change(call: Call, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
+def patch_change(call: CosmosCall, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
     """What a patch makes of the item it finds; PreconditionFailed where its condition does not hold."""
     condition = (
         None
@@ -152,6 +152,6 @@ def patch_change(call: Call, view: ContainerView, partition: bytes, patch: patch
     def change(current: Record) -> Draft:
         if condition is not None and not condition(view.document(current), call.now):
             raise PreconditionFailed(STALE)
-        return view.draft(patches.patched(patch, current.value, view.key, call.account.limits), partition)
+        return view.draft(patches.apply_to_item(patch, current.value, view.key, call.account.limits), partition)
 
     return change

@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.cosmos import continuation, queries
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.headers import CONTINUATION, ETAG, ITEM_COUNT, MAX_ITEM_COUNT
 from mayflydb.frontends.cosmos.resources import database_rid, feed_body
 from mayflydb.frontends.cosmos.views import ContainerView
@@ -19,7 +19,7 @@ from mayflydb.frontends.cosmos.wire import Response, json_response, owner_paths
 PAGE = 100
 
 
-def page_size(call: Call, cap: int = 1000) -> int:
+def page_size(call: CosmosCall, cap: int = 1000) -> int:
     """How many rows the client wants: -1 means as many as a page may have."""
     wanted = call.request.number(MAX_ITEM_COUNT)
     if wanted is None:
@@ -27,50 +27,50 @@ def page_size(call: Call, cap: int = 1000) -> int:
     return cap if wanted < 1 else min(wanted, cap)
 
 
-class Owner(NamedTuple):
+class OwnerNames(NamedTuple):
     """The resource that a feed lies in: its path made of ids (`dbs/d/colls/c`), and its rid."""
 
     path: str
     rid: str
 
 
-ACCOUNT: Final = Owner("", "")
+ACCOUNT: Final = OwnerNames("", "")
 
 
-def in_database(node: Node) -> Owner:
+def in_database(node: Node) -> OwnerNames:
     """A database as an owner."""
-    return Owner(f"dbs/{node.name}", database_rid(node.id))
+    return OwnerNames(f"dbs/{node.name}", database_rid(node.id))
 
 
-def in_container(view: ContainerView) -> Owner:
+def in_container(view: ContainerView) -> OwnerNames:
     """A container as an owner."""
-    return Owner(f"dbs/{view.database}/colls/{view.node.name}", view.owner.rid)
+    return OwnerNames(f"dbs/{view.database}/colls/{view.node.name}", view.links.rid)
 
 
-def feed(call: Call, name: str, owner: Owner, bodies: Sequence[dict[str, Any]]) -> Response:
+def feed(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
     """One page of resource bodies, in the order given, which must not change between pages."""
     return _page(call, name, owner, bodies, ("", None))
 
 
-def query(call: Call, name: str, owner: Owner, bodies: Sequence[dict[str, Any]]) -> Response:
+def query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
     """One page of a query over resource bodies."""
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     rows = queries.over_documents(text, parameters, bodies, call.now, lenient=call.account.lenient)
     return _page(call, name, owner, rows, (text, parameters))
 
 
-def answer(status: int, body: dict[str, Any], owner: Owner) -> Response:
+def answer(status: int, body: dict[str, Any], owner: OwnerNames) -> Response:
     """One resource, with its etag and the names of its owner; the account has none."""
     paths = [] if owner is ACCOUNT else owner_paths(*owner)
     return json_response(status, body, [(ETAG, body["_etag"].encode()), *paths], budget.METADATA)
 
 
-def removed(owner: Owner) -> Response:
+def no_content(owner: OwnerNames) -> Response:
     """A resource of this owner is gone."""
     return Response(204, b"", [] if owner is ACCOUNT else owner_paths(*owner), budget.METADATA)
 
 
-def _page(call: Call, name: str, owner: Owner, rows: Sequence[Any], asked: tuple[str, Any]) -> Response:
+def _page(call: CosmosCall, name: str, owner: OwnerNames, rows: Sequence[Any], asked: tuple[str, Any]) -> Response:
     bound = continuation.binding(0, asked[0], asked[1], call.request.path.decode("latin-1"))
     token = call.request.text(CONTINUATION)
     start = 0

@@ -10,7 +10,7 @@ from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.throughput import STANDARD, Throughput, loaded, stored
 from mayflydb.frontends.cosmos import throughput
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.headers import (
     ETAG,
@@ -24,13 +24,13 @@ from mayflydb.frontends.cosmos.headers import (
 )
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.frontends.cosmos.paths import Resource
-from mayflydb.frontends.cosmos.resources import RidKind, database_rid, offer_body, owner, parse_rid
-from mayflydb.frontends.cosmos.splitting import grown
+from mayflydb.frontends.cosmos.resources import RidKind, container_links, database_rid, offer_body, parse_rid
+from mayflydb.frontends.cosmos.splitting import split_ranges
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest, NotFound, Unsupported
 
 
-def provisioned(call: Call) -> Throughput | None:
+def parse_throughput(call: CosmosCall) -> Throughput | None:
     """The throughput a create request asks for. BadRequest in a serverless account, where nothing has any."""
     if level := call.request.text(OFFER_TYPE):
         raise Unsupported(f"The offer type '{level[:100]}' is not supported by Mayfly: set offer throughput instead.")
@@ -41,34 +41,34 @@ def provisioned(call: Call) -> Throughput | None:
     return wanted
 
 
-def of_container(call: Call, database: Node) -> Throughput | None:
+def throughput_of_container(call: CosmosCall, database: Node) -> Throughput | None:
     """The throughput of a new container: what it asks for, else what its database shares (None), else what all get."""
-    wanted = provisioned(call)
+    wanted = parse_throughput(call)
     if wanted is None and database.definition.offer is None and not call.account.serverless:
         return STANDARD
     return wanted
 
 
-def _loaded(node: Node) -> Throughput | None:
+def _own_throughput(node: Node) -> Throughput | None:
     offer = node.definition.offer
     return None if offer is None else loaded(offer)
 
 
 def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
     """The offer of a database or container, if it has one of its own."""
-    offer = _loaded(node)
+    offer = _own_throughput(node)
     if offer is None:
         return None
     if is_database:
         rid = database_rid(node.id)
         link = f"dbs/{rid}/"
     else:
-        of = owner(node.parent, node.id)
+        of = container_links(node.parent, node.id)
         rid, link = of.rid, of.self_link
     return offer_body(node.id, link, rid, offer, node.definition.version, node.definition.written)
 
 
-async def _bodies(call: Call) -> list[dict[str, Any]]:
+async def _bodies(call: CosmosCall) -> list[dict[str, Any]]:
     if call.account.serverless:
         return []
     space = await call.engine.node(SPACE)
@@ -79,17 +79,17 @@ async def _bodies(call: Call) -> list[dict[str, Any]]:
     return [body for body in found if body is not None]
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET /offers."""
     return metadata.feed(call, "Offers", metadata.ACCOUNT, await _bodies(call))
 
 
-async def query(call: Call) -> Response:
+async def query(call: CosmosCall) -> Response:
     """POST /offers: how clients find the offer of a resource, by its `_self`."""
     return metadata.query(call, "Offers", metadata.ACCOUNT, await _bodies(call))
 
 
-async def _node(call: Call) -> tuple[Node, bool]:
+async def _node(call: CosmosCall) -> tuple[Node, bool]:
     rid = parse_rid(call.target.id or "")
     node = await call.engine.node_by_id(rid.number) if rid is not None and rid.kind is RidKind.OFFER else None
     if node is None or node.definition.offer is None or call.account.serverless:
@@ -98,18 +98,18 @@ async def _node(call: Call) -> tuple[Node, bool]:
     return node, space is not None and node.parent == space.id
 
 
-async def read(call: Call) -> Response:
+async def read(call: CosmosCall) -> Response:
     """GET /offers/{rid}."""
     node, is_database = await _node(call)
     return _answer(node, is_database)
 
 
-async def replace(call: Call) -> Response:
+async def replace(call: CosmosCall) -> Response:
     """PUT /offers/{rid}: another throughput. Ranges of a container that do not carry it are split, in the same commit."""
     node, is_database = await _node(call)
     wanted = throughput.parse_content(
         _content(call),
-        _loaded(node) or STANDARD,
+        _own_throughput(node) or STANDARD,
         to_autoscale=call.request.flag(MIGRATE_TO_AUTOPILOT),
         to_manual=call.request.flag(MIGRATE_TO_MANUAL),
     )
@@ -119,13 +119,13 @@ async def replace(call: Call) -> Response:
         if is_database:
             return msgspec.structs.replace(before.definition, offer=offer)
         key = PartitionKeyDefinition.from_json(before.body["partitionKey"])
-        ranges = grown(before.definition.ranges, wanted.ceiling, key)
+        ranges = split_ranges(before.definition.ranges, wanted.ceiling, key)
         return msgspec.structs.replace(before.definition, offer=offer, ranges=ranges)
 
     return _answer(await call.engine.definitions.replace(node.id, change, call.now), is_database)
 
 
-def _content(call: Call) -> object:
+def _content(call: CosmosCall) -> object:
     body = call.json()
     return body.get("content") if isinstance(body, dict) else None
 

@@ -7,8 +7,8 @@ import asyncio
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.scopes import point_of
+from mayflydb.frontends.cosmos.calls import CosmosCall
+from mayflydb.frontends.cosmos.scopes import admit_partition
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import MayflyError, NotFound, PreconditionFailed
@@ -18,14 +18,14 @@ TOGETHER = 64
 """Items under way: enough to share commits, few enough to let others write."""
 
 
-async def delete_all(call: Call) -> Response:
+async def delete_all(call: CosmosCall) -> Response:
     """POST …/operations/partitionkeydelete: delete the items of one logical partition that are there now.
 
     Each goes by itself: while this lasts others may see some of them, and what is written meanwhile stays. It answers when all
     are gone; after an interruption the same request deletes the rest.
     """
-    view = await call.owner()
-    partition = point_of(call, view, budget.likely, Mode.DELETE, 0)
+    view = await call.get_owner()
+    partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
     last = await call.engine.lsn(view.id)
     scope = Scope.of_partition(partition)
     charge = 0.0
@@ -44,7 +44,7 @@ async def delete_all(call: Call) -> Response:
     return Response(200, b"", view.item_headers(partition, lsn), charge or budget.MISS)
 
 
-async def _delete(call: Call, view: ContainerView, record: Record) -> bool:
+async def _delete(call: CosmosCall, view: ContainerView, record: Record) -> bool:
     command = Command(Mode.DELETE, record.partition, record.key, None, record.lsn)
     try:
         await call.engine.write(view.id, command, call.now)

@@ -12,22 +12,22 @@ import msgspec
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.companions import Clash, Judge
 from mayflydb.frontends.cosmos import partition_key, paths, policies, resource_tokens
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.users import user_of
 from mayflydb.frontends.cosmos.headers import EXPIRY_SECONDS
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.paths import Resource, Target
-from mayflydb.frontends.cosmos.resource_tokens import Grant
+from mayflydb.frontends.cosmos.resource_tokens import TokenGrant
 from mayflydb.frontends.cosmos.resources import Rid, RidKind, etag, parse_rid, permission_body, user_rid
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, Unsupported
 from mayflydb.model.instant import SECOND
 
-LIFE: Final = 3600
+DEFAULT_LIFETIME: Final = 3600
 """Seconds that a token lives if the request does not say."""
 
-LIVES: Final = range(600, 86_401)
+LIFETIMES: Final = range(600, 86_401)
 EXPIRY: Final = EXPIRY_SECONDS
 
 _KNOWN = frozenset({"id", "permissionMode", "resource", "resourcePartitionKey"})
@@ -38,72 +38,72 @@ _SCRIPTS = (Resource.STORED_PROCEDURE, Resource.TRIGGER, Resource.USER_DEFINED_F
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-class Owner(msgspec.Struct, frozen=True):
+class PermissionOwner(msgspec.Struct, frozen=True):
     """The user whose permissions a request is about, and how long the tokens of its answer live (seconds)."""
 
     database: Node
     user: Node
-    life: int
+    lifetime: int
 
 
-async def _owner(call: Call) -> Owner:
+async def _owner(call: CosmosCall) -> PermissionOwner:
     """OwnerNotFound without the user, BadRequest for a life that is not allowed."""
-    life = _life(call)
-    database = await call.owning_database()
+    lifetime = _parse_lifetime(call)
+    database = await call.get_owning_database()
     try:
-        return Owner(database, await user_of(call, database), life)
+        return PermissionOwner(database, await user_of(call, database), lifetime)
     except NotFound as missing:
         raise OwnerNotFound(missing.message) from None
 
 
-def _life(call: Call) -> int:
+def _parse_lifetime(call: CosmosCall) -> int:
     seconds = call.request.number(EXPIRY)
     if seconds is None:
-        return LIFE
-    if seconds not in LIVES:
-        raise BadRequest(f"The header {EXPIRY.decode()} must be {LIVES[0]} to {LIVES[-1]} seconds.")
+        return DEFAULT_LIFETIME
+    if seconds not in LIFETIMES:
+        raise BadRequest(f"The header {EXPIRY.decode()} must be {LIFETIMES[0]} to {LIFETIMES[-1]} seconds.")
     return seconds
 
 
-async def _body(call: Call, owner: Owner, node: Node) -> dict[str, Any]:
+async def _body(call: CosmosCall, owner: PermissionOwner, node: Node) -> dict[str, Any]:
     """A permission as clients see it."""
     rid = Rid(RidKind.PERMISSION, owner.database.id, owner.user.id, node.id)
-    token = resource_tokens.seal(call.account.keys, await _grant(call, node.body, owner.life))
+    token = resource_tokens.seal(call.account.keys, await _grant(call, node.body, owner.lifetime))
     definition = node.definition
     return permission_body({"id": node.name, **node.body}, rid, token, definition.version, definition.written)
 
 
-async def _grant(call: Call, body: Any, life: int) -> Grant:
-    target, database, container = await _resolved(call, body["resource"])
+async def _grant(call: CosmosCall, body: Any, lifetime: int) -> TokenGrant:
+    target, database, container = await _resolve_link(call, body["resource"])
     starts = call.now // SECOND
-    return Grant(
+    return TokenGrant(
         writes=body["permissionMode"].lower() == "all",
         starts=starts,
-        expires=starts + life,
+        expires=starts + lifetime,
         database=database,
         container=container,
-        item=resource_tokens.digest_of_item(resource_tokens.name_of_item(target))
+        item=resource_tokens.item_digest(resource_tokens.item_name(target))
         if target.resource is Resource.ITEM
         else b"",
-        key=resource_tokens.digests_of_key(_key(body.get("resourcePartitionKey"))),
+        key=resource_tokens.key_digests(_key(body.get("resourcePartitionKey"))),
         nonce=secrets.token_bytes(8),
     )
 
 
-async def _resolved(call: Call, link: str) -> tuple[Target, int, int]:
+async def _resolve_link(call: CosmosCall, link: str) -> tuple[Target, int, int]:
     """What a link names, with the numbers of its database and container; zeros for what does not exist (yet)."""
-    for target in _readings(link):
+    for target in _parse_readings(link):
         try:
             if target.container is None:
-                return target, (await call.names.database(target.database or "")).id, 0
-            view = await call.names.container(target.database or "", target.container)
+                return target, (await call.resolver.get_database(target.database or "")).id, 0
+            view = await call.resolver.get_container(target.database or "", target.container)
             return target, view.node.parent, view.id
         except NotFound:
             continue
     return _target(link), 0, 0
 
 
-def _readings(link: str) -> Iterator[Target]:
+def _parse_readings(link: str) -> Iterator[Target]:
     """Some clients percent-encode the names in a link, some do not; a name may well hold a percent sign."""
     yield _target(link)
     if "%" in link:
@@ -116,30 +116,30 @@ def _target(link: str) -> Target:
     return paths.parse(link.replace("%", "%25").encode())
 
 
-async def _bodies(call: Call, owner: Owner) -> list[dict[str, Any]]:
+async def _bodies(call: CosmosCall, owner: PermissionOwner) -> list[dict[str, Any]]:
     return [await _body(call, owner, node) for node in await call.engine.children(owner.user.id)]
 
 
-async def _answer(call: Call, status: int, owner: Owner, node: Node) -> Response:
-    return metadata.answer(status, await _body(call, owner, node), _place(owner))
+async def _answer(call: CosmosCall, status: int, owner: PermissionOwner, node: Node) -> Response:
+    return metadata.answer(status, await _body(call, owner, node), _owner_names(owner))
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET …/users/{u}/permissions."""
     owner = await _owner(call)
-    return metadata.feed(call, "Permissions", _place(owner), await _bodies(call, owner))
+    return metadata.feed(call, "Permissions", _owner_names(owner), await _bodies(call, owner))
 
 
-async def query(call: Call) -> Response:
+async def query(call: CosmosCall) -> Response:
     """POST …/users/{u}/permissions with a query."""
     owner = await _owner(call)
-    return metadata.query(call, "Permissions", _place(owner), await _bodies(call, owner))
+    return metadata.query(call, "Permissions", _owner_names(owner), await _bodies(call, owner))
 
 
-async def create(call: Call) -> Response:
+async def create(call: CosmosCall) -> Response:
     """POST …/users/{u}/permissions."""
     owner = await _owner(call)
     name, body = _parse(call)
@@ -147,7 +147,7 @@ async def create(call: Call) -> Response:
     return await _answer(call, 201, owner, node)
 
 
-async def upsert(call: Call) -> Response:
+async def upsert(call: CosmosCall) -> Response:
     """POST …/users/{u}/permissions with x-ms-documentdb-is-upsert."""
     owner = await _owner(call)
     name, body = _parse(call)
@@ -156,13 +156,13 @@ async def upsert(call: Call) -> Response:
     return await _answer(call, 201 if is_new else 200, owner, node)
 
 
-async def read(call: Call) -> Response:
+async def read(call: CosmosCall) -> Response:
     """GET …/users/{u}/permissions/{p}."""
     owner = await _owner(call)
     return await _answer(call, 200, owner, await _permission(call, owner))
 
 
-async def replace(call: Call) -> Response:
+async def replace(call: CosmosCall) -> Response:
     """PUT …/users/{u}/permissions/{p}, under another name too."""
     owner = await _owner(call)
     node = await _permission(call, owner)
@@ -171,25 +171,25 @@ async def replace(call: Call) -> Response:
     return await _answer(call, 200, owner, node)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: CosmosCall) -> Response:
     """DELETE …/users/{u}/permissions/{p}. Tokens that were given out live on until they expire."""
     owner = await _owner(call)
     node = await _permission(call, owner)
     call.check_match(_etag(node))
     await call.engine.definitions.drop(node.id)
-    return metadata.removed(_place(owner))
+    return metadata.no_content(_owner_names(owner))
 
 
-def _place(owner: Owner) -> metadata.Owner:
+def _owner_names(owner: PermissionOwner) -> metadata.OwnerNames:
     path = f"dbs/{owner.database.name}/users/{owner.user.name}"
-    return metadata.Owner(path, user_rid(owner.database.id, owner.user.id))
+    return metadata.OwnerNames(path, user_rid(owner.database.id, owner.user.id))
 
 
 def _etag(node: Node) -> str:
     return etag(node.definition.version, node.id, node.definition.written)
 
 
-async def _permission(call: Call, owner: Owner) -> Node:
+async def _permission(call: CosmosCall, owner: PermissionOwner) -> Node:
     """The permission that the path names, by name or rid; NotFound if there is none."""
     name = call.target.id or ""
     permissions = await call.engine.children(owner.user.id)
@@ -205,7 +205,7 @@ def _first(nodes: Iterable[Node], member: str, value: object) -> Node | None:
     return next((node for node in nodes if getattr(node, member) == value), None)
 
 
-def _judge(call: Call, body: dict[str, Any]) -> Judge:
+def _judge(call: CosmosCall, body: dict[str, Any]) -> Judge:
     def judge(before: Node | None) -> Definition:
         if before is not None:
             call.check_match(_etag(before))
@@ -221,14 +221,14 @@ def _clash(body: dict[str, Any]) -> Clash:
 
 
 def _subject(body: Any) -> tuple[str, tuple[bytes, ...]]:
-    key = resource_tokens.digests_of_key(_key(body.get("resourcePartitionKey")))
+    key = resource_tokens.key_digests(_key(body.get("resourcePartitionKey")))
     return body["resource"].strip("/"), key
 
 
 # --- what clients send -----------------------------------------------------------------------------------------------
 
 
-def _parse(call: Call) -> tuple[str, dict[str, Any]]:
+def _parse(call: CosmosCall) -> tuple[str, dict[str, Any]]:
     """The name in the body, and what else is kept of it."""
     body = call.json()
     if not isinstance(body, dict):

@@ -9,18 +9,18 @@ import msgspec
 
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Mode
-from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.commands.scripts import KINDS, stored
+from mayflydb.frontends.cosmos.calls import CosmosCall
+from mayflydb.frontends.cosmos.commands.scripts import KINDS, get_script
 from mayflydb.frontends.cosmos.headers import AUTHORIZATION, SCRIPT_ENABLE_LOGGING, SCRIPT_LOG
 from mayflydb.frontends.cosmos.paths import Resource
-from mayflydb.frontends.cosmos.scopes import point_of
-from mayflydb.frontends.cosmos.scripting.attempts import Stage, transact
-from mayflydb.frontends.cosmos.scripting.program import Left, Program, Surroundings
+from mayflydb.frontends.cosmos.scopes import admit_partition
+from mayflydb.frontends.cosmos.scripting.attempts import ScriptAttempt, transact
+from mayflydb.frontends.cosmos.scripting.program import Program, ScriptContext, ScriptResult
 from mayflydb.frontends.cosmos.wire import Headers, Response
 from mayflydb.model.errors import BadRequest, MayflyError
 
 
-def shown_headers(call: Call) -> dict[str, str]:
+def shown_headers(call: CosmosCall) -> dict[str, str]:
     """The headers of a request as its scripts may read them: all but those that let somebody in."""
     return {
         name.decode("latin-1"): value.decode("latin-1")
@@ -29,17 +29,17 @@ def shown_headers(call: Call) -> dict[str, str]:
     }
 
 
-async def execute(call: Call) -> Response:
+async def execute(call: CosmosCall) -> Response:
     """POST …/sprocs/{s} with an array of arguments."""
-    view = await call.owner()
-    script = await stored(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
+    view = await call.get_owner()
+    script = await get_script(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
     arguments = _arguments(call)
-    partition = point_of(call, view, budget.likely, Mode.READ, 0)
+    partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
     logs = call.request.flag(SCRIPT_ENABLE_LOGGING)
-    given = Surroundings("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=shown_headers(call), logs=logs)
+    given = ScriptContext("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=shown_headers(call), logs=logs)
 
-    async def work(stage: Stage) -> Left:
-        return await Program(script, given, arguments, stage.transaction, stage.budget).finish(stage.collection)
+    async def work(attempt: ScriptAttempt) -> ScriptResult:
+        return await Program(script, given, arguments, attempt.transaction, attempt.budget).finish(attempt.collection)
 
     try:
         done = await transact(call, partition, work)
@@ -48,15 +48,15 @@ async def execute(call: Call) -> Response:
         error.detail = {**error.detail, "headers": headers}
         raise
     headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log(done.result.log, logs)]
-    body = done.final((done.result.response or '""').encode())
-    return Response(200, body, headers, budget.METADATA + done.stage.collection.charge)
+    body = done.replace_provisional((done.result.response or '""').encode())
+    return Response(200, body, headers, budget.METADATA + done.attempt.collection.charge)
 
 
 def _log(text: object, wanted: bool) -> Headers:
     return [(SCRIPT_LOG, quote(text).encode())] if wanted and isinstance(text, str) else []
 
 
-def _arguments(call: Call) -> list[Any]:
+def _arguments(call: CosmosCall) -> list[Any]:
     arguments = call.json() if call.request.body.strip() else []
     if not isinstance(arguments, list):
         raise BadRequest("The body must be an array with the arguments of the stored procedure.")

@@ -12,7 +12,7 @@ from mayflydb.clock import monotonic_us
 from mayflydb.engine import budget
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import queries
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import (
     CONTINUATION,
@@ -25,14 +25,14 @@ from mayflydb.frontends.cosmos.headers import (
     SUPPORTED_QUERY_FEATURES,
 )
 from mayflydb.frontends.cosmos.index_metrics import index_metrics
-from mayflydb.frontends.cosmos.pages import Page, Pager, Place
+from mayflydb.frontends.cosmos.pages import Page, Pager, PageStart
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
 from mayflydb.frontends.cosmos.resuming import Resuming
-from mayflydb.frontends.cosmos.scopes import range_named, scope_of, spend
-from mayflydb.frontends.cosmos.scripting.functions import Scans, caller, named_in
+from mayflydb.frontends.cosmos.scopes import admit, named_range, scope_of
+from mayflydb.frontends.cosmos.scripting.functions import ReadsScanner, find_functions, function_caller
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
-from mayflydb.frontends.cosmos.scripting.threads import Remote
+from mayflydb.frontends.cosmos.scripting.threads import LoopProxy
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
@@ -68,30 +68,30 @@ ALL_FEATURES = frozenset({
 })  # fmt: skip
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET …/docs: every item, in creation order."""
-    view = await call.owner()
+    view = await call.get_owner()
     query = compile_query(EVERYTHING, {})
     scope, _ = scope_of(call, view, None)
-    return await _page(call, view, query, scope, ("", None))
+    return await _answer_page(call, view, query, scope, ("", None))
 
 
-async def execute(call: Call) -> Response:
+async def execute(call: CosmosCall) -> Response:
     """POST …/docs with a query."""
-    view = await call.owner()
+    view = await call.get_owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    functions = await named_in(call.engine.reads, view.id, text)
-    query = _compiled(call, view, text, parameters, functions)
+    functions = await find_functions(call.engine.reads, view.id, text)
+    query = _compile(call, view, text, parameters, functions)
     queries.check_order(query, view.composite_orders)
     scope, named = scope_of(call, view, None)
     if not named:
         scope = _scope_of_query(call, view, query)
     elif PARTITION_KEY not in call.request.headers and scope != Scope():
         check_blocking_source(query, len(view.ranges))
-    return await _page(call, view, query, scope, (text, parameters), functions)
+    return await _answer_page(call, view, query, scope, (text, parameters), functions)
 
 
-def _scope_of_query(call: Call, view: ContainerView, query: Query) -> Scope:
+def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scope:
     """No header says where: the key that WHERE fixes, or the whole container, if the client may and need not merge."""
     keys = query.key_equalities(view.key.segments)
     if keys is not None and len(keys) == 1:
@@ -104,19 +104,19 @@ def _scope_of_query(call: Call, view: ContainerView, query: Query) -> Scope:
     return Scope()
 
 
-async def plan(call: Call) -> Response:
+async def plan(call: CosmosCall) -> Response:
     """POST …/docs with x-ms-cosmos-is-query-plan-request: how a client is to run a query over all partitions."""
-    view = await call.owner()
+    view = await call.get_owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(SUPPORTED_QUERY_FEATURES) or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
-    functions = await named_in(call.engine.reads, view.id, text)
-    query = _compiled(call, view, text, parameters, functions)
+    functions = await find_functions(call.engine.reads, view.id, text)
+    query = _compile(call, view, text, parameters, functions)
     return json_response(200, _plan(view, query, features), charge=budget.METADATA)
 
 
-def _compiled(
-    call: Call, view: ContainerView, text: str, parameters: dict[str, Any], functions: Mapping[str, str]
+def _compile(
+    call: CosmosCall, view: ContainerView, text: str, parameters: dict[str, Any], functions: Mapping[str, str]
 ) -> Query:
     return compile_query(text, parameters, view.declared_with(functions.keys()), lenient=call.account.lenient)
 
@@ -134,17 +134,17 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
     return values
 
 
-async def _page(
-    call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any],
+async def _answer_page(
+    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any],
     functions: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:  # fmt: skip
-    call.spending = spend(call, view, scope, budget.query(0, 0, 0))
+    call.spending = admit(call, view, scope, budget.query(0, 0, 0))
     lsn = await call.session_lsn(view)
     resuming = Resuming(call.account.secret, view, scope, asked)
     place = resuming.place(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
     page = await _read_page(call, view, query, resuming.scope, place, functions)
-    headers = [*view.scope_headers(scope, lsn, range_named(call)), (ITEM_COUNT, b"%d" % len(page.rows))]
+    headers = [*view.scope_headers(scope, lsn, named_range(call)), (ITEM_COUNT, b"%d" % len(page.rows))]
     if call.request.flag(POPULATE_QUERY_METRICS):
         headers.append((QUERY_METRICS, _metrics(page, monotonic_us() - started)))
     if query.sort_paths():
@@ -152,25 +152,25 @@ async def _page(
     headers += index_metrics(call.request, view, query, scope)
     if page.next is not None:
         headers.append((CONTINUATION, resuming.token(page.next).encode()))
-    return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
+    return Response(200, feed_body(view.links.rid, "Documents", page.rows), headers, page.charge)
 
 
 async def _read_page(
-    call: Call, view: ContainerView, query: Query, scope: Scope, place: Place, functions: Mapping[str, str]
+    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, place: PageStart, functions: Mapping[str, str]
 ) -> Page:
     """Queries that call user-defined functions are evaluated off the event loop, and within a time."""
     size = page_size(call)
     if not functions:
         pager = Pager(call.engine, view, query, scope, call.now, size, engine=call.engine)
-        page = await pager.page(place)
+        page = await pager.read(place)
         if query.ranking is None:
-            call.demand.note(view, query, scope, pager.reading.records - pager.matched)
+            call.index_demand.record_scan(view, query, scope, pager.read_counts.records - pager.matched)
         return page
     within = Budget(call.account.scripts)
 
-    async def work(remote: Remote) -> Page:
-        user_functions = caller(functions, within, call.now)
-        return await Pager(Scans(remote), view, query, scope, call.now, size, user_functions).page(place)
+    async def work(proxy: LoopProxy) -> Page:
+        user_functions = function_caller(functions, within, call.now)
+        return await Pager(ReadsScanner(proxy), view, query, scope, call.now, size, user_functions).read(place)
 
     return await call.threads.run(work, within)
 
@@ -182,8 +182,8 @@ def _metrics(page: Page, elapsed_us: int) -> bytes:
     https://learn.microsoft.com/azure/cosmos-db/nosql/query-metrics
     """
     counts = {
-        "retrievedDocumentCount": page.reading.records,
-        "retrievedDocumentSize": page.reading.size,
+        "retrievedDocumentCount": page.read_counts.records,
+        "retrievedDocumentSize": page.read_counts.size,
         "outputDocumentCount": len(page.rows),
         "outputDocumentSize": sum(map(len, page.rows)),
     }

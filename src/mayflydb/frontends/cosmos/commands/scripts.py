@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.companions import Judge, home_of
 from mayflydb.frontends.cosmos import policies
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, SCRIPTS, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, SCRIPTS, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import RidKind, parse_rid, script_body
@@ -20,7 +20,7 @@ from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound, TooLarge
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ScriptKind(msgspec.Struct, frozen=True):
     """A kind of script: how paths, feeds, rids and messages call it."""
 
     word: str
@@ -29,10 +29,10 @@ class Kind(msgspec.Struct, frozen=True):
     noun: str
 
 
-KINDS: Final[Mapping[Resource, Kind]] = {
-    Resource.STORED_PROCEDURE: Kind("sprocs", "StoredProcedures", RidKind.STORED_PROCEDURE, "stored procedure"),
-    Resource.TRIGGER: Kind("triggers", "Triggers", RidKind.TRIGGER, "trigger"),
-    Resource.USER_DEFINED_FUNCTION: Kind(
+KINDS: Final[Mapping[Resource, ScriptKind]] = {
+    Resource.STORED_PROCEDURE: ScriptKind("sprocs", "StoredProcedures", RidKind.STORED_PROCEDURE, "stored procedure"),
+    Resource.TRIGGER: ScriptKind("triggers", "Triggers", RidKind.TRIGGER, "trigger"),
+    Resource.USER_DEFINED_FUNCTION: ScriptKind(
         "udfs", "UserDefinedFunctions", RidKind.USER_DEFINED_FUNCTION, "user-defined function"
     ),
 }
@@ -42,7 +42,7 @@ OPERATIONS: Final = ("all", "create", "update", "delete", "replace")
 """By the numbers that some clients send for them."""
 
 
-def word_of(value: object, words: tuple[str, ...], name: str) -> str:
+def parse_word(value: object, words: tuple[str, ...], name: str) -> str:
     """The word in lower case that a trigger's property means, by name or number. BadRequest for any other."""
     if isinstance(value, str) and value.lower() in words:
         return value.lower()
@@ -52,7 +52,7 @@ def word_of(value: object, words: tuple[str, ...], name: str) -> str:
     raise BadRequest(f"The property '{name}' of the trigger must be one of {allowed}.")
 
 
-async def stored(call: Call, view: ContainerView, kind: Kind, name: str) -> Node:
+async def get_script(call: CosmosCall, view: ContainerView, kind: ScriptKind, name: str) -> Node:
     """The script of this name or rid. NotFound if there is none."""
     node = await script_at(call.engine.reads, view.id, kind.word, name)
     rid = parse_rid(name) if node is None else None
@@ -65,34 +65,34 @@ async def stored(call: Call, view: ContainerView, kind: Kind, name: str) -> Node
     return node
 
 
-def body_of(view: ContainerView, kind: Kind, node: Node) -> dict[str, Any]:
+def body_of(view: ContainerView, kind: ScriptKind, node: Node) -> dict[str, Any]:
     """A script as clients see it."""
     properties = {"id": node.name.removeprefix(row_name(kind.word, "")), **node.body}
     definition = node.definition
-    return script_body(properties, view.owner, kind.rid, kind.word, node.id, definition.version, definition.written)
+    return script_body(properties, view.links, kind.rid, kind.word, node.id, definition.version, definition.written)
 
 
-async def _bodies(call: Call, view: ContainerView, kind: Kind) -> list[dict[str, Any]]:
+async def _bodies(call: CosmosCall, view: ContainerView, kind: ScriptKind) -> list[dict[str, Any]]:
     home = await call.engine.node(*home_of(SCRIPTS, view.id))
     nodes = [] if home is None else await call.engine.children(home.id)
     return [body_of(view, kind, node) for node in nodes if node.name.startswith(row_name(kind.word, ""))]
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET …/sprocs, …/triggers or …/udfs."""
-    view, kind = await call.owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owner(), KINDS[call.target.resource]
     return metadata.feed(call, kind.feed, metadata.in_container(view), await _bodies(call, view, kind))
 
 
-async def query(call: Call) -> Response:
+async def query(call: CosmosCall) -> Response:
     """POST of the same with a query."""
-    view, kind = await call.owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owner(), KINDS[call.target.resource]
     return metadata.query(call, kind.feed, metadata.in_container(view), await _bodies(call, view, kind))
 
 
-async def create(call: Call) -> Response:
+async def create(call: CosmosCall) -> Response:
     """POST …/sprocs, …/triggers or …/udfs."""
-    view, kind = await call.owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owner(), KINDS[call.target.resource]
     name, body = _parse(call, kind)
     home = await call.engine.companions.home(SCRIPTS, view.id, call.now)
     row = row_name(kind.word, name)
@@ -100,9 +100,9 @@ async def create(call: Call) -> Response:
     return _answer(201, view, kind, node)
 
 
-async def upsert(call: Call) -> Response:
+async def upsert(call: CosmosCall) -> Response:
     """POST of the same with x-ms-documentdb-is-upsert."""
-    view, kind = await call.owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owner(), KINDS[call.target.resource]
     name, body = _parse(call, kind)
     home = await call.engine.companions.home(SCRIPTS, view.id, call.now)
     row = row_name(kind.word, name)
@@ -110,32 +110,32 @@ async def upsert(call: Call) -> Response:
     return _answer(201 if is_new else 200, view, kind, node)
 
 
-async def read(call: Call) -> Response:
+async def read(call: CosmosCall) -> Response:
     """GET …/sprocs/{s}, …/triggers/{t} or …/udfs/{u}."""
-    view, kind = await call.owner(), KINDS[call.target.resource]
-    return _answer(200, view, kind, await stored(call, view, kind, call.target.id or ""))
+    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    return _answer(200, view, kind, await get_script(call, view, kind, call.target.id or ""))
 
 
-async def replace(call: Call) -> Response:
+async def replace(call: CosmosCall) -> Response:
     """PUT of the same: another text, and perhaps another name."""
-    view, kind = await call.owner(), KINDS[call.target.resource]
-    node = await stored(call, view, kind, call.target.id or "")
+    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    node = await get_script(call, view, kind, call.target.id or "")
     name, body = _parse(call, kind)
     row = row_name(kind.word, name)
     changed = await call.engine.companions.replace(node.id, row, _judge(call, view, kind, body), call.now)
     return _answer(200, view, kind, changed)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: CosmosCall) -> Response:
     """DELETE of the same."""
-    view, kind = await call.owner(), KINDS[call.target.resource]
-    node = await stored(call, view, kind, call.target.id or "")
+    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    node = await get_script(call, view, kind, call.target.id or "")
     call.check_match(body_of(view, kind, node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return metadata.removed(metadata.in_container(view))
+    return metadata.no_content(metadata.in_container(view))
 
 
-def _parse(call: Call, kind: Kind) -> tuple[str, dict[str, Any]]:
+def _parse(call: CosmosCall, kind: ScriptKind) -> tuple[str, dict[str, Any]]:
     """The id and what is kept beside it. A text that is no function fails when it runs, as in the service."""
     given = call.json()
     if not isinstance(given, dict):
@@ -150,12 +150,12 @@ def _parse(call: Call, kind: Kind) -> tuple[str, dict[str, Any]]:
     if len(text) > (most := call.account.scripts.text):
         raise TooLarge(f"The text of the {kind.noun} is longer than {most} characters.")
     if kind.rid is RidKind.TRIGGER:
-        word_of(given.get("triggerType"), TYPES, "triggerType")
-        word_of(given.get("triggerOperation"), OPERATIONS, "triggerOperation")
+        parse_word(given.get("triggerType"), TYPES, "triggerType")
+        parse_word(given.get("triggerOperation"), OPERATIONS, "triggerOperation")
     return name, {member: given[member] for member in sorted(known - {"id"})}
 
 
-def _judge(call: Call, view: ContainerView, kind: Kind, body: dict[str, Any]) -> Judge:
+def _judge(call: CosmosCall, view: ContainerView, kind: ScriptKind, body: dict[str, Any]) -> Judge:
     def judge(before: Node | None) -> Definition:
         if before is not None:
             call.check_match(body_of(view, kind, before)["_etag"])
@@ -164,5 +164,5 @@ def _judge(call: Call, view: ContainerView, kind: Kind, body: dict[str, Any]) ->
     return judge
 
 
-def _answer(status: int, view: ContainerView, kind: Kind, node: Node) -> Response:
+def _answer(status: int, view: ContainerView, kind: ScriptKind, node: Node) -> Response:
     return metadata.answer(status, body_of(view, kind, node), metadata.in_container(view))

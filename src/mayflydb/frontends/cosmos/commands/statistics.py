@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.targets import shown, values_in
+from mayflydb.frontends.cosmos.calls import CosmosCall
+from mayflydb.frontends.cosmos.targets import decode_partition, key_value_to_json
 from mayflydb.frontends.cosmos.views import ContainerView, RangeView
 from mayflydb.model.order import HASH_BYTES, Order
 
@@ -20,12 +20,12 @@ SHARE = 100
 """A logical partition is listed that holds at least one part in this many of its range: so there are never more than these."""
 
 
-async def of_ranges(call: Call, view: ContainerView) -> list[dict[str, Any]]:
+async def of_ranges(call: CosmosCall, view: ContainerView) -> list[dict[str, Any]]:
     """One object per range: `id`, `sizeInKB`, `documentCount`, how many logical partitions, and the large ones of them."""
     return [await _of_range(call, view, each) for each in view.ranges]
 
 
-async def _of_range(call: Call, view: ContainerView, within: RangeView) -> dict[str, Any]:
+async def _of_range(call: CosmosCall, view: ContainerView, within: RangeView) -> dict[str, Any]:
     size = items = keys = 0
     largest: list[tuple[int, bytes]] = []
     async for partition, (held, count) in _partitions(call, view, within):
@@ -39,7 +39,10 @@ async def _of_range(call: Call, view: ContainerView, within: RangeView) -> dict[
         "documentCount": items,
         "sampledDistinctPartitionKeyCount": keys,
         "partitionKeys": [
-            {"partitionKey": [shown(value) for value in values_in(view.key, partition)], "sizeInKB": _kilobytes(held)}
+            {
+                "partitionKey": [key_value_to_json(value) for value in decode_partition(view.key, partition)],
+                "sizeInKB": _kilobytes(held),
+            }
             for held, partition in sorted(largest, reverse=True)
             if held * SHARE >= size
         ],
@@ -47,7 +50,7 @@ async def _of_range(call: Call, view: ContainerView, within: RangeView) -> dict[
 
 
 async def _partitions(
-    call: Call, view: ContainerView, within: RangeView
+    call: CosmosCall, view: ContainerView, within: RangeView
 ) -> AsyncIterator[tuple[bytes, tuple[int, int]]]:
     """Each logical partition with its bytes and its number of items."""
     found: dict[bytes, tuple[int, int]] = {}

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import (
     account,
     batches,
@@ -30,10 +30,10 @@ from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.wire import Request, Response
 from mayflydb.model.errors import BadRequest, Unsupported
 
-Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
+Handler: TypeAlias = Callable[[CosmosCall], Awaitable[Response]]
 
 
-class Command(msgspec.Struct, frozen=True, gc=False):
+class Route(msgspec.Struct, frozen=True, gc=False):
     """What answers a request; `writes`, `issues_tokens`: a read-only key may not.
 
     `operation`: as what it is metered, where it is paid for from the throughput of a container.
@@ -45,19 +45,19 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     operation: str | None = None
 
 
-def _reads(handler: Handler, operation: str | None = None) -> Command:
-    return Command(handler, operation=operation)
+def _reads(handler: Handler, operation: str | None = None) -> Route:
+    return Route(handler, operation=operation)
 
 
-def _writes(handler: Handler, operation: str | None = None) -> Command:
-    return Command(handler, writes=True, operation=operation)
+def _writes(handler: Handler, operation: str | None = None) -> Route:
+    return Route(handler, writes=True, operation=operation)
 
 
-def _issues(handler: Handler) -> Command:
-    return Command(handler, issues_tokens=True)
+def _issues(handler: Handler) -> Route:
+    return Route(handler, issues_tokens=True)
 
 
-COMMANDS: dict[tuple[Resource, bool, str], Command] = {
+ROUTES: dict[tuple[Resource, bool, str], Route] = {
     (Resource.ACCOUNT, True, "GET"): _reads(account.read),
     (Resource.DATABASE, True, "GET"): _reads(databases.read_feed),
     (Resource.DATABASE, True, "POST"): _writes(databases.create),
@@ -95,7 +95,7 @@ COMMANDS: dict[tuple[Resource, bool, str], Command] = {
 }
 
 for _kind in scripts.KINDS:
-    COMMANDS |= {
+    ROUTES |= {
         (_kind, True, "GET"): _reads(scripts.read_feed),
         (_kind, True, "POST"): _writes(scripts.create),
         (_kind, False, "GET"): _reads(scripts.read),
@@ -103,7 +103,7 @@ for _kind in scripts.KINDS:
         (_kind, False, "DELETE"): _writes(scripts.delete),
     }
 
-QUERIES: Mapping[Resource, Command] = {
+QUERIES: Mapping[Resource, Route] = {
     Resource.DATABASE: _reads(databases.query),
     Resource.CONTAINER: _reads(containers.query),
     Resource.RANGE: _reads(containers.query_ranges),
@@ -115,14 +115,14 @@ QUERIES: Mapping[Resource, Command] = {
     **dict.fromkeys(scripts.KINDS, _reads(scripts.query)),
 }
 
-UPSERTS: Mapping[Resource, Command] = {
+UPSERTS: Mapping[Resource, Route] = {
     Resource.ITEM: _writes(items.upsert, "upsert"),
     Resource.USER: _writes(users.upsert),
     Resource.PERMISSION: _writes(permissions.upsert),
     **dict.fromkeys(scripts.KINDS, _writes(scripts.upsert)),
 }
 
-TRIGGERED: Mapping[Handler, Command] = {
+TRIGGERED: Mapping[Handler, Route] = {
     items.create: _writes(triggered.create, "create"),
     items.upsert: _writes(triggered.upsert, "upsert"),
     items.replace: _writes(triggered.replace, "replace"),
@@ -130,7 +130,7 @@ TRIGGERED: Mapping[Handler, Command] = {
 }
 """What answers a write that runs triggers."""
 
-OPERATIONS: Mapping[str, Command] = {"partitionkeydelete": _writes(partitions.delete_all, "delete partition")}
+OPERATIONS: Mapping[str, Route] = {"partitionkeydelete": _writes(partitions.delete_all, "delete partition")}
 """POST …/operations/{name} of a container."""
 
 NAMES: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
@@ -140,7 +140,7 @@ _PLAN, _BATCH = _reads(query.plan), _writes(batches.execute, "batch")
 _CHANGES = _reads(changes.read_feed, "change feed")
 
 
-def command_for(request: Request) -> Command:
+def find_route(request: Request) -> Route:
     """BadRequest or Unsupported, naming the request, where there is none."""
     target = request.target
     if target.operation is not None and request.method == "POST":
@@ -149,29 +149,29 @@ def command_for(request: Request) -> Command:
         return special
     if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and A_IM in request.headers:
         return _CHANGES
-    command = COMMANDS.get((target.resource, target.is_feed, request.method))
-    if command is not None and target.operation is None:
-        return command
+    route = ROUTES.get((target.resource, target.is_feed, request.method))
+    if route is not None and target.operation is None:
+        return route
     if target.resource in NAMES:
-        return _empty_or_refused(request)
+        return _refuse_unless_feed(request)
     path = request.path[:1024].decode("ascii", "backslashreplace")
     raise BadRequest(f"The method {request.method} is not known for the path '{path}'.")
 
 
-def with_triggers(command: Command, headers: Mapping[bytes, bytes]) -> Command:
+def with_triggers(route: Route, headers: Mapping[bytes, bytes]) -> Route:
     """The same command with the triggers that its headers include; Unsupported for one that runs none."""
     for name in triggered.INCLUDE.values():
         if headers.get(name):
-            found = TRIGGERED.get(command.handler)
+            found = TRIGGERED.get(route.handler)
             if found is None:
                 raise Unsupported(
                     f"Triggers of this operation are not supported by Mayfly: {name.decode()} asks for one."
                 )
             return found
-    return command
+    return route
 
 
-def _special(request: Request) -> Command | None:
+def _special(request: Request) -> Route | None:
     """What a POST on a feed means other than create: plan, batch, query, upsert, in this order."""
     headers, resource = request.headers, request.target.resource
     if resource is Resource.ITEM:
@@ -184,7 +184,7 @@ def _special(request: Request) -> Command | None:
     return UPSERTS.get(resource) if request.flag(IS_UPSERT) else None
 
 
-def _empty_or_refused(request: Request) -> Command:
+def _refuse_unless_feed(request: Request) -> Route:
     resource = request.target.resource
     if request.method == "GET" and request.target.is_feed:
         return _reads(account.empty_feed)

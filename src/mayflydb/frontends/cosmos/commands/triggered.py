@@ -9,16 +9,16 @@ import msgspec
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.items import address_of, partition_of
 from mayflydb.frontends.cosmos.commands.procedures import shown_headers
-from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, stored, word_of
+from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, get_script, parse_word
 from mayflydb.frontends.cosmos.headers import ETAG, ITEM_LSN, POST_TRIGGER_INCLUDE, PRE_TRIGGER_INCLUDE
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import Address, item_body, item_etag
-from mayflydb.frontends.cosmos.scopes import point_of
-from mayflydb.frontends.cosmos.scripting.attempts import Committed, Stage, transact
-from mayflydb.frontends.cosmos.scripting.program import Program, Surroundings
+from mayflydb.frontends.cosmos.scopes import admit_partition
+from mayflydb.frontends.cosmos.scripting.attempts import CommittedScripts, ScriptAttempt, transact
+from mayflydb.frontends.cosmos.scripting.program import Program, ScriptContext
 from mayflydb.frontends.cosmos.values import item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
@@ -45,29 +45,29 @@ class Triggers(msgspec.Struct, frozen=True):
     post: Node | None
 
 
-async def create(call: Call) -> Response:
+async def create(call: CosmosCall) -> Response:
     """POST …/docs."""
     return await _write(call, Mode.CREATE)
 
 
-async def upsert(call: Call) -> Response:
+async def upsert(call: CosmosCall) -> Response:
     """POST …/docs with x-ms-documentdb-is-upsert."""
     return await _write(call, Mode.UPSERT)
 
 
-async def replace(call: Call) -> Response:
+async def replace(call: CosmosCall) -> Response:
     """PUT …/docs/{id}."""
     return await _write(call, Mode.REPLACE)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: CosmosCall) -> Response:
     """DELETE …/docs/{id}."""
     return await _write(call, Mode.DELETE)
 
 
-async def _write(call: Call, mode: Mode) -> Response:
-    view = await call.owner()
-    partition = point_of(call, view, budget.likely, mode, len(call.request.body))
+async def _write(call: CosmosCall, mode: Mode) -> Response:
+    view = await call.get_owner()
+    partition = admit_partition(call, view, budget.likely, mode, len(call.request.body))
     triggers = Triggers(await _trigger(call, view, "pre", mode), await _trigger(call, view, "post", mode))
     text = b""
     if mode is not Mode.DELETE:
@@ -77,7 +77,7 @@ async def _write(call: Call, mode: Mode) -> Response:
         text = item.text
     write = _Write(call, view, mode, partition, triggers)
     try:
-        done = await transact(call, partition, lambda stage: write.run(stage, text))
+        done = await transact(call, partition, lambda attempt: write.run(attempt, text))
     except MayflyError as error:
         headers = view.item_headers(partition, await call.engine.lsn(view.id))
         error.detail = {**error.detail, "headers": headers}
@@ -86,7 +86,7 @@ async def _write(call: Call, mode: Mode) -> Response:
     return _answer(call, view, done, await call.engine.lsn(view.id))
 
 
-async def _trigger(call: Call, view: ContainerView, kind: str, mode: Mode) -> Node | None:
+async def _trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode) -> Node | None:
     """The trigger that the request includes; BadRequest for one that does not fit."""
     name = (call.request.text(INCLUDE[kind]) or "").strip()
     if not name:
@@ -94,15 +94,15 @@ async def _trigger(call: Call, view: ContainerView, kind: str, mode: Mode) -> No
     if "," in name:
         raise BadRequest(f"Only one {kind}-trigger is permitted for an operation.")
     try:
-        node = await stored(call, view, KINDS[Resource.TRIGGER], name)
+        node = await get_script(call, view, KINDS[Resource.TRIGGER], name)
     except NotFound:
         raise BadRequest(f"The {kind}-trigger '{name}' does not exist.") from None
-    defined = word_of(node.body["triggerType"], TYPES, "triggerType")
+    defined = parse_word(node.body["triggerType"], TYPES, "triggerType")
     if defined != kind:
         raise BadRequest(
             f"Trigger '{name}' was defined with type '{defined.capitalize()}', and therefore is no {kind}-trigger."
         )
-    on = word_of(node.body["triggerOperation"], OPERATIONS, "triggerOperation")
+    on = parse_word(node.body["triggerOperation"], OPERATIONS, "triggerOperation")
     if on not in ("all", mode.value):
         raise BadRequest(
             f"Trigger '{name}' was defined with operation type '{on.capitalize()}', and therefore is invalid for "
@@ -114,7 +114,7 @@ async def _trigger(call: Call, view: ContainerView, kind: str, mode: Mode) -> No
 class _Write:
     """One write with its triggers, as often as it has to be attempted."""
 
-    def __init__(self, call: Call, view: ContainerView, mode: Mode, partition: bytes, triggers: Triggers) -> None:
+    def __init__(self, call: CosmosCall, view: ContainerView, mode: Mode, partition: bytes, triggers: Triggers) -> None:
         self._call = call
         self._view = view
         self._mode = mode
@@ -122,34 +122,34 @@ class _Write:
         self._triggers = triggers
         self._headers = shown_headers(call)
 
-    async def run(self, stage: Stage, text: bytes) -> Result:
+    async def run(self, attempt: ScriptAttempt, text: bytes) -> Result:
         """Pre-trigger, write, post-trigger."""
         operation = self._mode.value.capitalize()
         if self._triggers.pre is not None:
-            given = Surroundings("pre", _raw(text), operation=operation, headers=self._headers)
-            program = Program(self._triggers.pre, given, [], stage.transaction, stage.budget)
-            changed = (await program.finish(stage.collection)).request
+            given = ScriptContext("pre", _raw(text), operation=operation, headers=self._headers)
+            program = Program(self._triggers.pre, given, [], attempt.transaction, attempt.budget)
+            changed = (await program.finish(attempt.collection)).request
             text = text if changed is None or self._mode is Mode.DELETE else changed.encode()
-        command = await self._command(stage, text)
-        index = stage.transaction.commands
-        written = await stage.collection.run(command)
+        command = await self._command(attempt, text)
+        index = attempt.transaction.commands
+        written = await attempt.collection.run(command)
         if self._triggers.post is None:
             return Result(index, None)
         deleted = self._mode is Mode.DELETE
-        response = NOTHING if deleted else msgspec.Raw(item_body(self._view.owner, written.record))
-        given = Surroundings("post", _raw(text), response, operation, self._headers)
-        program = Program(self._triggers.post, given, [], stage.transaction, stage.budget)
-        return Result(index, (await program.finish(stage.collection)).response)
+        response = NOTHING if deleted else msgspec.Raw(item_body(self._view.links, written.record))
+        given = ScriptContext("post", _raw(text), response, operation, self._headers)
+        program = Program(self._triggers.post, given, [], attempt.transaction, attempt.budget)
+        return Result(index, (await program.finish(attempt.collection)).response)
 
-    async def _command(self, stage: Stage, text: bytes) -> Command:
+    async def _command(self, attempt: ScriptAttempt, text: bytes) -> Command:
         mode, partition = self._mode, self._partition
         if_match = self._call.if_match(self._view.id)
         address: Address | None = None
         if mode in (Mode.REPLACE, Mode.DELETE):
-            address = await address_of(self._call, self._view, stage.transaction.record_at)
+            address = await address_of(self._call, self._view, attempt.transaction.record_at)
             if mode is Mode.DELETE:
                 return Command(mode, partition, address[0], None, if_match, seq=address[1])
-        item = stage.collection.item(text)
+        item = attempt.collection.item(text)
         id = item_id(item.doc, self._call.account.limits).encode()
         key, seq = address or (id, None)
         return Command(mode, partition, key, self._view.draft(item, partition), if_match, id, seq)
@@ -159,15 +159,15 @@ def _raw(text: bytes) -> msgspec.Raw:
     return msgspec.Raw(text) if text else NOTHING
 
 
-def _answer(call: Call, view: ContainerView, done: Committed[Result], lsn: int) -> Response:
+def _answer(call: CosmosCall, view: ContainerView, done: CommittedScripts[Result], lsn: int) -> Response:
     written = done.written[done.result.index]
     record = written.record
-    headers = view.item_headers(done.stage.transaction.partition, lsn)
-    charge = budget.METADATA + done.stage.collection.charge
-    body = None if done.result.body is None else done.final(done.result.body.encode())
+    headers = view.item_headers(done.attempt.transaction.partition, lsn)
+    charge = budget.METADATA + done.attempt.collection.charge
+    body = None if done.result.body is None else done.replace_provisional(done.result.body.encode())
     if written.mode is Mode.DELETE:
         return Response(204 if body is None else 200, body or b"", headers, charge)
-    headers += ((ETAG, item_etag(view.owner, record).encode()), (ITEM_LSN, b"%d" % record.lsn))
+    headers += ((ETAG, item_etag(view.links, record).encode()), (ITEM_LSN, b"%d" % record.lsn))
     if body is None:
-        body = b"" if call.request.minimal else item_body(view.owner, record)
+        body = b"" if call.request.minimal else item_body(view.links, record)
     return Response(201 if written.created else 200, body, headers, charge)

@@ -7,14 +7,14 @@ from typing import Any
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.companions import Judge, home_of
 from mayflydb.frontends.cosmos import policies
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, USERS, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, USERS, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.resources import RidKind, parse_rid, user_body
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound
 
 
-async def user_of(call: Call, database: Node) -> Node:
+async def user_of(call: CosmosCall, database: Node) -> Node:
     """The user that the path names, by name or rid; NotFound if there is none."""
     name = call.target.user or ""
     path = home_of(USERS, database.id)
@@ -34,69 +34,69 @@ def body_of(database: Node, node: Node) -> dict[str, Any]:
     return user_body(node.name, database.id, node.id, node.definition.version, node.definition.written)
 
 
-async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
+async def _bodies(call: CosmosCall, database: Node) -> list[dict[str, Any]]:
     home = await call.engine.node(*home_of(USERS, database.id))
     return [] if home is None else [body_of(database, node) for node in await call.engine.children(home.id)]
 
 
-async def read_feed(call: Call) -> Response:
+async def read_feed(call: CosmosCall) -> Response:
     """GET /dbs/{d}/users."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     return metadata.feed(call, "Users", metadata.in_database(database), await _bodies(call, database))
 
 
-async def query(call: Call) -> Response:
+async def query(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users with a query."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     return metadata.query(call, "Users", metadata.in_database(database), await _bodies(call, database))
 
 
-async def create(call: Call) -> Response:
+async def create(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users."""
     database, name, home = await _place(call)
     return _answer(201, database, await call.engine.companions.create(home.id, name, _judge(call, database)))
 
 
-async def upsert(call: Call) -> Response:
+async def upsert(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users with x-ms-documentdb-is-upsert."""
     database, name, home = await _place(call)
     node, is_new = await call.engine.companions.upsert(home.id, name, _judge(call, database), call.now)
     return _answer(201 if is_new else 200, database, node)
 
 
-async def read(call: Call) -> Response:
+async def read(call: CosmosCall) -> Response:
     """GET /dbs/{d}/users/{u}."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     return _answer(200, database, await user_of(call, database))
 
 
-async def replace(call: Call) -> Response:
+async def replace(call: CosmosCall) -> Response:
     """PUT /dbs/{d}/users/{u}: another name for the same user and its permissions."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     node = await user_of(call, database)
     name = _parse(call)
     changed = await call.engine.companions.replace(node.id, name, _judge(call, database), call.now)
     return _answer(200, database, changed)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: CosmosCall) -> Response:
     """DELETE /dbs/{d}/users/{u}, with its permissions. Tokens that were given out live on until they expire."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     node = await user_of(call, database)
     call.check_match(body_of(database, node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return metadata.removed(metadata.in_database(database))
+    return metadata.no_content(metadata.in_database(database))
 
 
-async def _place(call: Call) -> tuple[Node, str, Node]:
+async def _place(call: CosmosCall) -> tuple[Node, str, Node]:
     """The database, the name in the body, and the row below which its users are."""
-    database = await call.owning_database()
+    database = await call.get_owning_database()
     name = _parse(call)
     home = await call.engine.node(*home_of(USERS, database.id))
     return database, name, home or await call.engine.companions.home(USERS, database.id, call.now)
 
 
-def _parse(call: Call) -> str:
+def _parse(call: CosmosCall) -> str:
     body = call.json()
     if not isinstance(body, dict):
         raise BadRequest("The body must be a JSON object that describes a user.")
@@ -106,7 +106,7 @@ def _parse(call: Call) -> str:
     return policies.check_name(body.get("id"), "user")
 
 
-def _judge(call: Call, database: Node) -> Judge:
+def _judge(call: CosmosCall, database: Node) -> Judge:
     def judge(before: Node | None) -> Definition:
         if before is not None:
             call.check_match(body_of(database, before)["_etag"])

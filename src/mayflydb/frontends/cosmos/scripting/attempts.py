@@ -12,94 +12,94 @@ from mayflydb.engine import budget as prices
 from mayflydb.engine.commands import Written
 from mayflydb.engine.engine import BatchRefused
 from mayflydb.engine.locks import Holder
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.scripting.collection import Collection
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
-from mayflydb.frontends.cosmos.scripting.threads import Remote
-from mayflydb.frontends.cosmos.scripting.transaction import Transaction
+from mayflydb.frontends.cosmos.scripting.threads import LoopProxy
+from mayflydb.frontends.cosmos.scripting.transaction import ScriptTransaction
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import MayflyError, WriteConflict
 
 T = TypeVar("T")
 
-ATTEMPTS: Final = 10
-OVERTAKEN: Final = (
+MAX_ATTEMPTS: Final = 10
+CONFLICTED: Final = (
     "Conflicting request to resource has been attempted. Retry to avoid conflicts: others have changed again and again what the "
     "script reads."
 )
 
 
-class Stage(msgspec.Struct, frozen=True):
+class ScriptAttempt(msgspec.Struct, frozen=True):
     """Where scripts of one attempt run: their transaction, their collection, and the time of the request."""
 
-    transaction: Transaction
+    transaction: ScriptTransaction
     collection: Collection
     budget: Budget
 
 
-class Committed(msgspec.Struct, Generic[T], frozen=True):
+class CommittedScripts(msgspec.Struct, Generic[T], frozen=True):
     """What a transaction came to: the `result` of its work, and what its commands have `written`."""
 
     result: T
-    stage: Stage
+    attempt: ScriptAttempt
     written: list[Written]
 
-    def final(self, text: bytes) -> bytes:
+    def replace_provisional(self, text: bytes) -> bytes:
         """A text of the transaction with the rids and etags that were committed."""
-        return self.stage.transaction.final(text, self.written)
+        return self.attempt.transaction.replace_provisional(text, self.written)
 
 
-Work = Callable[[Stage], Awaitable[T]]
+Work = Callable[[ScriptAttempt], Awaitable[T]]
 
 
-async def transact(call: Call, partition: bytes, work: Work[T]) -> Committed[T]:
+async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> CommittedScripts[T]:
     """Do the work off the event loop, and commit all that it wrote, or nothing. WriteConflict when others were always first.
 
     Errors say in their detail what the last attempt is to be charged (`charge`).
     """
     budget = Budget(call.account.scripts)
     now = call.now
-    stages: list[Stage] = []
+    attempts: list[ScriptAttempt] = []
     try:
-        for _ in range(ATTEMPTS):
-            view = await call.owner()
+        for _ in range(MAX_ATTEMPTS):
+            view = await call.get_owner()
             holder = Holder(now, exclusive=False)
             try:
-                attempt = _attempt(call, view, partition, holder, budget, work, stages.append)
-                result = await call.threads.run(attempt, budget)
-                written = await _commit(call, stages[-1].transaction)
+                work_of_attempt = _work_of_attempt(call, view, partition, holder, budget, work, attempts.append)
+                result = await call.threads.run(work_of_attempt, budget)
+                written = await _commit(call, attempts[-1].transaction)
             finally:
                 call.engine.locks.release(holder)
             if written is not None:
-                return Committed(result, stages[-1], written)
+                return CommittedScripts(result, attempts[-1], written)
             now = await call.engine.now()
-        raise WriteConflict(OVERTAKEN)
+        raise WriteConflict(CONFLICTED)
     except MayflyError as error:
-        charge = stages[-1].collection.charge if stages else 0.0
+        charge = attempts[-1].collection.charge if attempts else 0.0
         error.detail = {**error.detail, "charge": max(charge, prices.MISS)}
         raise
 
 
-def _attempt(
-    call: Call,
+def _work_of_attempt(
+    call: CosmosCall,
     view: ContainerView,
     partition: bytes,
     holder: Holder,
     budget: Budget,
     work: Work[T],
-    enter: Callable[[Stage], None],
-) -> Callable[[Remote], Coroutine[Any, Any, T]]:
-    async def attempt(remote: Remote) -> T:
-        lock = partial(remote.call, call.engine.locks.hold)
-        transaction = await Transaction.begin(remote, view, partition, holder.now, lock, holder)
-        stage = Stage(transaction, Collection(call.account, remote, transaction, budget), budget)
-        enter(stage)
-        return await work(stage)
+    enter: Callable[[ScriptAttempt], None],
+) -> Callable[[LoopProxy], Coroutine[Any, Any, T]]:
+    async def run(proxy: LoopProxy) -> T:
+        lock = partial(proxy.call, call.engine.locks.hold)
+        transaction = await ScriptTransaction.begin(proxy, view, partition, holder.now, lock, holder)
+        attempt = ScriptAttempt(transaction, Collection(call.account, proxy, transaction, budget), budget)
+        enter(attempt)
+        return await work(attempt)
 
-    return attempt
+    return run
 
 
-async def _commit(call: Call, transaction: Transaction) -> list[Written] | None:
+async def _commit(call: CosmosCall, transaction: ScriptTransaction) -> list[Written] | None:
     """None: others were first."""
     if transaction.premise.empty:
         return []

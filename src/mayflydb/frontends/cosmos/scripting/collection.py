@@ -13,14 +13,14 @@ from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.reads import Reads
 from mayflydb.frontends.cosmos import continuation, errors, queries
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, version_of
-from mayflydb.frontends.cosmos.errors import text_of
-from mayflydb.frontends.cosmos.pages import Pager, Place
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, lsn_of_etag
+from mayflydb.frontends.cosmos.errors import message_of
+from mayflydb.frontends.cosmos.pages import Pager, PageStart
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
-from mayflydb.frontends.cosmos.scripting.functions import caller, named_in
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, decoded
-from mayflydb.frontends.cosmos.scripting.transaction import Transaction
-from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
+from mayflydb.frontends.cosmos.scripting.functions import find_functions, function_caller
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, decode_answer
+from mayflydb.frontends.cosmos.scripting.transaction import ScriptTransaction
+from mayflydb.frontends.cosmos.values import ParsedItem, item_id, parse_item
 from mayflydb.model.errors import BadQuery, BadRequest, MayflyError, NotFound
 from mayflydb.query.cosmos_sql import compile_query
 
@@ -28,12 +28,12 @@ OTHER_PARTITION: Final = (
     "Requests originating from scripts cannot reference partition keys other than the one for which client request was "
     "submitted."
 )
-_PAGE: Final = 100
-_MOST: Final = 1_000
+_DEFAULT_PAGE: Final = 100
+_MAX_PAGE: Final = 1_000
 _EVERYTHING: Final = "SELECT * FROM c"
 
 
-class Operation(msgspec.Struct, rename="camel"):
+class ScriptOperation(msgspec.Struct, rename="camel"):
     """One operation as the host queues it: `id` is an id, or a rid unless `by_name`."""
 
     op: Literal["create", "upsert", "replace", "delete", "read", "query"]
@@ -51,14 +51,14 @@ class Operation(msgspec.Struct, rename="camel"):
 class Collection:
     """The container of a script, as far as its transaction reaches. `charge`: what its operations have cost, in request units."""
 
-    def __init__(self, account: Account, reads: Reads, transaction: Transaction, budget: Budget) -> None:
+    def __init__(self, account: Account, reads: Reads, transaction: ScriptTransaction, budget: Budget) -> None:
         self._account = account
         self._reads = reads
         self._transaction = transaction
         self._budget = budget
         self._view = transaction.view
         self.charge = 0.0
-        self._operations: Mapping[str, Callable[[Operation], Awaitable[bytes]]] = {
+        self._operations: Mapping[str, Callable[[ScriptOperation], Awaitable[bytes]]] = {
             "create": self._store,
             "upsert": self._store,
             "replace": self._replace,
@@ -70,15 +70,15 @@ class Collection:
     async def answer(self, text: str) -> bytes:
         """The answer to a queued operation, as the host wants it. Its refusal is an answer as well."""
         try:
-            operation = decoded(text, Operation)
+            operation = decode_answer(text, ScriptOperation)
             return await self._operations[operation.op](operation)
         except MayflyError as error:
             self.charge += prices.MISS
-            return _failed(error)
+            return _encode_error(error)
 
     # --- writes ------------------------------------------------------------------------------------------------------------
 
-    def item(self, text: bytes) -> Item:
+    def item(self, text: bytes) -> ParsedItem:
         """A document that may be written here: BadRequest for one of another partition."""
         item = parse_item(text, self._account.limits)
         values = self._view.key.extract(item.doc)
@@ -87,13 +87,13 @@ class Collection:
             raise BadRequest(OTHER_PARTITION)
         return item
 
-    async def _write(self, mode: Mode, item: Item, if_match: int | None, address: Address | None = None) -> bytes:
+    async def _write(self, mode: Mode, item: ParsedItem, if_match: int | None, address: Address | None = None) -> bytes:
         """Create, upsert or replace. `address`: of the document that is replaced, which may get another id."""
         id = item_id(item.doc, self._account.limits).encode()
         partition = self._transaction.partition
         key, seq = address or (id, None)
         draft = self._view.draft(item, partition)
-        return self._done(await self.run(Command(mode, partition, key, draft, if_match, id, seq)))
+        return self._encode_item(await self.run(Command(mode, partition, key, draft, if_match, id, seq)))
 
     async def run(self, command: Command) -> Written:
         """Decide a command, and count what it costs."""
@@ -101,7 +101,7 @@ class Collection:
         self.charge += prices.charge(written)
         return written
 
-    async def _store(self, operation: Operation) -> bytes:
+    async def _store(self, operation: ScriptOperation) -> bytes:
         text = operation.body.encode("utf-8", "surrogatepass")
         if not operation.keep_id:
             text = _with_id(text)
@@ -109,20 +109,20 @@ class Collection:
         if_match = self._version(operation.etag) if mode is Mode.UPSERT else None
         return await self._write(mode, self.item(text), if_match)
 
-    async def _replace(self, operation: Operation) -> bytes:
+    async def _replace(self, operation: ScriptOperation) -> bytes:
         item = self.item(operation.body.encode("utf-8", "surrogatepass"))
         address = await self._address(operation)
         return await self._write(Mode.REPLACE, item, self._version(operation.etag), address)
 
-    async def _delete(self, operation: Operation) -> bytes:
+    async def _delete(self, operation: ScriptOperation) -> bytes:
         (key, seq), if_match = await self._address(operation), self._version(operation.etag)
         await self.run(Command(Mode.DELETE, self._transaction.partition, key, None, if_match, seq=seq))
         return b'{"options":{}}'
 
     def _version(self, etag: str | None) -> int | None:
-        return version_of(etag, self._view.id) if etag else None
+        return lsn_of_etag(etag, self._view.id) if etag else None
 
-    async def _address(self, operation: Operation) -> Address:
+    async def _address(self, operation: ScriptOperation) -> Address:
         """Where the document is that a link names. NotFound for a rid that nobody has."""
         if operation.by_name:
             return operation.id.encode("utf-8", "surrogatepass"), None
@@ -134,41 +134,41 @@ class Collection:
 
     # --- reads -------------------------------------------------------------------------------------------------------------
 
-    async def _read(self, operation: Operation) -> bytes:
+    async def _read(self, operation: ScriptOperation) -> bytes:
         key, seq = await self._address(operation)
         written = await self.run(Command(Mode.READ, self._transaction.partition, key, seq=seq))
-        etag = item_etag(self._view.owner, written.record)
+        etag = item_etag(self._view.links, written.record)
         if operation.if_none_match and etag_matches(operation.if_none_match, etag):
             return b'{"options":{"notModified":true}}'
-        return self._done(written)
+        return self._encode_item(written)
 
-    async def _query(self, operation: Operation) -> bytes:
+    async def _query(self, operation: ScriptOperation) -> bytes:
         """A page of a query, or of all documents."""
         text, parameters = _EVERYTHING, dict[str, Any]()
         if operation.query is not None:
             text, parameters = queries.parse_body(msgspec.json.encode(operation.query), self._account.limits)
         view, partition = self._view, self._transaction.partition
-        functions = await named_in(self._reads, view.id, text)
+        functions = await find_functions(self._reads, view.id, text)
         query = compile_query(text, parameters, view.declared_with(functions.keys()), lenient=self._account.lenient)
         queries.check_order(query, view.composite_orders)
         scope = Scope.of_partition(partition)
         secret = self._account.secret
         bound = continuation.binding(view.id, "script " + text, parameters, partition.hex())
-        token, place = operation.continuation, Place()
+        token, place = operation.continuation, PageStart()
         if token:
-            place = msgspec.convert(continuation.unseal(secret, bound, token), Place)
-        size = _PAGE if operation.page_size is None else int(operation.page_size)
-        limit = _MOST if size < 1 else min(size, _MOST)
-        call = caller(functions, self._budget, self._transaction.now)
-        page = await Pager(self._transaction, view, query, scope, self._transaction.now, limit, call).page(place)
+            place = msgspec.convert(continuation.unseal(secret, bound, token), PageStart)
+        size = _DEFAULT_PAGE if operation.page_size is None else int(operation.page_size)
+        limit = _MAX_PAGE if size < 1 else min(size, _MAX_PAGE)
+        call = function_caller(functions, self._budget, self._transaction.now)
+        page = await Pager(self._transaction, view, query, scope, self._transaction.now, limit, call).read(place)
         self.charge += page.charge
         options: dict[str, Any] = {}
         if page.next is not None:
             options["continuation"] = continuation.seal(secret, bound, msgspec.structs.astuple(page.next))
         return b'{"body":[%b],"options":%b}' % (b",".join(page.rows), msgspec.json.encode(options))
 
-    def _done(self, written: Written) -> bytes:
-        owner = self._view.owner
+    def _encode_item(self, written: Written) -> bytes:
+        owner = self._view.links
         options = msgspec.json.encode({"etag": item_etag(owner, written.record)})
         return b'{"body":%b,"options":%b}' % (item_body(owner, written.record), options)
 
@@ -186,8 +186,8 @@ def _with_id(text: bytes) -> bytes:
     return msgspec.json.encode({**doc, "id": id})
 
 
-def _failed(error: MayflyError) -> bytes:
-    message = text_of(error)
+def _encode_error(error: MayflyError) -> bytes:
+    message = message_of(error)
     if isinstance(error, BadQuery):
         message = f"{message} ({error.detail['code']})" if "code" in error.detail else message
     return msgspec.json.encode({"error": {"number": errors.answer_of(error).status, "message": message}})

@@ -10,14 +10,14 @@ from mayflydb.engine.companions import home_of
 from mayflydb.engine.engine import Batch, Scope, scan
 from mayflydb.engine.reads import Reads, node_at
 from mayflydb.frontends.cosmos.calls import SCRIPTS
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decoded
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decode_answer
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.model.order import Position
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, functions_in
 
-MOST: Final = 10
-TOO_MANY: Final = f"The query refers to user-defined functions more than {MOST} times."
+MAX_REFERENCES: Final = 10
+TOO_MANY_REFERENCES: Final = f"The query refers to user-defined functions more than {MAX_REFERENCES} times."
 
 
 def row_name(word: str, id: str) -> str:
@@ -30,11 +30,11 @@ async def script_at(reads: Reads, container: int, word: str, id: str) -> Node | 
     return await node_at(reads, *home_of(SCRIPTS, container), row_name(word, id))
 
 
-async def named_in(reads: Reads, container: int, text: str) -> dict[str, str]:
+async def find_functions(reads: Reads, container: int, text: str) -> dict[str, str]:
     """The texts of the functions that a query names and that exist, by name. BadQuery; BadRequest for too many references."""
     wanted = functions_in(text)
-    if len(wanted) > MOST:
-        raise BadRequest(TOO_MANY)
+    if len(wanted) > MAX_REFERENCES:
+        raise BadRequest(TOO_MANY_REFERENCES)
     found: dict[str, str] = {}
     for name in dict.fromkeys(wanted):
         node = await script_at(reads, container, "udfs", name)
@@ -43,7 +43,7 @@ async def named_in(reads: Reads, container: int, text: str) -> dict[str, str]:
     return found
 
 
-def caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> Caller | None:
+def function_caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> Caller | None:
     """Calls these functions by name, on the thread that it is made on; None where there are none.
 
     BadRequest for what they throw, TimedOut.
@@ -58,12 +58,12 @@ def caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> Caller | N
         if any(argument is UNDEFINED for argument in arguments):
             return UNDEFINED
         text = sandbox.call(name, list(arguments))
-        return decoded(text, object) if text else UNDEFINED
+        return decode_answer(text, object) if text else UNDEFINED
 
     return call
 
 
-class Scans:
+class ReadsScanner:
     """Scans of what is committed, through whatever answers reads."""
 
     def __init__(self, reads: Reads) -> None:

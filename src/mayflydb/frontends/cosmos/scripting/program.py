@@ -9,13 +9,13 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.cosmos.scripting.collection import Collection
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decoded
-from mayflydb.frontends.cosmos.scripting.transaction import Transaction
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decode_answer
+from mayflydb.frontends.cosmos.scripting.transaction import ScriptTransaction
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND
 
 
-class Surroundings(msgspec.Struct):
+class ScriptContext(msgspec.Struct):
     """What a script is given: `mode` sproc, or that of a trigger; JSON of the request and of the response; headers by name."""
 
     mode: Literal["sproc", "pre", "post"]
@@ -26,7 +26,7 @@ class Surroundings(msgspec.Struct):
     logs: bool = False
 
 
-class Left(msgspec.Struct):
+class ScriptResult(msgspec.Struct):
     """What a script left: the bodies it has set as JSON (None: it has not), and what it has logged."""
 
     request: str | None = None
@@ -38,13 +38,13 @@ class Program:
     """A script in a sandbox of its own, which belongs to the thread that made it."""
 
     def __init__(
-        self, script: Node, given: Surroundings, arguments: list[Any], transaction: Transaction, budget: Budget
+        self, script: Node, given: ScriptContext, arguments: list[Any], transaction: ScriptTransaction, budget: Budget
     ) -> None:
         self._sandbox = Sandbox(budget)
         self._setup = _setup(script, given, transaction, budget)
         self._arguments = arguments
 
-    async def finish(self, collection: Collection) -> Left:
+    async def finish(self, collection: Collection) -> ScriptResult:
         """Run it to its end. Errors as of a Sandbox, with the `log` in their detail."""
         sandbox = self._sandbox
         try:
@@ -55,11 +55,11 @@ class Program:
         except MayflyError as error:
             error.detail = {**error.detail, "log": sandbox.log}
             raise
-        left = decoded(sandbox("outcome"), Left)
+        left = decode_answer(sandbox("outcome"), ScriptResult)
         return msgspec.structs.replace(left, log=sandbox.log)
 
 
-def _setup(script: Node, given: Surroundings, transaction: Transaction, budget: Budget) -> dict[str, Any]:
+def _setup(script: Node, given: ScriptContext, transaction: ScriptTransaction, budget: Budget) -> dict[str, Any]:
     view, limits = transaction.view, budget.limits
     return {
         "script": script.body["body"],
@@ -69,7 +69,7 @@ def _setup(script: Node, given: Surroundings, transaction: Transaction, budget: 
         "response": given.response,
         "headers": given.headers,
         "now": transaction.now // MILLISECOND,
-        "selfLink": view.owner.self_link,
+        "selfLink": view.links.self_link,
         "altLink": f"dbs/{view.database}/colls/{view.node.name}",
         "logs": given.logs,
         "patience": budget.left * 1000 - limits.seconds * 1000 * (1 - limits.accepting),

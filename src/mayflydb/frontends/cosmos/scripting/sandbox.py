@@ -23,7 +23,7 @@ _COMPILING: Final = "Encountered exception while compiling Javascript. Exception
 _STACK_BYTES: Final = 256 * 1024
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ScriptLimits(msgspec.Struct, frozen=True):
     """`seconds` for one request, as in the service, and the share of them after which no operation is accepted any more;
     bytes of memory; characters of a response, of a log (encoded, as it fills a header), and of the text of a script."""
 
@@ -38,7 +38,7 @@ class Limits(msgspec.Struct, frozen=True):
 class Budget:
     """The time of one request, which all of its scripts share."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ScriptLimits) -> None:
         self.limits = limits
         self._ends = monotonic_us() + int(limits.seconds * SECOND)
 
@@ -51,7 +51,7 @@ class Budget:
         return left
 
 
-class _Fault(msgspec.Struct):
+class _ScriptError(msgspec.Struct):
     """What a script has thrown: its text, its stack, and the number that came with it."""
 
     text: str
@@ -77,29 +77,29 @@ class Sandbox:
         self._context = context = quickjs.Context()
         context.set_memory_limit(budget.limits.memory)
         context.set_max_stack_size(_STACK_BYTES)
-        self._host: Any = self._limited(context.eval, _host())
+        self._host: Any = self._run_with_limits(context.eval, _host())
 
     def __call__(self, verb: str, argument: object = None) -> str:
         """Ask the host; then whatever promises have left to do is done."""
         text = msgspec.json.encode(argument).decode()
-        answer = self._limited(self._host, verb, text)
-        while self._limited(self._context.execute_pending_job):
+        answer = self._run_with_limits(self._host, verb, text)
+        while self._run_with_limits(self._context.execute_pending_job):
             pass
-        return _checked(answer, _COMPILING if verb == "define" else _EXECUTING)
+        return _check_answer(answer, _COMPILING if verb == "define" else _EXECUTING)
 
     def call(self, function: str, arguments: list[Any]) -> str:
         """The result of a user-defined function as JSON; empty for undefined."""
         asked = msgspec.json.encode((function, arguments)).decode()
-        return _checked(self._limited(self._host, "call", asked), _EXECUTING)
+        return _check_answer(self._run_with_limits(self._host, "call", asked), _EXECUTING)
 
     @property
     def log(self) -> str:
         """What was logged; nothing where there is no time left to ask."""
         with contextlib.suppress(MayflyError):
-            return str(self._limited(self._host, "log", "null"))
+            return str(self._run_with_limits(self._host, "log", "null"))
         return ""
 
-    def _limited(self, work: Any, *arguments: str) -> Any:
+    def _run_with_limits(self, work: Any, *arguments: str) -> Any:
         self._context.set_time_limit(self._budget.left)
         try:
             return work(*arguments)
@@ -113,7 +113,7 @@ class Sandbox:
             raise BadRequest("A text that a script has made is no Unicode.") from None
 
 
-def decoded(text: str, type: type[T]) -> T:
+def decode_answer(text: str, type: type[T]) -> T:
     """What the host has written. BadRequest where a script has changed how things are written, or nested them too deeply."""
     try:
         return msgspec.json.decode(text, type=type)
@@ -121,12 +121,12 @@ def decoded(text: str, type: type[T]) -> T:
         raise BadRequest(f"What a script has left cannot be read: {error}") from None
 
 
-def _checked(answer: object, what: str) -> str:
+def _check_answer(answer: object, what: str) -> str:
     if not isinstance(answer, str):
         raise BadRequest("What a script has left cannot be read: it is no text.")
     if not answer.startswith("!"):
         return answer
-    fault = decoded(answer[1:], _Fault)
+    fault = decode_answer(answer[1:], _ScriptError)
     message = f"{what}{fault.text}\r\nStack trace: {fault.text}\n{fault.stack}"
     number = int(fault.number) if 0 < fault.number < 65_536 else 0
     raise BadRequest(message, substatus=number) if number else BadRequest(message)

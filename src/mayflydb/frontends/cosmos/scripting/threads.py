@@ -22,60 +22,60 @@ from mayflydb.model.errors import TimedOut, Unavailable
 
 T = TypeVar("T")
 
-MOST: Final = 16
+MAX_THREADS: Final = 16
 """Scripts that run at one time; others wait for their turn."""
 
-GRACE: Final = 0.5
+GRACE_SECONDS: Final = 0.5
 """Seconds beyond its time in which a script may stop by itself."""
 
 
-Errand: TypeAlias = ReadRequest[Any] | Callable[[], Coroutine[Any, Any, Any]]
+LoopRequest: TypeAlias = ReadRequest[Any] | Callable[[], Coroutine[Any, Any, Any]]
 
 
-class Remote:
+class LoopProxy:
     """The store, as work in a thread sees it: what it asks is asked by whoever drives the work."""
 
     async def read(self, request: ReadRequest[T]) -> T:
         """Answer from committed state."""
-        answer: T = await _asked(request)
+        answer: T = await _ask(request)
         return answer
 
     async def call(self, function: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
         """What a coroutine function of the event loop comes to there."""
-        result: T = await _asked(partial(function, *given))
+        result: T = await _ask(partial(function, *given))
         return result
 
 
 @types.coroutine
-def _asked(request: Errand) -> Generator[Errand, Any, Any]:
+def _ask(request: LoopRequest) -> Generator[LoopRequest, Any, Any]:
     return (yield request)
 
 
-class Threads:
+class ScriptThreads:
     """Runs work that awaits nothing but what a Remote does."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self._free = asyncio.Semaphore(MOST)
+        self._free = asyncio.Semaphore(MAX_THREADS)
 
-    async def run(self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget) -> T:
+    async def run(self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: Budget) -> T:
         """What the work comes to, on a thread of its own. TimedOut, Unavailable if no thread becomes free in time."""
         try:
             await asyncio.wait_for(self._free.acquire(), budget.left)
         except TimeoutError:
-            raise Unavailable(f"{MOST} scripts are running, and none has ended in time") from None
+            raise Unavailable(f"{MAX_THREADS} scripts are running, and none has ended in time") from None
         done, thread = self._start(work, budget)
         try:
-            return await asyncio.wait_for(done, budget.left + GRACE)
+            return await asyncio.wait_for(done, budget.left + GRACE_SECONDS)
         except TimeoutError:
-            _give_way(thread)
+            _lower_priority(thread)
             raise TimedOut(TIMED_OUT) from None
         except asyncio.CancelledError:
-            _give_way(thread)
+            _lower_priority(thread)
             raise
 
     def _start(
-        self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget
+        self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: Budget
     ) -> tuple[asyncio.Future[T], Thread]:
         """What will come of the work, and the thread that does it: at its end, whoever still waits, its place is free again."""
         loop = asyncio.get_running_loop()
@@ -89,7 +89,7 @@ class Threads:
         def body() -> None:
             settled: Callable[[], None]
             try:
-                settled = partial(done.set_result, self._drive(work(Remote()), loop, budget))
+                settled = partial(done.set_result, self._drive(work(LoopProxy()), loop, budget))
             except BaseException as error:  # noqa: BLE001 -- whoever waits is told
                 settled = partial(done.set_exception, error)
             with contextlib.suppress(RuntimeError):  # A loop that has been closed: nobody waits any more.
@@ -114,7 +114,7 @@ class Threads:
             result: T = end.value
             return result
 
-    def _read(self, request: Errand, loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
+    def _read(self, request: LoopRequest, loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
         reading = request() if callable(request) else self._reads.read(request)
         try:
             future = asyncio.run_coroutine_threadsafe(reading, loop)
@@ -128,7 +128,7 @@ class Threads:
             raise TimedOut(TIMED_OUT) from None
 
 
-def _give_way(thread: Thread) -> None:
+def _lower_priority(thread: Thread) -> None:
     """What still runs when nobody waits for it any more runs behind everybody else, where threads have priorities."""
     if sys.platform == "linux" and thread.is_alive() and thread.native_id is not None:
         with contextlib.suppress(OSError):  # It has ended just now.

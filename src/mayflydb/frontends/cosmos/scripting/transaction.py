@@ -21,7 +21,7 @@ from mayflydb.engine.premise import Premise
 from mayflydb.engine.reads import Reads, record_at, settled_lsn
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
-from mayflydb.frontends.cosmos.values import Limits, parse_item
+from mayflydb.frontends.cosmos.values import ItemLimits, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity, Position
@@ -36,7 +36,7 @@ Lock = Callable[[Holder, int, Identity, bool], Awaitable[Any]]
 """`Locks.hold`"""
 
 
-class Transaction:
+class ScriptTransaction:
     """Reads and commands of one script, or of several that go together, at one instant."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Transaction:
         self.premise = Premise(view.id, lsn, view.node.rules, now, holder)
         self._lock = lock
         self._reads = reads
-        self._space = Workspace(view.node, now)
+        self._workspace = Workspace(view.node, now)
         self._commands: list[Command] = []
         self._written: list[Written] = []
         self._seq = FIRST_SEQ
@@ -58,7 +58,7 @@ class Transaction:
     @classmethod
     async def begin(
         cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant, lock: Lock, holder: Holder
-    ) -> Transaction:
+    ) -> ScriptTransaction:
         """From what is committed now. `lock`: locks an item for `holder`, so that no purge removes it."""
         lsn = await settled_lsn(reads, view.id, partition)
         return cls(reads, view, partition, lsn, now, lock, holder)
@@ -70,7 +70,7 @@ class Transaction:
                 await self._lock(
                     self.premise.holder, self.view.id, (command.partition, key), command.mode is Mode.DELETE
                 )
-        written = await self.premise.decide(self._space.run(command), self._reads, self._allocate)
+        written = await self.premise.decide(self._workspace.run(command), self._reads, self._allocate)
         if command.mode is not Mode.READ:
             self._commands.append(command)
             self._written.append(written)
@@ -90,15 +90,15 @@ class Transaction:
         self.premise.scanned(self.partition)
         number = 0 if after is None else after.number
         stored_ones = scan(self._reads, container, scope, after, now, batch)
-        async for stretch in stored_ones if number < FIRST_SEQ else _nothing():
+        async for stretch in stored_ones if number < FIRST_SEQ else _no_batches():
             records: list[Record] = []
             for stored in stretch.records:
                 self.premise.read(stored.partition, stored.key, stored)
-                record = self._space.now_is(stored)
+                record = self._workspace.now_is(stored)
                 if record is not None and record.seq == stored.seq:
                     records.append(record)
             yield Batch(records, stretch.position)
-        new = [record for record in self._space.kept if record.seq > max(FIRST_SEQ, number)]
+        new = [record for record in self._workspace.kept if record.seq > max(FIRST_SEQ, number)]
         if new:
             new.sort(key=lambda record: record.seq)
             yield Batch(new, Position(self.partition, new[-1].seq))
@@ -106,12 +106,12 @@ class Transaction:
     async def record_at(self, seq: int) -> Record | None:
         """The record with this number in the partition, as it is here; None if there is none."""
         if seq >= FIRST_SEQ:
-            return next((record for record in self._space.kept if record.seq == seq), None)
+            return next((record for record in self._workspace.kept if record.seq == seq), None)
         stored = await record_at(self._reads, self.view.id, self.partition, seq)
         if stored is None:
             return None
         self.premise.read(stored.partition, stored.key, stored)
-        return self._space.now_is(stored)
+        return self._workspace.now_is(stored)
 
     @property
     def commands(self) -> int:
@@ -120,11 +120,11 @@ class Transaction:
 
     # --- committing ------------------------------------------------------------------------------------------------------
 
-    def steps(self, limits: Limits) -> list[Command | Step]:
+    def steps(self, limits: ItemLimits) -> list[Command | Step]:
         """The commands as the writer is to decide them."""
         return [self._step(command, limits) for command in self._commands]
 
-    def _step(self, command: Command, limits: Limits) -> Command | Step:
+    def _step(self, command: Command, limits: ItemLimits) -> Command | Step:
         draft = command.draft
         mentions = isinstance(draft, Draft) and self._provisional.search(draft.value) is not None
         made_here = (command.if_match or 0) >= FIRST_LSN or (command.seq or 0) >= FIRST_SEQ
@@ -132,12 +132,12 @@ class Transaction:
             return command
 
         def step(before: Sequence[Written]) -> Command:
-            pairs = self._pairs(before)
+            pairs = self._pair_records(before)
             versions = {ours.record.lsn: theirs.record.lsn for ours, theirs in pairs}
             numbers = {ours.record.seq: theirs.record.seq for ours, theirs in pairs}
             changed = draft
             if mentions and isinstance(draft, Draft):
-                item = parse_item(self.final(draft.value, before), limits)
+                item = parse_item(self.replace_provisional(draft.value, before), limits)
                 changed = self.view.draft(item, self.partition)
             version, number = command.if_match, command.seq
             if_match = None if version is None else versions.get(version, version)
@@ -146,23 +146,23 @@ class Transaction:
 
         return step
 
-    def final(self, text: bytes, written: Sequence[Written]) -> bytes:
+    def replace_provisional(self, text: bytes, written: Sequence[Written]) -> bytes:
         """A text with the rids and etags that the records have got when they were `written`."""
         if self._provisional.search(text) is None:
             return text
-        owner = self.view.owner
+        owner = self.view.links
         names: dict[bytes, bytes] = {}
-        for ours, theirs in self._pairs(written):
+        for ours, theirs in self._pair_records(written):
             names[item_rid(owner, ours.record.seq).encode()] = item_rid(owner, theirs.record.seq).encode()
             before, after = item_etag(owner, ours.record), item_etag(owner, theirs.record)
             names[before[1:-1].encode()] = after[1:-1].encode()
         return self._provisional.sub(lambda found: names.get(found.group(), found.group()), text)
 
-    def _pairs(self, written: Sequence[Written]) -> list[tuple[Written, Written]]:
+    def _pair_records(self, written: Sequence[Written]) -> list[tuple[Written, Written]]:
         return list(zip(self._written, written, strict=False))
 
 
-async def _nothing() -> AsyncIterator[Batch]:
+async def _no_batches() -> AsyncIterator[Batch]:
     none: tuple[Batch, ...] = ()
     for batch in none:
         yield batch
@@ -171,9 +171,9 @@ async def _nothing() -> AsyncIterator[Batch]:
 def _pattern(view: ContainerView) -> re.Pattern[bytes]:
     """Finds rids and etags that are for the time being."""
     # The numbers differ in the middle of their rids: in less than 32 bits, least significant byte first.
-    lowest, highest = item_rid(view.owner, FIRST_SEQ), item_rid(view.owner, FIRST_SEQ | 0x7FFFFFFF)
+    lowest, highest = item_rid(view.links, FIRST_SEQ), item_rid(view.links, FIRST_SEQ | 0x7FFFFFFF)
     differing = [n for n in range(24) if lowest[n] != highest[n]]
     first, end = differing[0], differing[-1] + 1
     rid = re.escape(lowest[:first]).encode() + rb"[A-Za-z0-9+-]{%d}" % (end - first) + re.escape(lowest[end:]).encode()
-    middle = etag(FIRST_LSN, view.owner.container, 0)[9:25].encode()
+    middle = etag(FIRST_LSN, view.links.container, 0)[9:25].encode()
     return re.compile(rid + rb"|[0-9a-f]{8}" + re.escape(middle) + rb"[0-9a-f]{8}0000")
