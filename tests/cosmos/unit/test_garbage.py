@@ -15,7 +15,7 @@ from mayflydb.frontends.cosmos import auth, continuation, patch, paths, policies
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.model.errors import MayflyError
 
-LIMITS = values.Limits()
+LIMITS = values.ItemLimits()
 KEY = PartitionKeyDefinition.from_json({"paths": ["/a"]})
 KEYS = auth.Keys.from_base64(auth.WELL_KNOWN_KEY)
 ALPHABET = b'[]{}",:\\u0123456789abdefopqsthvl/~-+.#=&% \x00\x1f\x7f\xff\xed\xa0\x80\xc3\xa9'

@@ -1,6 +1,7 @@
-"""How the records of a query are found: by scanning its scope, by seqs that indexes name, or in the order of an index.
+"""Access paths of a query: a scan of its scope, a lookup of sequence numbers in indexes, or a walk in the order of an index.
 
-Whatever the way, the query applies WHERE and its own order to what it is given; the first two give records in the same order.
+The query applies WHERE and its own order on every access path. Scans and lookups return records in the same order, so a
+continuation token holds for both.
 """
 
 from __future__ import annotations
@@ -23,32 +24,32 @@ from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import Query, RowPosition, Span, cursor_key
 
 MAX_SEEK_RECORDS = 10_000
-"""What more records share than this is found by scanning: the next match is near then."""
+"""An index key that more records share is answered by a scan, which soon meets the next match."""
 
 MAX_BUILT_INDEXES = 8
-"""Indexes of one container: each is paid for by every write."""
+"""Indexes that are built for one container. Every write maintains each of them."""
 
 MAX_INTERSECTED_INDEXES = 3
-"""Indexes whose answers are intersected for one query."""
+"""Indexes whose sequence numbers are intersected for one query."""
 
 ALL_KEYS = KeyRange(b"", b"\xff" * 10)
 
 
 class Scanner(Protocol):
-    """Who reads the records of a container: the engine, or a transaction that sees what it has done itself."""
+    """Reads the records of a container: the engine, or a transaction that also sees its own writes."""
 
     def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
     ) -> AsyncIterator[Batch]:
-        """Visible records in order, stretch by stretch."""
+        """Yield the visible records in order, in batches."""
         ...
 
 
 class RecordSource(Protocol):
-    """The visible records that a query may need, in order of HASHED or CREATED scans."""
+    """The visible records that a query may need, in the order of HASHED or CREATED scans."""
 
     def batches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
-        """Those behind a position, bit by bit; a stretch may be empty."""
+        """Yield the records after a position, in batches that may be empty."""
 
 
 class ScopeScan:
@@ -63,7 +64,7 @@ class ScopeScan:
 
 
 class IndexLookup:
-    """The records of a scope with these seqs; in it seq is the order."""
+    """The records of a scope with these sequence numbers. The scope is ordered by sequence number."""
 
     def __init__(self, engine: Engine, view: ContainerView, scope: Scope, now: Instant, seqs: Sequence[int]) -> None:
         self._engine, self._view, self._scope, self._now = engine, view, scope, now
@@ -76,14 +77,14 @@ class IndexLookup:
 
 
 def is_within(scope: Scope, record: Record) -> bool:
-    """Whether a record belongs to a scope."""
+    """Return True if a record belongs to a scope."""
     return record.partition >= scope.lower and (scope.upper is None or record.partition < scope.upper)
 
 
 async def choose_access(
     engine: Engine, view: ContainerView, query: Query, scope: Scope
 ) -> IndexOrder | Sequence[int] | None:
-    """The index to walk, or the seqs of the records that indexes name; None: there is nothing better than to scan."""
+    """Return the index to walk, or the sequence numbers that indexes give; None where a scan is best."""
     by = find_index_order(view, query, scope)
     if by is not None:
         spans = query.bounds().get(by.index.keys[0][0])
@@ -94,7 +95,7 @@ async def choose_access(
 
 
 async def _seek(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
-    """What all usable indexes agree on; None: none is of use."""
+    """Return the sequence numbers that all usable indexes contain; None where no index is usable."""
     agreed: set[int] | None = None
     asked: list[Index] = []
     for index, spans in _usable(view, query, scope)[:MAX_INTERSECTED_INDEXES]:
@@ -109,7 +110,7 @@ async def _seek(engine: Engine, view: ContainerView, query: Query, scope: Scope)
 
 
 def _usable(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index, tuple[Span, ...]]]:
-    """Indexes over a path that WHERE bounds, and the bounds; those that look up single values first."""
+    """Return the indexes over a path that WHERE bounds, with the bounds. Lookups of single values come first."""
     if not view.ready or not _in_seq_order(scope):
         return []
     bounds = query.bounds()
@@ -130,7 +131,7 @@ def _in_seq_order(scope: Scope) -> bool:
 
 
 def _key_range(span: Span, scope: Scope) -> KeyRange:
-    """The entry keys of a span; of a single value only those of the scope's partitions."""
+    """Return the range of entry keys of a span. A single value is narrowed to the partitions of the scope."""
     if not span.is_point:
         return KeyRange(span.lower, span.upper)
     if scope.is_one_partition:
@@ -144,14 +145,17 @@ def _key_range(span: Span, scope: Scope) -> KeyRange:
 
 
 class IndexOrder(msgspec.Struct, frozen=True):
-    """An index in whose order, or exactly the other way round, a query sorts."""
+    """An index that has the order of a query's ORDER BY, forwards or backwards."""
 
     index: Index
     descending: bool
 
 
 def sort_keys(query: Query) -> tuple[SortKeys, bool] | None:
-    """What an index for a query's ORDER BY is ordered by, its first path ascending, and whether it is read backwards."""
+    """Return the keys of an index for a query's ORDER BY, the first ascending, and True if the index is read backwards.
+
+    None: no index can serve the query.
+    """
     order = query.sort_paths()
     if not order or not query.can_resume:
         return None
@@ -165,7 +169,10 @@ def sort_keys(query: Query) -> tuple[SortKeys, bool] | None:
 
 
 def find_index_order(view: ContainerView, query: Query, scope: Scope) -> IndexOrder | None:
-    """The index that has the rows of a query in order; None: there is none, or the scope may be small beside the container."""
+    """Return the index that has the rows of a query in order.
+
+    None: there is none, or the scope is one partition, which may be small beside the container.
+    """
     wanted = sort_keys(query) if view.ready and not scope.is_one_partition else None
     index = None if wanted is None else view.ready.get(wanted[0])
     return None if wanted is None or index is None else IndexOrder(index, wanted[1])
@@ -174,7 +181,10 @@ def find_index_order(view: ContainerView, query: Query, scope: Scope) -> IndexOr
 async def walk(
     engine: Engine, view: ContainerView, query: Query, by: IndexOrder, after: RowPosition | None, now: Instant, batch: int
 ) -> AsyncIterator[tuple[bytes, Record]]:
-    """(key, record) in the order of an index, from the key of a row's place on; a record that moves meanwhile comes once."""
+    """Yield (key, record) in the order of an index, from the key of `after` on.
+
+    A record whose key changes during the walk is yielded once.
+    """
     lower, upper = ALL_KEYS.lower, ALL_KEYS.upper
     spans = query.bounds().get(by.index.keys[0][0])
     if spans is not None:
@@ -194,16 +204,16 @@ async def walk(
 
 
 class IndexDemand:
-    """Counts what queries read in vain for want of an index, and has one built when that is enough."""
+    """Counts the records that queries read in vain for want of an index, and has the index built above a limit."""
 
     def __init__(self, engine: Engine, enough: int) -> None:
-        """`enough`: records read in vain; 0: never."""
+        """`enough`: the number of records read in vain after which an index is built; 0: never."""
         self._engine = engine
         self._enough = enough
         self._read: Counter[tuple[int, SortKeys]] = Counter()
 
     def record_scan(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
-        """A query read this many records more than it could use."""
+        """Count `vain` records that a query read and could not use."""
         if view.unfinished:
             self._engine.indexes.resume(view.id, view.index_keys)
         if not self._enough or vain <= 0:
@@ -217,7 +227,7 @@ class IndexDemand:
 
 
 def missing_indexes(view: ContainerView, query: Query, scope: Scope) -> list[SortKeys]:
-    """The indexes that are not there and would help a query, the best first."""
+    """Return the keys of indexes that do not exist and would help a query, the best first."""
     bounds = query.bounds()
     small = scope.is_one_partition
     points = [path for path, spans in bounds.items() if _all_points(spans)]

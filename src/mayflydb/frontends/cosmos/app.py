@@ -1,4 +1,4 @@
-"""The front end as a handler of HTTP requests: authorize, find the command, answer; errors are translated once, here."""
+"""The HTTP handler of the front end: authorizes a request, finds its command, sends the answer, translates errors."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ GATEWAY = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.
 
 
 CONSISTENCY_LEVELS = frozenset({b"session", b"consistentprefix", b"eventual"})
-"""The levels up to the account's default."""
+"""The consistency levels that an account with the default Session grants."""
 
 DEFAULT_LEVEL = b"Session"
 
 OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE.values()})
-"""Headers besides the consistency level that ask for something Mayfly may have to refuse, or to do in another way."""
+"""Headers besides the consistency level that Mayfly may have to refuse, or that select another command."""
 
 
 class CosmosApp:
-    """One account. `boot` makes activity ids of this process differ from those of others."""
+    """The handler of one account. `boot` makes the activity ids of this process differ from those of others."""
 
     def __init__(self, engine: Engine, account: Account, boot: bytes) -> None:
         self._engine = engine
@@ -123,7 +123,7 @@ class CosmosApp:
             call.spending.settle(charge)
 
     def _resolve_address(self, scheme: str, host: bytes) -> bytes:
-        """The address that a client which came by this one is to use."""
+        """Return the address that the account advertises to a client that connected by this one."""
         return self._account.told(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
 
     def _authorize(self, request: Request) -> auth.KeyKind | TokenGrant:
@@ -133,7 +133,7 @@ class CosmosApp:
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
             )
         if resource_tokens.is_resource_token(header):
-            # Its time is that of records, so it is looked at when this request has its `now`.
+            # A resource token expires by the clock of records, so its time is checked when the request has its `now`.
             return resource_tokens.unseal(self._account.keys, header)
         if emulator_tokens.is_entra_token(header):
             principal = emulator_tokens.verify(self._account.keys, header, wall_us())
@@ -141,7 +141,7 @@ class CosmosApp:
             return principal
         date = request.text(MS_DATE) or ""
         if self._account.check_date:
-            # The client's own clock wrote this date: it is held against the host's, never against a clock that people move.
+            # The client's own clock wrote this date. It is compared with the host's clock, never with a virtual one.
             auth.check_clock(date or request.text(DATE) or "", wall_us() / SECOND)
         return auth.verify(
             self._account.keys, header, request.method, request.target.signed_links, date, request.text(DATE) or ""
@@ -149,7 +149,10 @@ class CosmosApp:
 
 
 def _check_options(headers: Mapping[bytes, bytes]) -> None:
-    """BadRequest for what this account does not grant: every read is strong, but no more than Session is promised."""
+    """Raise BadRequest or Unsupported for an option that this account does not grant.
+
+    Every read is strong, but the account promises no more than Session.
+    """
     level = headers.get(CONSISTENCY_LEVEL, b"session").lower()
     if level not in CONSISTENCY_LEVELS:
         shown = level[:100].decode("latin-1")

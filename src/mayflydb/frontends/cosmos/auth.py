@@ -1,6 +1,6 @@
-"""Who asks: the HMAC signature that every request carries.
+"""Authentication by account key: every request carries an HMAC signature.
 
-StringToSign and header form as in https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources.
+StringToSign and the form of the header: https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import msgspec
 from mayflydb.model.errors import Forbidden, Unauthenticated
 
 WELL_KNOWN_KEY: Final = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
-"""The key that all emulators accept; public, so worth nothing beyond a loopback address."""
+"""The key that all emulators accept. It is public, so it protects nothing beyond a loopback address."""
 
 MAX_SKEW_SECONDS: Final = 15 * 60
 _MAX_HEADER = 8192
 
 
 class KeyKind(Enum):
-    """Which key a signature was made with."""
+    """The account keys by their rights."""
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
@@ -37,12 +37,15 @@ class KeyKind(Enum):
 
     @property
     def may_write(self) -> bool:
-        """False for the read-only keys."""
+        """Return False for the read-only keys."""
         return self in (KeyKind.PRIMARY, KeyKind.SECONDARY)
 
 
 class SigningKey:
-    """HMAC-SHA256 with one key (RFC 2104), its two blocks hashed beforehand: less than half the time of a one-shot call."""
+    """HMAC-SHA256 with one key (RFC 2104).
+
+    The two key blocks are hashed beforehand, which takes less than half the time of a one-shot call.
+    """
 
     __slots__ = ("_inner", "_outer")
 
@@ -52,7 +55,7 @@ class SigningKey:
         self._outer = hashlib.sha256(bytes([byte ^ 0x5C for byte in block]))
 
     def sign(self, text: bytes) -> bytes:
-        """32 bytes."""
+        """Return the 32 bytes of the MAC."""
         inner, outer = self._inner.copy(), self._outer.copy()
         inner.update(text)
         outer.update(inner.digest())
@@ -60,7 +63,7 @@ class SigningKey:
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """The account's keys, ready to sign, in the order they are tried."""
+    """The account's keys, ready to sign, in the order in which `verify` tries them."""
 
     pairs: tuple[tuple[KeyKind, SigningKey], ...]
 
@@ -72,7 +75,7 @@ class Keys(msgspec.Struct, frozen=True):
         primary_read_only: str | None = None,
         secondary_read_only: str | None = None,
     ) -> Keys:
-        """ValueError for a key that is empty or not base64."""
+        """Decode the keys. ValueError for a key that is empty or not base64."""
         texts = zip(KeyKind, (primary, secondary, primary_read_only, secondary_read_only), strict=True)
         return cls(tuple((kind, _key(text)) for kind, text in texts if text is not None))
 
@@ -88,19 +91,19 @@ def _key(text: str) -> SigningKey:
 
 
 def string_to_sign(verb: str, resource_type: str, resource_link: str, x_ms_date: str, date: str = "") -> str:
-    """What a client signs. Everything is lower case except the link."""
+    """Return the text that a client signs. Everything is lower case except the link."""
     return f"{verb.lower()}\n{resource_type.lower()}\n{resource_link}\n{x_ms_date.lower()}\n{date.lower()}\n"
 
 
 def authorization(keys: Keys, verb: str, resource_type: str, resource_link: str, x_ms_date: str) -> str:
-    """The header that a client with the first of these keys sends."""
+    """Return the authorization header that a client with the first of these keys sends."""
     text = string_to_sign(verb, resource_type, resource_link, x_ms_date).encode("utf-8", "surrogatepass")
     signature = binascii.b2a_base64(keys.pairs[0][1].sign(text), newline=False).decode()
     return quote(f"type=master&ver=1.0&sig={signature}", safe="")
 
 
 def parse_authorization(header: str) -> tuple[str, str, str]:
-    """(type, version, signature) of `type=master&ver=1.0&sig=…`, percent-encoded or raw. Unauthenticated otherwise."""
+    """Split `type=master&ver=1.0&sig=…`, percent-encoded or raw, into (type, version, signature). Else Unauthenticated."""
     if not header:
         raise Unauthenticated("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
     if len(header) <= _MAX_HEADER:
@@ -114,8 +117,8 @@ _COMMON: Final = "type%3Dmaster%26ver%3D1.0%26sig%3D"
 
 
 def _signature(header: str) -> bytes:
-    """The 32 bytes of a master signature; Unauthenticated for anything else."""
-    # What the clients really send is taken apart without the general decoder, in a fifth of its time.
+    """Return the 32 bytes of a master signature; Unauthenticated for anything else."""
+    # The form that clients send is split without the general decoder, in a fifth of its time.
     if header.startswith(_COMMON):
         text = header[len(_COMMON) :].replace("%2F", "/").replace("%2B", "+").replace("%3D", "=")
         try:
@@ -147,7 +150,10 @@ def _any_signature(header: str) -> bytes:
 def verify(
     keys: Keys, header: str, verb: str, links: Sequence[tuple[str, str]], x_ms_date: str, date: str = ""
 ) -> KeyKind:
-    """The key a request was signed with. `signed`: the (type, link) pairs its path allows; Unauthenticated if none fits."""
+    """Return the kind of the key that signed a request.
+
+    `links`: the (resource type, resource link) pairs that its path allows; Unauthenticated if no key signed one of them.
+    """
     signature = _signature(header)
     for resource_type, link in links:
         text = string_to_sign(verb, resource_type, link, x_ms_date, date).encode("utf-8", "surrogatepass")
@@ -162,26 +168,26 @@ def verify(
 
 
 def check_write(kind: KeyKind, verb: str, path: str) -> None:
-    """Forbidden when a read-only key was used for a write."""
+    """Raise Forbidden if a read-only key signed a write."""
     if not kind.may_write:
         raise Forbidden(f"The request {verb} {path} writes, and the {kind.value} key may only read.")
 
 
 def check_tokens(kind: KeyKind, verb: str, path: str) -> None:
-    """Forbidden when a read-only key asks for what holds resource tokens: one of them may write."""
+    """Raise Forbidden if a read-only key asks for resource tokens, since a token may permit writes."""
     if not kind.may_write:
         raise Forbidden(f"The answer to {verb} {path} holds resource tokens, which the {kind.value} key does not open.")
 
 
 def check_clock(x_ms_date: str, now_seconds: float) -> None:
-    """Forbidden when the request's date is over 15 minutes away from the host's real time (seconds since 1970)."""
+    """Raise Forbidden if the request's date is over 15 minutes away from the host's real time (seconds since 1970)."""
     sent = _seconds(x_ms_date)
     if abs(now_seconds - sent) > MAX_SKEW_SECONDS:
         raise not_valid_now(sent - MAX_SKEW_SECONDS, sent + MAX_SKEW_SECONDS, now_seconds)
 
 
 def not_valid_now(start: float, end: float, now: float) -> Forbidden:
-    """The refusal of a token outside of its time; all in seconds since 1970."""
+    """Build the refusal of a token outside of its validity; all in seconds since 1970."""
     first, last, present = rfc_1123(start), rfc_1123(end), rfc_1123(now)
     return Forbidden(
         "The authorization token is not valid at the current time. Please create another token and retry "
@@ -201,7 +207,7 @@ def _seconds(text: str) -> float:
 
 
 def rfc_1123(seconds: float) -> str:
-    """The form that clients send and sign, of seconds since 1970."""
+    """Format seconds since 1970 as clients send and sign a date."""
     try:
         return format_datetime(datetime.fromtimestamp(int(seconds), UTC), usegmt=True)
     except (ValueError, OverflowError, OSError):

@@ -1,7 +1,7 @@
-"""Cosmos DB's binary JSON, as clients send it, to text.
+"""Decodes Cosmos DB's binary JSON, which some clients send by default, to text.
 
-A body that begins with 0x80 is binary: a marker introduces each value and says how it goes on; numbers are little-endian. Some
-clients send items so by default. Answers are text, which these clients take as well. The format is that of the vendor's
+A body that begins with 0x80 is binary. A marker byte introduces each value and names its type; numbers are little-endian.
+Answers are text, which these clients accept too. The format is that of the vendor's
 clients (azure-cosmos-dotnet-v3, Json/JsonBinaryEncoding; azure_data_cosmos_driver, binary_json).
 """
 
@@ -21,10 +21,10 @@ from mayflydb.model.errors import BadRequest, TooLarge, Unsupported
 PREAMBLE: Final = b"\x80"
 
 VALUES_PER_TURN: Final = 1000
-"""Values, and characters of compressed strings, that are read in one turn of the event loop."""
+"""Values and characters of packed strings that are decoded in one turn of the event loop."""
 
 MAX_DEPTH: Final = 256
-"""Levels of arrays and objects; what items may have is decided later, about their text."""
+"""Levels of arrays and objects. The limit for items is checked later, on the text."""
 
 ENVIRONMENT_HINT: Final = "AZURE_COSMOS_BINARY_ENCODING_ENABLED=false in its environment has the client send text"
 
@@ -35,7 +35,7 @@ SYSTEM_STRINGS: Final = (
     "name", "Name", "Type", "Point", "Polygon", "properties", "type", "value", "Feature", "FeatureCollection", "_id",
 )
 # fmt: on
-"""Markers from 0x20 on stand for these."""
+"""The strings of the markers from 0x20 on."""
 
 _LENGTHS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I")}
 
@@ -48,7 +48,7 @@ _LITERALS: Final = {0xD0: b"null", 0xD1: b"false", 0xD2: b"true", 0xE0: b"[]", 0
 _TABLES: Final = {0x78: "0123456789abcdef", 0x79: "0123456789ABCDEF", 0x7A: " 0123456789:-.TZ"}
 _GUIDS: Final = {0x75: ("%s", 0x78), 0x76: ("%s", 0x79), 0x77: ('"%s"', 0x78)}
 _PACKED: Final = {0x7B: (4, 1, 1), 0x7C: (5, 1, 1), 0x7D: (6, 1, 1), 0x7E: (7, 0, 1), 0x7F: (7, 0, 2)}
-"""Bits of a character, bytes of what is added to each, bytes of the length."""
+"""By marker: bits of a character, bytes of the base that is added to each character, bytes of the length."""
 _BASE64: Final = {
     0x71: (b64encode, 1),
     0x72: (b64encode, 2),
@@ -62,12 +62,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def to_text(body: bytes, max_bytes: int) -> bytes:
-    """The JSON text of a binary body; others have their turns meanwhile.
+    """Decode a binary body to JSON text. The event loop runs other work in between.
 
     Raises:
-        BadRequest: it is cut short or contradicts itself.
+        BadRequest: the body is cut short or contradicts itself.
         TooLarge: the text is longer than `max_bytes`; references make it longer than the body.
-        Unsupported: it holds a kind of value that Mayfly does not read.
+        Unsupported: the body holds a type that Mayfly does not read.
     """
     reader = _BinaryReader(body, max_bytes)
     for _ in reader.run():
@@ -76,7 +76,10 @@ async def to_text(body: bytes, max_bytes: int) -> bytes:
 
 
 class _Frame(msgspec.Struct):
-    """An array or object that is being read. `end` in bytes, or None where it has one member; `count` None: not said."""
+    """An array or object that is being read.
+
+    `end`: the offset of its end, or None where it has exactly one member; `count`: the number of members, or None.
+    """
 
     closing: bytes
     end: int | None
@@ -85,7 +88,7 @@ class _Frame(msgspec.Struct):
 
 
 class _BinaryReader:
-    """The text so far is in `parts`."""
+    """Decodes one body. `parts` is the text so far."""
 
     def __init__(self, body: bytes, max_bytes: int) -> None:
         self.parts: list[bytes] = []
@@ -96,7 +99,7 @@ class _BinaryReader:
         self._read_values = 0
 
     def run(self) -> Iterator[None]:
-        """Reads all of it; stops for a moment now and then."""
+        """Read the whole body; yield after each `VALUES_PER_TURN` values."""
         while True:
             self._read_value()
             if not self._frames:
@@ -172,7 +175,7 @@ class _BinaryReader:
         return self._read_compressed_string(marker)
 
     def _read_reference(self, target: int) -> str:
-        """The string at an offset of the body, itself no reference."""
+        """Read the string at an offset of the body, which must not be a reference itself."""
         marker = self._body[target] if target < len(self._body) else None
         if marker is None or marker in _REFERENCES or not 0x20 <= marker < 0xC7:
             _refuse("a reference leads to no string")
@@ -200,14 +203,14 @@ class _BinaryReader:
         base = self._read_byte() if base_width else 0
         self._read_values += length
         stream = int.from_bytes(self._take((length * bits + 7) // 8), "little")
-        # The first character has the last bits.
+        # The stream is little-endian: the last bits of its number are the first character.
         text = f"{stream:0{length * bits}b}"
         ends = range(len(text), len(text) - length * bits, -bits)
         return bytes((base + int(text[end - bits : end], 2)) & 0xFF for end in ends).decode("latin-1")
 
     def _read_base64(self, encode: Callable[[bytes], bytes], width: int) -> str:
         length, padding = 4 * self._read_length(width), self._read_byte()
-        # Up to two padding characters; the complement of their number where the text goes without them.
+        # The byte is the number of padding characters (0 to 2), or its complement where the text omits them.
         missing = padding ^ 0xFF if padding > 2 else padding
         if missing > min(2, length):
             _refuse("a base64 string has more padding than text")
@@ -245,7 +248,7 @@ def _encode_number(value: float) -> bytes:
 
 
 def _decode_digits(data: bytes, table: str) -> str:
-    """Two characters for each byte, that of the lower half first."""
+    """Return two characters for each byte, that of the lower four bits first."""
     return "".join(table[byte & 0xF] + table[byte >> 4] for byte in data)
 
 

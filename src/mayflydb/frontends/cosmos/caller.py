@@ -1,4 +1,4 @@
-"""The front end, called from within its own process: what the pages of the portal do is decided where a client's request is."""
+"""Calls of the front end from its own process, so that the portal passes the same checks as a client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Caller:
     async def __call__(
         self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Response:
-        """`path`: its segments, as they are (`dbs`, `shop`). An error is a response too, as every client gets it."""
+        """Send a request. `path`: its segments, not encoded (`dbs`, `shop`). Errors are responses too, as for clients."""
         raw = ("/" + "/".join(quote(segment, safe="", errors="surrogatepass") for segment in path)).encode()
         fields = {HOST.decode(): "localhost", **(headers or {}), **self.sign_headers(method, raw)}
         request = Request(method, raw, {name: value.encode("latin-1") for name, value in _lines(fields)})
@@ -34,7 +34,7 @@ class Caller:
         return await self._app(request)
 
     def sign_headers(self, method: str, path: bytes) -> dict[str, str]:
-        """The headers by which a request of this moment is let in. `path`: percent-encoded."""
+        """Return the headers that authorize a request now. `path`: percent-encoded."""
         date = auth.rfc_1123(wall_us() / SECOND)
         return {
             AUTHORIZATION.decode(): auth.authorization(self._keys, method, *parse(path).signed_links[0], date),

@@ -1,4 +1,4 @@
-"""One request on its way through the front end, and what commands may use to answer it."""
+"""A request as commands see it, and the services that they use."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from mayflydb.model.instant import Instant
 
 SPACE = "cosmos"
 USERS = "cosmos users"
-"""The space of what belongs to databases without being a container."""
+"""The space of the users, which belong to databases."""
 
 SCRIPTS = "cosmos scripts"
-"""The space of what belongs to containers without being a record."""
+"""The space of the scripts, which belong to containers."""
 
 NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 STALE = "Operation cannot be performed because one of the specified precondition is not met."
 NO_LSN = 0
-"""An lsn that no record has: what an etag of somewhere else stands for."""
+"""An lsn that no record has. It stands for an etag of another container."""
 
 
 def lsn_of_etag(etag: str, container: int) -> int:
-    """The lsn an etag names, or ANY_VERSION for `*`; one that cannot be of this container names a version nothing has."""
+    """Return the lsn that an etag names; ANY_VERSION for `*`, NO_LSN for an etag that is not of this container."""
     if etag.strip() == "*":
         return ANY_VERSION
     parsed = parse_etag(etag)
@@ -47,11 +47,12 @@ def lsn_of_etag(etag: str, container: int) -> int:
 
 
 class Account(msgspec.Struct, frozen=True):
-    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole;
-    `serverless`: nothing has throughput; `lenient`: queries are run that the service refuses, where they can be.
+    """The settings of the account.
 
-    `index_after`: how many items queries read in vain before an index is built (0: none ever is).
-    `told`: where a client is to go that came by an address; both are `scheme://host:port`.
+    `secret`: signs continuation tokens. `direct`: cross-partition queries are answered without a merge by the client.
+    `serverless`: nothing has throughput. `lenient`: queries that the service refuses are run where Mayfly can.
+    `index_after`: items that queries read in vain before an index is built (0: none is built).
+    `resolve_address`: maps the address that a client used to the advertised one; both are `scheme://host:port`.
     """
 
     keys: Keys
@@ -67,7 +68,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class NameResolver:
-    """Databases and containers by name or rid; container views are kept while the catalogue stands still."""
+    """Resolves names and rids to databases and containers. Container views are cached until the catalogue changes."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -75,7 +76,7 @@ class NameResolver:
         self._views: dict[tuple[str, str], ContainerView] = {}
 
     async def get_database(self, name: str) -> Node:
-        """NotFound if there is none."""
+        """Return the database of this name or rid; NotFound if there is none."""
         node = await self._engine.node(SPACE, name)
         if node is None:
             rid = parse_rid(name)
@@ -86,19 +87,19 @@ class NameResolver:
         return node
 
     async def get_container(self, database: str, name: str) -> ContainerView:
-        """NotFound if there is none; OwnerNotFound if there is no such database."""
+        """Return the container of this name or rid; NotFound if there is none, OwnerNotFound without its database."""
         while (view := self.cached_container(database, name)) is None:
             version = self._version
             parent, node = await self._find(database, name)
             if self._engine.catalog_version == version:
-                # Else what was found may be of the catalogue before: it must neither be kept nor used.
+                # The catalogue changed during the lookup otherwise: its result may be stale, so look again.
                 budgets = self._engine.budgets
                 purse = None if budgets is None else budgets.purse(node, parent)
                 self._views[database, name] = ContainerView(node, parent.name, purse)
         return view
 
     def cached_container(self, database: str, name: str) -> ContainerView | None:
-        """A container that has been asked for before."""
+        """Return the cached view of a container, if it is of the current catalogue."""
         version = self._engine.catalog_version
         if version != self._version:
             self._views.clear()
@@ -128,9 +129,9 @@ class NameResolver:
 
 
 class CosmosCall:
-    """A request that has been authorized: what it names, and the one instant it is answered at.
+    """An authorized request, the services for its command, and the one instant at which it is answered.
 
-    `view`: the container that it turned out to be about; `spending`: what its budget has granted.
+    `view`: the container of the request, once it is resolved; `spending`: the grant of the container's budget.
     """
 
     __slots__ = (
@@ -153,22 +154,25 @@ class CosmosCall:
         self.spending: Spending | None = None
 
     async def get_database(self) -> Node:
-        """The database that the path names."""
+        """Return the database that the path names."""
         return await self.resolver.get_database(self.target.database or "")
 
     async def get_owning_database(self) -> Node:
-        """The database whose children the path names: a missing one is a missing owner."""
+        """Return the database whose children the path names; OwnerNotFound if there is none."""
         try:
             return await self.get_database()
         except NotFound as missing:
             raise OwnerNotFound(missing.message) from None
 
     async def get_container(self) -> ContainerView:
-        """The container that the path names, for commands about the container itself."""
+        """Return the container that the path names, for commands about the container itself."""
         return await self.resolver.get_container(self.target.database or "", self.target.container or "")
 
     async def get_owner(self) -> ContainerView:
-        """The container whose children the path names: a missing one is a missing owner, another one is a stale name."""
+        """Return the container whose children the path names.
+
+        OwnerNotFound if there is none; BadRequest (1024) if the client means an earlier container of this name.
+        """
         try:
             view = (
                 self.resolver.cached_container(self.target.database or "", self.target.container or "")
@@ -187,7 +191,10 @@ class CosmosCall:
         return view
 
     async def session_lsn(self, view: ContainerView, seen: int = 0) -> int:
-        """An lsn that was reached, the newest unless `seen` will do; NotFound (1002) if the client has seen a later one."""
+        """Return an lsn that the container has reached: `seen` if it satisfies the session token, else the newest.
+
+        NotFound (1002) if the session token names a later one.
+        """
         token = (self.request.headers.get(SESSION_TOKEN) or b"").decode("latin-1")
         reached = view.known_lsn = max(view.known_lsn, seen)
         if seen and session.demanded_lsn(session.parse(token), view.id) <= reached:
@@ -197,17 +204,17 @@ class CosmosCall:
         return lsn
 
     def json(self) -> Any:
-        """The body as strict JSON."""
+        """Parse the body as strict JSON."""
         limits = self.account.limits
         return parse_json(self.request.body, limits, limits.item_bytes)[0]
 
     def if_match(self, container: int) -> int | None:
-        """The version a write demands in `If-Match`, or None."""
+        """Return the lsn that a write demands in `If-Match`, or None."""
         header = self.request.text(IF_MATCH)
         return None if header is None else lsn_of_etag(header, container)
 
     def check_match(self, current: str) -> None:
-        """PreconditionFailed when `If-Match` names another version of a resource that is no item."""
+        """Raise PreconditionFailed if `If-Match` names another version of a resource that is not an item."""
         header = self.request.text(IF_MATCH)
         if header is not None and not etag_matches(header, current):
             raise PreconditionFailed(STALE)

@@ -1,6 +1,6 @@
-"""Continuation tokens: where a feed or query goes on, signed and bound to what is being read.
+"""Continuation tokens: the position in a feed or query, signed and bound to the request.
 
-A token is for its own query alone: an edited or foreign one is refused, never guessed at.
+A token is valid for its own query alone; an edited or foreign token is refused.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from mayflydb.model.errors import BadRequest
 
 Scalar: TypeAlias = str | bytes | int | float | bool | None
 Payload: TypeAlias = tuple[Scalar, ...]
-"""What a token carries: a few scalars, such as the version of the form, partition bytes and a number."""
+"""The content of a token: a few scalars, such as partition bytes and a number."""
 
 MAX_CHARACTERS: Final = 12_000
-"""Room for a position at the longest hierarchical key. Keys of up to 600 bytes stay below the 1 KB that clients ask for."""
+"""Enough for a position at the longest hierarchical key. Tokens of keys up to 600 bytes stay below the 1 KB that
+clients ask for."""
 
 _MAC_BYTES = 16
 _encoder = msgspec.msgpack.Encoder()
@@ -27,13 +28,13 @@ _decoder = msgspec.msgpack.Decoder(list[Any])
 
 
 def binding(container: int, query: str, parameters: object, scope: object) -> bytes:
-    """A digest of what is read: container, query text ("" for a feed), parameters and scope, in plain JSON types."""
+    """Return a digest of container, query text ("" for a feed), parameters and scope, all in plain JSON types."""
     material = msgspec.msgpack.encode((container, query, msgspec.json.encode((parameters, scope), order="sorted")))
     return hashlib.blake2b(material, digest_size=16).digest()
 
 
 def seal(secret: bytes, bound: bytes, payload: Payload) -> str:
-    """The token, printable ASCII. ValueError when the payload is too large for one."""
+    """Return the token, printable ASCII. ValueError if the payload is too large."""
     data = _encoder.encode(payload)
     token = binascii.b2a_base64(_mac(secret, bound, data) + data, newline=False).decode()
     if len(token) > MAX_CHARACTERS:
@@ -42,7 +43,7 @@ def seal(secret: bytes, bound: bytes, payload: Payload) -> str:
 
 
 def unseal(secret: bytes, bound: bytes, token: str) -> Payload:
-    """The payload that was sealed with this secret for this binding; BadRequest for any other token."""
+    """Return the payload that was sealed with this secret for this binding; BadRequest for any other token."""
     try:
         sealed = binascii.a2b_base64(token, strict_mode=True) if len(token) <= MAX_CHARACTERS else b""
     except ValueError:

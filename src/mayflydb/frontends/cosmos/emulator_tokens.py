@@ -1,7 +1,7 @@
-"""Entra ID tokens as Microsoft's emulator takes them: JWTs with the account's key where the issuer's signature would be.
+"""Entra ID tokens as Microsoft's emulator accepts them: JWTs that carry the account's key in the place of a signature.
 
-Nobody is asked who issued them: who can make one has the key. They do for code that is written against a token credential, and
-open what such a token opens in the service: the data, not the account.
+The issuer is not checked: only a holder of the key can make such a token. The tokens serve code that is written against a token
+credential. They permit what Entra ID tokens permit in the service: access to data, not to the account.
 https://github.com/Azure/azure-sdk-for-python/blob/main/sdk/cosmos/azure-cosmos/tests/test_aad.py
 """
 
@@ -21,7 +21,7 @@ from mayflydb.model.errors import Forbidden, Unauthenticated
 from mayflydb.model.instant import MINUTE, SECOND, Instant
 
 SKEW: Final = 5 * MINUTE
-"""How far the clock of whoever made a token may be from ours."""
+"""The allowed difference between the clock of a token's maker and the host's."""
 
 NOT_SUPPORTED: Final = (
     "Microsoft Entra ID (aad) tokens are not supported by Mayfly, except those that carry the account's key as Microsoft's "
@@ -34,19 +34,22 @@ _PROBE: Final = b"whoever has the key signs this alike"
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What is looked at of the claims: seconds since 1970 from which and until which the token counts."""
+    """The claims that are checked: the validity of the token, from `nbf` to `exp`, in seconds since 1970."""
 
     exp: int
     nbf: int = 0
 
 
 def is_entra_token(header: str) -> bool:
-    """Whether an authorization header says that it is an Entra ID token."""
+    """Return True for an authorization header of the type of Entra ID tokens."""
     return header[:8].lower() == "type=aad" or header[:10].lower() == "type%3daad"
 
 
 def verify(keys: Keys, header: str, now: Instant) -> KeyKind:
-    """Which key a token carries. `now` is the host's time, which its maker went by; Unauthenticated for any other token."""
+    """Return the kind of the key that a token carries; Unauthenticated for any other token.
+
+    `now`: the host's time, since the token was made by a real clock.
+    """
     _, version, token = parse_authorization(header)
     try:
         _, claims, key = [_decode_part(part) for part in token.split(".")]
@@ -69,7 +72,7 @@ def _decode_part(part: str) -> bytes:
 
 
 def check(target: Target, method: str, path: str) -> None:
-    """Forbidden for what the service opens to keys alone: all but reading what is there, and everything in containers.
+    """Raise Forbidden for requests that the service permits with keys alone: changes of databases, containers and users.
 
     https://learn.microsoft.com/azure/cosmos-db/reference-data-plane-security
     """

@@ -1,4 +1,4 @@
-"""From the kinds of failure to HTTP: status, code, substatus, body."""
+"""Translates errors to HTTP: status, code, substatus, body."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayflydb.model import errors as kinds
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, gc=False):
-    """How a kind is told: HTTP status, `code` of the body, substatus unless the error's detail has one."""
+    """The answer for a kind of error: HTTP status, `code` of the body, substatus unless the error's detail has one."""
 
     status: int
     code: str
@@ -33,12 +33,12 @@ ANSWERS: Final[dict[type[kinds.MayflyError], ErrorAnswer]] = {
     kinds.WriteConflict: ErrorAnswer(449, "RetryWith"),
     kinds.Throttled: ErrorAnswer(429, "429", 3200),
     kinds.Unavailable: ErrorAnswer(503, "ServiceUnavailable"),
-    # Clients send a write again after 503, which would do it twice; after 408 they leave that to the caller.
+    # Clients repeat a write after 503, which could apply it twice. After 408 they leave that to the caller.
     kinds.OutcomeUnknown: ErrorAnswer(408, "RequestTimeout"),
     kinds.Corrupt: ErrorAnswer(500, "InternalServerError"),
     kinds.TimedOut: ErrorAnswer(408, "RequestTimeout"),
 }
-"""Total: every kind has its own row. A `status` and `code` in an error's detail win (410 Gone has no kind of its own)."""
+"""One row for every kind. `status`, `code_text` and `substatus` in an error's detail win (410 Gone has no kind)."""
 
 
 TEXTS: Final[dict[str, str]] = {
@@ -50,16 +50,16 @@ TEXTS: Final[dict[str, str]] = {
     catalog.OWNER_MISSING: "Owner resource does not exist",
     catalog.NAME_TAKEN: "Resource with specified id, name, or unique index already exists.",
 }
-"""The service's words for the engine's refusals, by the text of the engine."""
+"""The service's messages for the engine's refusals, by the message of the engine."""
 
 
 def message_of(error: kinds.MayflyError) -> str:
-    """The message of an error as clients read it."""
+    """Return the message of an error as clients read it."""
     return TEXTS.get(error.message, error.message)
 
 
 class ErrorResponse(msgspec.Struct, frozen=True, gc=False):
-    """An error as the dispatcher sends it. `retry_after_ms` becomes `x-ms-retry-after-ms`."""
+    """An error as it is sent. `retry_after_ms` becomes `x-ms-retry-after-ms`."""
 
     status: int
     substatus: int
@@ -68,7 +68,7 @@ class ErrorResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 def answer_of(error: kinds.MayflyError) -> ErrorAnswer:
-    """Status, code and substatus of one error."""
+    """Return status, code and substatus of one error."""
     answer = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
     detail = error.detail
     if not detail.keys() & {"status", "code_text", "substatus"}:
@@ -81,7 +81,7 @@ def answer_of(error: kinds.MayflyError) -> ErrorAnswer:
 
 
 def render(error: kinds.MayflyError, activity_id: str, request_uri: str, server: str) -> ErrorResponse:
-    """The whole answer. `request_uri` is the path asked for, `server` a product name such as `mayfly/1.0`."""
+    """Build the answer. `request_uri` is the path of the request, `server` a product name such as `mayfly/1.0`."""
     answer = answer_of(error)
     tail = f"\r\nActivityId: {activity_id}, Request URI: {request_uri}, {server}"
     body: dict[str, object] = {"code": answer.code, "message": body_message(error, answer) + tail}
@@ -92,7 +92,7 @@ def render(error: kinds.MayflyError, activity_id: str, request_uri: str, server:
 
 
 def body_message(error: kinds.MayflyError, answer: ErrorAnswer) -> str:
-    """The message without its tail. Clients look for plain text in 401, 403 and "needs a plan", for JSON in all others."""
+    """Return the message without its tail. Clients parse JSON in it, except for 401, 403 and substatus 1004."""
     if answer.status in (401, 403) or answer.substatus == 1004:
         return message_of(error)
     if isinstance(error, kinds.BadQuery) and (query := _query_error(error)) is not None:
@@ -101,7 +101,7 @@ def body_message(error: kinds.MayflyError, answer: ErrorAnswer) -> str:
 
 
 def _query_error(error: kinds.BadQuery) -> dict[str, object] | None:
-    """The entry of an error that has a place in the text or a code; None for one that has neither."""
+    """Return the JSON of an error that has a location in the query or a code; None for one that has neither."""
     detail = error.detail
     located = "start" in detail and "end" in detail
     if not located and "code" not in detail:

@@ -1,7 +1,7 @@
-"""HTTP headers of the REST protocol: those that requests have, honoured, refused or ignored, and those of answers.
+"""HTTP headers of the REST protocol: those of requests, honoured, refused or ignored, and those of answers.
 
-A header is added here, in one call; `tools/headers.py` writes `docs/cosmos-headers.md` from this table. Names are in lower
-case, as requests have them. https://learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-request-headers
+One call adds a header to the table; `tools/headers.py` writes `docs/cosmos-headers.md` from it. Names are in lower case, as in
+requests. https://learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-request-headers
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ class Use(StrEnum):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """A row. `use`: None for a header that only answers have. `note`: its meaning; of an ignored one, why it changes nothing."""
+    """A row of the table.
+
+    `use`: None for a header that only answers have. `note`: its meaning, or why ignoring it changes nothing.
+    """
 
     name: bytes
     use: Use | None
@@ -32,21 +35,24 @@ TABLE: Final[list[Header]] = []
 
 
 def _honour(name: bytes, note: str) -> bytes:
+    """Add a header that is honoured."""
     TABLE.append(Header(name, Use.HONOURED, note))
     return name
 
 
 def _refuse(name: bytes, note: str) -> bytes:
-    """A header of which some values are refused by name."""
+    """Add a header of which some values are refused by name."""
     TABLE.append(Header(name, Use.REFUSED, note))
     return name
 
 
 def _ignore(name: bytes, note: str) -> None:
+    """Add a header that is ignored."""
     TABLE.append(Header(name, Use.IGNORED, note))
 
 
 def _answer(name: bytes, note: str) -> bytes:
+    """Add a header that only answers have."""
     TABLE.append(Header(name, None, note))
     return name
 

@@ -1,8 +1,8 @@
-"""What the service says of a query and its container's indexing policy: which indexes serve it, and which would.
+"""Index metrics of a query: the indexes of the container's policy that serve it, and those that would.
 
-It speaks of the policy, as people tune it for the service: a path that is included has an index there. What Mayfly has built by
-itself shows in `retrievedDocumentCount`. Composite indexes that might help are not looked for.
-Shapes: https://learn.microsoft.com/azure/cosmos-db/nosql/index-metrics.
+The metrics describe the indexing policy, which people tune for the service: an included path counts as indexed. The indexes that
+Mayfly has built show in `retrievedDocumentCount`. Composite indexes that might help are not searched for.
+Format: https://learn.microsoft.com/azure/cosmos-db/nosql/index-metrics.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def index_metrics(request: Request, view: ContainerView, query: Query, scope: Scope) -> list[tuple[bytes, bytes]]:
-    """The header, if it is asked for. Python reads base64, others URL-encoding."""
+    """Return the header, if the request asks for it. Python reads base64, other clients URL-encoding."""
     plain = request.flag(POPULATE_INDEX_METRICS)
     if not plain and not request.flag(POPULATE_INDEX_METRICS_V2):
         return []
@@ -61,5 +61,5 @@ def _composite_spec(key: tuple[Sequence[str], bool]) -> str:
 
 
 def _path_text(path: Sequence[str]) -> str:
-    """`/a/"b c"`."""
+    """Format a path as `/a/"b c"`."""
     return "".join("/" + (name if _PLAIN.fullmatch(name) else msgspec.json.encode(name).decode()) for name in path)

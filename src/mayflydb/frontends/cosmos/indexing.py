@@ -12,7 +12,7 @@ from mayflydb.model.keys import SortKeys
 
 ETAG_PATH: Final = '/"_etag"/?'
 APPENDED_PROPERTIES: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
-"""What is appended to items on their way out."""
+"""The system properties that are appended to an item in an answer."""
 
 _MODES: Final = frozenset({"consistent", "lazy", "none"})
 _SHAPES: Final = frozenset({"Point", "LineString", "Polygon", "MultiPolygon"})
@@ -26,7 +26,7 @@ _MAX_SHARD_PATHS: Final = 1
 
 
 def parse_indexing(obj: object) -> dict[str, Any]:
-    """A whole indexing policy from what was sent (None: nothing). BadRequest naming the property."""
+    """Parse an indexing policy and fill in its defaults (None: nothing was sent). BadRequest names the property."""
     policy = {} if obj is None else _require_object(obj, "indexingPolicy")
     _check_names(policy, _MEMBERS, "indexingPolicy")
     mode = policy.get("indexingMode", "consistent")
@@ -64,7 +64,7 @@ def _parse_paths(name: str) -> Callable[[object], list[dict[str, str]]]:
     def parse(obj: object) -> list[dict[str, str]]:
         entries = []
         for entry in _require_list(obj, name):
-            # `indexes` is from an older service: kinds and precisions that it, too, has long stopped obeying.
+            # `indexes` comes from an older service (kinds and precisions); the service ignores it too.
             _check_names(member := _require_object(entry, name), {"path": None, "indexes": None}, name)
             entries.append({"path": _parse_index_path(member.get("path"), name)})
         if len({entry["path"] for entry in entries}) != len(entries):
@@ -75,7 +75,7 @@ def _parse_paths(name: str) -> Callable[[object], list[dict[str, str]]]:
 
 
 def _parse_index_path(path: object, name: str) -> str:
-    """`/*`, which was once written `/`, or names and `[]` that end in `/?` or `/*`."""
+    """Return `/*` (formerly written `/`), or a path of names and `[]` that ends in `/?` or `/*`."""
     if path in ("/*", "/"):
         return "/*"
     if not isinstance(path, str) or not _SUFFIX.search(path):
@@ -140,7 +140,7 @@ def _parse_box(obj: object) -> dict[str, float]:
 
 
 def _parse_vectors(obj: object) -> list[dict[str, Any]]:
-    """The size of a quantized vector is checked where its dimensions are known."""
+    """Parse vector indexes. `search.check_indexes` checks sizes against the dimensions."""
     indexes = [_parse_vector(entry) for entry in _require_list(obj, "vectorIndexes")]
     _check_distinct_paths(indexes, "vectorIndexes")
     return indexes
@@ -243,7 +243,10 @@ _MEMBERS: Final[dict[str, Callable[[object], list[Any]] | None]] = {
 
 
 def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
-    """Whether a policy indexes the values at a path of property names: its most precise path decides, but for `id`."""
+    """Return a test of whether a policy indexes the values at a path of property names.
+
+    The most precise path of the policy decides; `id` is always indexed.
+    """
     if policy["indexingMode"] == "none":
         return lambda path: False
     decided = {
@@ -264,7 +267,10 @@ def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
 
 
 def index_filter(body: Mapping[str, Any], computed: Container[str]) -> Callable[[SortKeys], bool]:
-    """Whether a container may have an ordered index over some paths: its policy indexes them, and items are stored with them."""
+    """Return a test of whether a container may have an ordered index over some keys.
+
+    The policy must index the paths, and stored items must contain them: no computed and no system properties.
+    """
     is_indexed, composite = path_filter(body["indexingPolicy"]), composite_orders(body["indexingPolicy"])
 
     def is_allowed(keys: SortKeys) -> bool:
@@ -278,12 +284,12 @@ def index_filter(body: Mapping[str, Any], computed: Container[str]) -> Callable[
 
 
 def _split_index_path(path: str) -> tuple[tuple[str, ...], str]:
-    """A checked path as its names and what it ends in, `?` or `*`."""
+    """Split a checked path into its names and its last character, `?` or `*`."""
     return parse_property_path(path[:-2], "path") if len(path) > len("/*") else (), path[-1]
 
 
 def composite_orders(policy: Mapping[str, Any]) -> frozenset[SortKeys]:
-    """The orders that a policy's composite indexes serve: each as it is declared, and exactly reversed."""
+    """Return the orders that a policy's composite indexes serve: each as declared, and exactly reversed."""
     declared = [
         tuple((parse_property_path(part["path"], "composite path"), part["order"] == "descending") for part in index)
         for index in policy.get("compositeIndexes", ())

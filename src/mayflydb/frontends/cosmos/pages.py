@@ -1,7 +1,7 @@
-"""One page of a query over items: scanning, evaluating, and where to go on.
+"""Pages of a query over items: reading records, evaluating the query, and the start of the next page.
 
-A streaming query resumes behind the last record it read, by the record's place and not by counting, so that items which are
-written, deleted or die between two pages neither repeat nor hide others. Every page is judged at its own `now`.
+A streaming query resumes after the last record that it read, by the record's position and not by a count of rows. So items that
+are written, deleted or expire between two pages neither repeat nor hide others. Visibility is decided at each page's own `now`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Query, RowPosi
 
 PAGE_BYTES = 4 * 1024 * 1024
 MAX_RECORDS_READ = 100_000
-"""A page ends after reading this many records, full or not, so that no request runs for ever."""
+"""A page ends after this many records, full or not, which bounds the time of a request."""
 
 MAX_KEY_BYTES = 500
-"""Bytes of sort values that a continuation token can carry."""
+"""The limit for the sort values in a continuation token, in bytes."""
 
 
 class PageStart(msgspec.Struct, frozen=True, array_like=True):
-    """Where the next page begins: behind a record, or `rows` rows into it; `seen` rows of the result came before.
+    """The position at which the next page begins: after a record, or `rows` rows into it.
 
-    `keys`: the sort values of the last row of a sorted result as JSON, each in an array that is empty for undefined.
+    `seen`: the rows of the result before it. `keys`: the sort values of the last row of a sorted result as JSON, each in an
+    array that is empty for undefined.
     """
 
     partition: bytes = b""
@@ -43,19 +44,19 @@ class PageStart(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is but a number of rows of the result, behind no record."""
+        """Return True if the position is only a number of rows, not the position of a record."""
         return self.seen > 0 and self.number == 0 and not self.keys
 
 
 class ReadCounts(msgspec.Struct):
-    """What was read for a page so far: records, and the bytes of their values."""
+    """The records that were read for a page so far, and the bytes of their values."""
 
     records: int = 0
     size: int = 0
 
 
 class Page(msgspec.Struct):
-    """The rows of one page as JSON texts, what was read for them, and the next place (None: this was the last).
+    """The rows of one page as JSON texts, and the start of the next page (None: this was the last).
 
     `matched`: rows of FROM that passed WHERE.
     """
@@ -67,23 +68,23 @@ class Page(msgspec.Struct):
 
     @property
     def charge(self) -> float:
-        """In request units."""
+        """Request units."""
         return budget.query(self.read_counts.records, self.read_counts.size, len(self.rows))
 
     @property
     def hit_ratio(self) -> float:
-        """How many of the records that were read WHERE has let pass: 0 to 1, and 1 where none was read."""
+        """The share of the records read that passed WHERE: 0 to 1, and 1 where none was read."""
         return min(1.0, self.matched / self.read_counts.records) if self.read_counts.records else 1.0
 
 
 class Pager:
-    """Makes the page of one request."""
+    """Reads the page of one request."""
 
     def __init__(
         self, reads: access.Scanner, view: ContainerView, query: Query, scope: Scope, now: Instant, limit: int,
         call: Caller | None = None, engine: Engine | None = None,
     ) -> None:  # fmt: skip
-        """`call`: calls the user-defined functions of the query. `engine`: whose indexes may be used; None: none may."""
+        """`call`: calls the user-defined functions of the query. `engine`: the engine whose indexes may be used, or None."""
         self._engine = engine
         self._view = view
         self._query = query
@@ -94,11 +95,11 @@ class Pager:
         self._source: access.RecordSource = access.ScopeScan(reads, view, scope, now)
         self.read_counts = ReadCounts()
         self.matched = 0
-        """Of what was read, how much the query could use."""
+        """The number of records read that the query could use."""
         self._document = view.document_reader(query.reads)
 
     async def read(self, place: PageStart) -> Page:
-        """The page that begins there."""
+        """Read the page that begins at `place`."""
         if self._query.ranking is not None:
             return await self._read_ranked(place)
         by = None if self._engine is None else await self._choose(self._engine)
@@ -113,7 +114,10 @@ class Pager:
         return await self._read_stream(place)
 
     async def _choose(self, engine: Engine) -> access.IndexOrder | None:
-        """The index to walk, if one has the rows in order; else what indexes name, if they do, is all that will be read."""
+        """Return the index to walk, if one has the rows in order.
+
+        Otherwise set the source of records: a lookup in indexes, or the scan.
+        """
         way = await access.choose_access(engine, self._view, self._query, self._scope)
         if way is None or isinstance(way, access.IndexOrder):
             return way
@@ -134,12 +138,12 @@ class Pager:
         return Page(rows, self.read_counts, place, self.matched if matched is None else matched)
 
     def _remaining(self, seen: int) -> int | None:
-        """How many more rows of the result there may be."""
+        """Return how many more rows TOP or LIMIT permits; None without them."""
         take, skip = self._query.take, self._query.skip
         return None if take is None else max(0, skip + take - seen)
 
     async def _read_items(self, place: PageStart) -> Page:
-        """Rows that are the items themselves: their bytes go out as they are stored."""
+        """Read a page of rows that are the items themselves. Their stored bytes are sent without decoding."""
         rows: list[bytes] = []
         size, seen = 0, place.seen
         matches, context = self._query.matches, self._context
@@ -160,7 +164,7 @@ class Pager:
         return self._make_page(rows, None)
 
     async def _read_stream(self, place: PageStart) -> Page:
-        """Rows that each record gives by itself; several where it joins its own arrays."""
+        """Read a page of rows that depend on one record each. A record gives several rows where it joins its arrays."""
         rows: list[bytes] = []
         size, seen = 0, place.seen
         last: Record | None = None
@@ -186,14 +190,17 @@ class Pager:
         return self._make_page(rows, None)
 
     async def _end_or_continue(self, rows: list[bytes], place: PageStart) -> Page:
-        """A next page only if something is left to read: clients need not fetch an empty one."""
+        """Make a page that has a next page only if records are left, so that clients fetch no empty page."""
         async for stretch in self._source.batches(Position(place.partition, place.number), 16):
             if stretch:
                 return self._make_page(rows, place)
         return self._make_page(rows, None)
 
     async def _read_sorted(self, place: PageStart) -> Page:
-        """Rows in order, behind the last row of the page before: by its sort values, wherever its record is now."""
+        """Read all records and keep the rows after the last row of the previous page in the order of ORDER BY.
+
+        The previous row is known by its sort values, so a change of its record does not move the position.
+        """
         if place.seen and not place.keys:
             return await self._read_all(place)
         page, wanted = self._sorted_page(place)
@@ -202,7 +209,10 @@ class Pager:
         return self._cut_page(page, wanted, place)
 
     async def _read_by_index(self, engine: Engine, place: PageStart, by: access.IndexOrder) -> Page:
-        """The same, from records that come in this order but for those whose keys are alike: the rest need not be read."""
+        """Read a sorted page in the order of an index, and stop where no later key can precede a row of the page.
+
+        Index keys are prefixes of the sort values, so records with equal keys may come in any order: all of them are read.
+        """
         page, wanted = self._sorted_page(place)
         key, batch = None, min(256, max(wanted, 16))
         after = _cursor(place)
@@ -219,13 +229,16 @@ class Pager:
         return self._cut_page(page, wanted, place)
 
     def _sorted_page(self, place: PageStart) -> tuple[SortedPage, int]:
-        """What collects the rows of a page, and one more, to know whether there are any behind it; how many it may have."""
+        """Return a collector of the rows of a page and one more, and the number of rows of the page.
+
+        The extra row tells whether there is a next page.
+        """
         remaining = None if self._query.take is None else self._query.take - place.seen
         wanted = self._limit if remaining is None else min(self._limit, remaining)
         return self._query.sorted_page(self._context, _cursor(place), wanted + 1), wanted
 
     def _cut_page(self, page: SortedPage, wanted: int, place: PageStart) -> Page:
-        placed = page.placed()
+        positioned_rows = page.positioned_rows()
         rows: list[bytes] = []
         size = 0
         for value, _ in positioned_rows[:wanted]:
@@ -235,12 +248,12 @@ class Pager:
                 break
         self.matched = len(rows)
         seen = place.seen + len(rows)
-        if len(placed) <= len(rows) or self._query.take == seen:
+        if len(positioned_rows) <= len(rows) or self._query.take == seen:
             return self._make_page(rows, None, page.matched)
-        return self._make_page(rows, _start_after(placed[len(rows) - 1][1], seen), page.matched)
+        return self._make_page(rows, _start_after(positioned_rows[len(rows) - 1][1], seen), page.matched)
 
     async def _read_all(self, place: PageStart) -> Page:
-        """Groups, aggregates, duplicates and order need every record before the first row."""
+        """Read a page of groups, aggregates, DISTINCT or ORDER BY, which need every record before the first row."""
         accumulator = self._query.accumulator(self._context)
         if not accumulator.full:
             async for record in self._records(PageStart()):
@@ -251,9 +264,9 @@ class Pager:
         return self._slice_results(place, accumulator.results())
 
     async def _read_ranked(self, place: PageStart) -> Page:
-        """ORDER BY RANK: what the scores rest on is counted over all of the scope, then the best are taken."""
+        """Read a page of ORDER BY RANK. A first pass counts the statistics of the scores, the next ones find the best rows."""
         search = Search(self._query, self._context)
-        while search.waits:
+        while search.needs_documents:
             async for record in self._records(PageStart()):
                 search.add(self._view.document(record), record.seq)
             search.advance()
@@ -261,21 +274,24 @@ class Pager:
         return self._slice_results(place, search.results)
 
     def _slice_results(self, place: PageStart, results: list[Any]) -> Page:
-        """The page of a result that is there as a whole."""
+        """Make the page of a result that is complete in memory."""
         stop = place.seen + self._limit
         rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
         return self._make_page(rows, PageStart(seen=stop) if stop < len(results) else None)
 
 
 def _start_before(first: PageStart, last: Record | None, record: Record, number: int, seen: int) -> PageStart:
-    """The place before a row: in its record, or behind the one before, which the page may have begun with."""
+    """Return the position before a row: in its record, or after the record before it.
+
+    `last` is None if the page has read no record before; the position is then that of the page's start.
+    """
     if number:
         return PageStart(record.partition, record.seq, number, seen)
     return msgspec.structs.replace(first, seen=seen) if last is None else PageStart(last.partition, last.seq, 0, seen)
 
 
 def _cursor(place: PageStart) -> RowPosition | None:
-    """The row behind which a sorted page begins."""
+    """Return the sort values and tie-breaker of the row after which a sorted page begins."""
     if not place.keys:
         return None
     values = tuple(key[0] if key else UNDEFINED for key in msgspec.json.decode(place.keys))
@@ -283,7 +299,10 @@ def _cursor(place: PageStart) -> RowPosition | None:
 
 
 def _start_after(cursor: RowPosition, seen: int) -> PageStart:
-    """The place behind a row of a sorted result; by its number alone where its sort values are too long for a token."""
+    """Return the position after a row of a sorted result.
+
+    Where the sort values are too long for a token, the position is a number of rows.
+    """
     keys = msgspec.json.encode([[] if value is UNDEFINED else [value] for value in cursor.values])
     if len(keys) > MAX_KEY_BYTES:
         return PageStart(seen=seen)

@@ -1,7 +1,7 @@
-"""Partition keys: where they lie in an item, how they hash, which range of a container they name.
+"""Partition keys: their paths in an item, their hashes, and the ranges of a container.
 
-Clients hash keys themselves to route queries and change feeds, so the effective partition key (EPK) has to agree with
-theirs bit by bit. Here it is kept as bytes (the hex form without the hex): byte order is the order of the hex text.
+Clients hash keys themselves to route queries and change feeds, so the effective partition key (EPK) must equal theirs bit by
+bit. Mayfly keeps an EPK as bytes, whose order is that of its hex form.
 Sources: the public azure-cosmos and @azure/cosmos clients.
 """
 
@@ -34,10 +34,13 @@ MISFIT: Final = (
     "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field "
     "values specified in the document."
 )
-"""For a key of more or fewer values than the container has paths (https://github.com/microsoft/vscode-cosmosdb/issues/300)."""
+"""The message for a key with more or fewer values than the container has paths.
+
+https://github.com/microsoft/vscode-cosmosdb/issues/300
+"""
 
 MAX_TEXT_BYTES: Final = 2048
-"""The longest string key in UTF-8 bytes, by version."""
+"""The longest string key in UTF-8 bytes."""
 
 _CACHED_BYTES = 512
 _TAGS: Final[dict[object, bytes]] = {UNDEFINED: b"\x00", None: b"\x01", False: b"\x02", True: b"\x03"}
@@ -48,7 +51,7 @@ _SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
 
 
 def parse_property_path(path: object, what: str) -> tuple[str, ...]:
-    """`/a/"b c"/d` as ("a", "b c", "d"). BadRequest naming `what` for anything else."""
+    """Parse `/a/"b c"/d` as ("a", "b c", "d"). BadRequest naming `what` for anything else."""
     if not isinstance(path, str) or not path:
         raise BadRequest(f"The {what} must be a string such as '/name'.")
     segments: list[str] = []
@@ -69,7 +72,7 @@ def parse_property_path(path: object, what: str) -> tuple[str, ...]:
 
 
 def encode_component(value: KeyValue) -> bytes:
-    """One key value as tagged bytes, which are what is hashed and which no other value shares. -0 is 0; 5 is 5.0."""
+    """Encode one key value as tagged bytes, which are hashed. Different values differ; -0 equals 0, and 5 equals 5.0."""
     kind = type(value)
     if kind is str:
         return b"\x08" + value.encode("utf-8", "surrogatepass") + b"\xff"  # type: ignore[union-attr]
@@ -82,14 +85,14 @@ def encode_component(value: KeyValue) -> bytes:
 
 
 def _hash_v2(data: bytes) -> bytes:
-    # The library gives the low half first, each half with its lowest byte first.
+    # The library returns the low half first, each half in little-endian order.
     digest = mmh3_x64_128_digest(data)[::-1]
-    # The two top bits stay clear, since FF is the end of every range.
+    # The two top bits are cleared, since FF is the end of all ranges.
     return bytes((digest[0] & 0x3F,)) + digest[1:]
 
 
 def encode_number(number: float) -> bytes:
-    """The order-preserving bytes of a number in a version 1 EPK: 8 bits, then groups of 7 bits and a continuation bit."""
+    """Encode a number in a version 1 EPK: 8 bits, then groups of 7 bits and a continuation bit. The order is kept."""
     bits = int.from_bytes(_BIG_DOUBLE.pack(number), "big")
     bits = (1 << 64) - bits if bits >> 63 else bits ^ (1 << 63)
     encoded = bytearray((5, bits >> 56))
@@ -117,7 +120,8 @@ def _hash_v1(data: bytes) -> bytes:
 
 
 _HASHES: Final[dict[int, Callable[[bytes], bytes]]] = {1: _hash_v1, 2: _hash_v2}
-# Keyed by tagged bytes: True, 1 and 1.0 are one key of a dict, and hashes of client numbers are predictable.
+# The caches are keyed by tagged bytes: True, 1 and 1.0 would be one key of a dict, and clients could choose numbers whose
+# dict hashes collide.
 _CACHED_HASHES: Final[dict[int, Callable[[bytes], bytes]]] = {
     version: lru_cache(maxsize=8192)(function) for version, function in _HASHES.items()
 }
@@ -136,7 +140,7 @@ def _partition(version: int, values: KeyValues) -> bytes:
 
 
 def parse_header(text: bytes | str) -> KeyValues:
-    """The key in `x-ms-documentdb-partitionkey`: `["a",5]`; `[{}]` undefined, `[null]` null, `[]` none. Else BadRequest."""
+    """Parse `x-ms-documentdb-partitionkey`: `["a",5]`; `[{}]` is undefined, `[null]` null, `[]` none. Else BadRequest."""
     return _cached_header(text) if len(text) <= _CACHED_BYTES else _parse_header(text)
 
 
@@ -176,7 +180,7 @@ _cached_partition = lru_cache(maxsize=8192)(_parse_partition)
 
 
 def parse_epk(text: str, header: bytes = START_EPK) -> bytes:
-    """An EPK from a header, in hex of either case; `""` is the start and `FF` the end of everything. Else BadRequest."""
+    """Parse an EPK in hex of either case; `""` is the start and `FF` the end of all ranges. Else BadRequest."""
     try:
         if not text.isalnum() and text:
             raise ValueError
@@ -190,7 +194,7 @@ def _successor(epk: bytes) -> bytes:
 
 
 def _number_at(epk: bytes, start: int) -> tuple[float, int] | None:
-    """The version 1 number that begins at `start`, and where it ends."""
+    """Decode the version 1 number at `start`; return it and the offset of its end."""
     if epk[start : start + 1] != b"\x05" or len(epk) < start + 3:
         return None
     bits = epk[start + 1]
@@ -209,7 +213,10 @@ def _number_at(epk: bytes, start: int) -> tuple[float, int] | None:
 
 
 class PartitionKeyDefinition(msgspec.Struct, frozen=True):
-    """A container's `partitionKey`. `segments` are the parsed paths; `version_sent`: whether `version` is echoed."""
+    """A container's `partitionKey`.
+
+    `segments`: the parsed paths. `version_sent`: the client sent `version`, so answers repeat it.
+    """
 
     paths: tuple[str, ...]
     kind: Literal["Hash", "MultiHash"]
@@ -219,7 +226,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, obj: object) -> PartitionKeyDefinition:
-        """`{"paths":["/pk"],"kind":"Hash","version":2}`; kind and version may be missing (Hash, 1), and 2 may be "V2".
+        """Parse `{"paths":["/pk"],"kind":"Hash","version":2}`; the defaults are Hash and 1, and 2 may be "V2".
 
         BadRequest otherwise.
         """
@@ -246,16 +253,16 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         return cls(tuple(paths), kind, _version(obj, kind), "version" in obj, segments)
 
     def to_json(self) -> dict[str, object]:
-        """What the container body shows."""
+        """Return the property as the container body shows it."""
         body: dict[str, object] = {"paths": list(self.paths), "kind": self.kind}
         return body | {"version": self.version} if self.version_sent else body
 
     def extract(self, doc: Mapping[str, Any]) -> KeyValues:
-        """The key of a document, one value per path: UNDEFINED where nothing is, or an object or array."""
+        """Return the key of a document, one value per path: UNDEFINED for a missing property, an object or an array."""
         return tuple([value_at(doc, path) for path in self.segments])
 
     def check(self, values: KeyValues) -> None:
-        """BadRequest for a string key over the limit; for writes, and before hashing what came in a body."""
+        """Raise BadRequest for a string key over the limit. Writes check keys before they are hashed."""
         limit = MAX_TEXT_BYTES
         for value in values:
             if (
@@ -266,31 +273,31 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
                 raise BadRequest(f"The partition key value exceeds the limit of {limit} bytes.")
 
     def effective_key(self, values: KeyValues) -> bytes:
-        """The EPK. Fewer values than paths give the common prefix of everything below them; none gives b""."""
+        """Return the EPK. Fewer values than paths give the common prefix of all keys below them; none gives b""."""
         version = self.version
         return b"".join([_hash(version, encode_component(value)) for value in values])
 
     def logical_partition(self, values: KeyValues) -> bytes:
-        """EPK bytes, then the values themselves: equal exactly for equal values (5 = 5.0), and ordered by EPK."""
+        """Return the EPK bytes, then the encoded values: equal exactly for equal values (5 = 5.0), and ordered by EPK."""
         return _partition(self.version, values)
 
     def parse_partition(self, header: bytes | str) -> bytes:
-        """`logical_partition` of a key header; BadRequest (1001) unless it has one value for each path."""
+        """Return the `logical_partition` of a key header; BadRequest (1001) unless it has one value for each path."""
         function = _cached_partition if len(header) <= _CACHED_BYTES else _parse_partition
         return function(self.version, len(self.paths), header)
 
     def prefix_range(self, values: KeyValues) -> tuple[bytes, bytes]:
-        """[lower, upper) of all logical partitions at or below these values (any number of them up to the paths')."""
+        """Return [lower, upper) of all logical partitions at or below these values, at most one for each path."""
         if len(values) > len(self.paths):
             raise BadRequest(MISFIT, substatus=1001)
         lower = self.effective_key(values)
         return lower, lower + b"\xff"
 
     def parse_client_range(self, start: str, end: str) -> tuple[bytes, bytes]:
-        """[lower, upper) a client means by `x-ms-start-epk` and `x-ms-end-epk`.
+        """Parse `x-ms-start-epk` and `x-ms-end-epk` as [lower, upper).
 
-        start = end is a point. In version 1 a point range of an integer key may come with another hash (the Python client
-        takes integers modulo 2^32 first): it is moved to the true place of that key.
+        start = end is a point. In version 1 the point range of an integer key may have a wrong hash, since the Python client
+        first takes integers modulo 2^32. It is replaced by the range of the right hash.
         """
         lower, upper = parse_epk(start), parse_epk(end, END_EPK)
         if upper < lower:
@@ -301,6 +308,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         return lower, lower + b"\xff" if upper == lower else upper
 
     def _correct_point(self, epk: bytes) -> bytes:
+        """Return the right version 1 EPK of an integer key, which the EPK holds behind its hash; others as they are."""
         hashed = _number_at(epk, 0)
         value = _number_at(epk, hashed[1]) if hashed else None
         if value is None or value[1] != len(epk) or not value[0].is_integer():
@@ -309,7 +317,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
 
 
 def _version(obj: Mapping[str, Any], kind: str) -> Literal[1, 2]:
-    # Hierarchical keys have one hash only, so a missing version does not mean 1 there.
+    # Hierarchical keys have version 2 only, so a missing version does not mean 1 for them.
     version = obj.get("version", 1 if kind == "Hash" else 2)
     # Java writes the name of its enumeration.
     version = {"V1": 1, "V2": 2}.get(version, version) if isinstance(version, str) else version
@@ -324,7 +332,7 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def value_at(doc: Mapping[str, Any], path: tuple[str, ...]) -> KeyValue:
-    """The key value at a path of property names: UNDEFINED for nothing, an object or an array."""
+    """Return the key value at a path of property names: UNDEFINED for a missing property, an object or an array."""
     value: Any = doc
     for name in path:
         if type(value) is not dict or name not in value:
@@ -334,16 +342,16 @@ def value_at(doc: Mapping[str, Any], path: tuple[str, ...]) -> KeyValue:
 
 
 def divide_key_space(count: int, definition: PartitionKeyDefinition) -> list[tuple[str, str]]:
-    """(minInclusive, maxExclusive) in upper hex of `count` ranges that divide the key space evenly."""
+    """Return (minInclusive, maxExclusive) in upper-case hex of `count` ranges that divide the key space evenly."""
     return list(pairwise([BEGIN, *split_bounds(BEGIN, END, count, definition), END]))
 
 
 BEGIN, END = "", "FF"
-"""The bounds of everything."""
+"""The bounds of the key space."""
 
 
 def split_bounds(lower: str, upper: str, count: int, definition: PartitionKeyDefinition) -> list[str]:
-    """The bounds between `count` even parts of the range from `lower` to `upper`, each the bound of such a division."""
+    """Return the `count` - 1 bounds that divide the range from `lower` to `upper` into even parts."""
     low, high = _bound_number(lower, definition), _bound_number(upper, definition)
     if definition.version == 1:
         return [_bound_v1(low + (high - low) * i // count) for i in range(1, count)]
@@ -351,7 +359,7 @@ def split_bounds(lower: str, upper: str, count: int, definition: PartitionKeyDef
 
 
 def range_width(lower: str, upper: str, definition: PartitionKeyDefinition) -> int:
-    """How much of the key space lies between two bounds."""
+    """Return the size of the key space between two bounds."""
     return _bound_number(upper, definition) - _bound_number(lower, definition)
 
 
@@ -363,5 +371,5 @@ def _bound_number(bound: str, definition: PartitionKeyDefinition) -> int:
     last = (2**32 if definition.version == 1 else 2**126) - 1
     if bound in (BEGIN, END):
         return 0 if bound == BEGIN else last
-    # Bounds of version 1 are ordered as the numbers they stand for.
+    # The order of version 1 bounds is that of the numbers that they encode.
     return bisect_left(range(last), bound, key=_bound_v1) if definition.version == 1 else int(bound, 16)

@@ -1,4 +1,4 @@
-"""Partial updates: up to ten operations on one document, all or nothing."""
+"""Partial updates: up to ten operations on one document, applied as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BAD_TILDE = re.compile(r"~(?![01])")
 
 
 class PatchOperation(msgspec.Struct, frozen=True):
-    """One step. `value` is UNSET for remove and move, `source` is set for move alone."""
+    """One operation. `value` is UNSET for remove and move; `source` is set for move alone."""
 
     op: str
     path: Pointer
@@ -37,20 +37,20 @@ class PatchOperation(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """Operations in order, and the text of a condition such as `from c where c.n > 1`."""
+    """The operations in order, and the text of a condition such as `from c where c.n > 1`."""
 
     operations: tuple[PatchOperation, ...]
     condition: str | None
 
 
 def parse_patch(body: bytes, limits: ItemLimits) -> Patch:
-    """From a body of either form: `{"operations":[…],"condition":"…"}`, or the bare array. BadRequest otherwise."""
+    """Parse a body `{"operations":[…],"condition":"…"}`, or the bare array of operations. BadRequest otherwise."""
     value, _ = parse_json(body, limits, limits.item_bytes)
     return parse_patch_value(value)
 
 
 def parse_patch_value(value: object) -> Patch:
-    """As `parse_patch`, from a value that is decoded (part of a batch)."""
+    """Parse a patch from a decoded value, as `parse_patch` does from text."""
     body = value if isinstance(value, dict) else {"operations": value}
     if unknown := body.keys() - {"operations", "condition"}:
         raise BadRequest(f"The property '{min(unknown)[:255]}' is not known in a patch.")
@@ -76,7 +76,7 @@ def _parse_operation(entry: object) -> PatchOperation:
     op = entry.get("op") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(op, str) or op not in _MEMBERS:
         raise BadRequest(f"Each operation of a patch must be an object whose 'op' is one of {', '.join(_MEMBERS)}.")
-    # Some clients send `"value": null` with a remove; a value there means nothing.
+    # Some clients send `"value": null` with a remove.
     empty = {"value"} if op in ("remove", "move") and entry.get("value") is None else set()
     allowed = _MEMBERS[op] | empty
     if missing := _MEMBERS[op] - entry.keys():
@@ -101,7 +101,7 @@ def _parse_pointer(text: object) -> Pointer:
 
 
 def apply(patch: Patch, doc: Mapping[str, Any], definition: PartitionKeyDefinition) -> dict[str, Any]:
-    """The document after all operations; `doc` stays as it is. BadRequest when one of them fails."""
+    """Return the document after all operations; `doc` does not change. BadRequest if an operation fails."""
     for operation in patch.operations:
         _check_allowed(operation.path, definition)
         if operation.source is not None:
@@ -116,7 +116,7 @@ def apply(patch: Patch, doc: Mapping[str, Any], definition: PartitionKeyDefiniti
 
 
 def apply_to_item(patch: Patch, text: bytes, definition: PartitionKeyDefinition, limits: ItemLimits) -> ParsedItem:
-    """The stored item after the patch. Properties that no operation names keep their text."""
+    """Return the item that results from a patch of stored text. Properties that no operation names keep their text."""
     doc: dict[str, Any] = msgspec.json.decode(text)
     result = apply(patch, doc, definition)
     touched = {path[0] for operation in patch.operations for path in (operation.path, operation.source) if path}
@@ -147,7 +147,10 @@ def _apply_operation(doc: dict[str, Any], operation: PatchOperation) -> dict[str
 
 
 def _change(doc: dict[str, Any], path: Pointer, action: Callable[[Any, str], Any]) -> tuple[dict[str, Any], Any]:
-    """A document that shares all but the way to the change with the old one, and what the change returned."""
+    """Copy a document along a path and apply an action at its end; return the copy and the action's result.
+
+    The copy shares everything off the path with the old document.
+    """
     root: dict[str, Any] = dict(doc)
     node: Any = root
     for token in path[:-1]:
@@ -168,7 +171,7 @@ def _path_text(path: Pointer) -> str:
 
 
 def _resolve_key(node: Any, token: str, path: Pointer) -> Any:
-    """The key or index of something that is there."""
+    """Return the key or array index of an existing member."""
     if type(node) is dict and token in node:
         return token
     if type(node) is list and _INDEX.fullmatch(token) and int(token) < len(node):
@@ -177,7 +180,7 @@ def _resolve_key(node: Any, token: str, path: Pointer) -> Any:
 
 
 def _insert_position(node: list[Any], token: str, path: Pointer) -> int:
-    """An index up to the length, which `-` means too."""
+    """Return an array index up to the length, which is also written `-`."""
     if token == "-":  # noqa: S105
         return len(node)
     if _INDEX.fullmatch(token) and int(token) <= len(node):
@@ -228,7 +231,7 @@ def _increment(node: Any, token: str, value: Any, path: Pointer) -> None:
 def _add_numbers(a: float, b: float) -> float:
     try:
         total = a + b
-        # Numbers are doubles; integers stay exact as far as 64 bits go.
+        # Numbers are doubles; integers stay exact up to 64 bits.
         if type(total) is int and abs(total) >> 63:
             total = float(total)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Request paths: which resource a URL names, and what its caller signs for it."""
+"""Request paths: the resource that a URL names, and the links that a client may sign for it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _CACHED_BYTES = 512
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """What a path names. Ids are percent-decoded once; a feed has no id of its own.
+    """The resource that a path names. Ids are percent-decoded once; a feed has no id.
 
-    `id` is the last id of a path that names one resource (of any kind, a database or container too). `operation` is a word
-    after `operations/`, with the container as resource. `signed` are the (resource type, resource link) pairs a client may
+    `id`: the last id of a path that names one resource of any kind, a database or container too. `operation`: the word after
+    `operations/`, with the container as resource. `signed_links`: the (resource type, resource link) pairs that a client may
     have signed, the usual one first.
     """
 
@@ -59,20 +59,20 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def container_path(self) -> str:
-        """`dbs/d/colls/c`, or as much of it as the path names."""
+        """`dbs/d/colls/c`, as far as the path names them."""
         names = (("dbs", self.database), ("colls", self.container))
         return "/".join(f"{word}/{name}" for word, name in names if name is not None)
 
 
 def parse(raw: bytes) -> Target:
-    """Parse the path as it came over the wire, with or without outer slashes. BadRequest, naming it, for an unknown one."""
+    """Parse a path as it was sent, with or without outer slashes. BadRequest, with the path, for an unknown one."""
     return _cached(raw) if len(raw) <= _CACHED_BYTES else _parse(raw)
 
 
 def whole_path(path: bytes, query: bytes) -> bytes:
-    """The path of a request: nothing in it is a query where an item is named.
+    """Return the path of a request. The query string is part of it where the path names an item.
 
-    Clients of .NET and JavaScript leave a `?` in the id of an item as it is, and the service answers them.
+    Clients of .NET and JavaScript do not encode a `?` in the id of an item, and the service answers them.
     """
     return b"%b?%b" % (path, query) if query and b"/docs/" in path else path
 
@@ -96,7 +96,8 @@ _RID_LENGTHS: Final = frozenset({4, 8, 12, 24})
 
 def _parse(raw: bytes) -> Target:
     feed, _, last = raw.rstrip(b"/").rpartition(b"/")
-    # Paths of items differ in their last segment only; one that may be a rid is signed in another way.
+    # Paths of items differ in their last segment only, so the target of the feed is reused. An id that may be a rid is left to
+    # the full parser, since clients sign a rid in another way.
     if feed.endswith(b"/docs") and b"%" not in last and len(last) not in _RID_LENGTHS and last.isascii():
         of = parse(feed)
         if of.is_feed and of.resource is Resource.ITEM:
@@ -144,7 +145,10 @@ def _target(words: list[str], ids: list[str], operation: str | None) -> Target:
 
 
 def _signed_links(words: list[str], ids: list[str], operation: str | None) -> tuple[tuple[str, str], ...]:
-    """The link is the whole path with its case kept; what is addressed by rid signs the last rid alone, in lower case."""
+    """Return the (resource type, resource link) pairs that a client may sign.
+
+    The link is the whole path in its own case. A resource addressed by rid is signed by its last rid alone, in lower case.
+    """
     kind = words[-1]
     whole = "/".join(part for pair in zip(words, ids, strict=False) for part in pair)
     links = [whole]

@@ -1,4 +1,4 @@
-"""What a container is told to be: names, key, ttl, unique keys and the other policies, checked and completed."""
+"""The definition of a container: name, key, ttl, unique keys and the other policies, checked and with defaults."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _MODE_NONE_TTL: Final = "Indexing mode value cannot be 'none' when 'defaultTtl' 
 
 
 class ContainerDefinition(msgspec.Struct, frozen=True):
-    """A container's policies in their complete form. `default_ttl`: None off, -1 on without default, or seconds.
+    """A container's policies in their complete form.
 
-    The other members are JSON as it is shown; None: not shown. `change_feed_minutes`: how long deletes stay readable.
+    `default_ttl`: None off, -1 on without a default, or seconds. `change_feed_minutes`: the retention of versions and deletes.
+    The other members are JSON as answers show it; None: not shown.
     """
 
     name: str
@@ -54,7 +55,7 @@ class ContainerDefinition(msgspec.Struct, frozen=True):
     full_text: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The body of the container without its system properties. `parse_container` reads it back."""
+        """Return the body of the container without its system properties. `parse_container` parses it again."""
         body: dict[str, Any] = {"id": self.name, "partitionKey": self.partition_key.to_json()}
         if self.default_ttl is not None:
             body["defaultTtl"] = self.default_ttl
@@ -76,10 +77,10 @@ class ContainerDefinition(msgspec.Struct, frozen=True):
 
 
 def parse_container(obj: object, previous: ContainerDefinition | None = None) -> ContainerDefinition:
-    """From the body of a create, or (with `previous`) of a replace. BadRequest or Unsupported naming the property.
+    """Parse the body of a create, or (with `previous`) of a replace. BadRequest or Unsupported name the property.
 
-    In a replace, `partitionKey`, `uniqueKeyPolicy` and `conflictResolutionPolicy` may be absent and else must not change;
-    whatever else is absent gets its default. What was declared for vectors, and their indexes, must be sent again as it was.
+    In a replace, `partitionKey`, `uniqueKeyPolicy` and `conflictResolutionPolicy` may be absent and must not change otherwise.
+    Other absent properties get their defaults. Vector embeddings and their indexes must be sent again unchanged.
     """
     body = _require_object(obj, "container")
     _check_members(body)
@@ -114,7 +115,7 @@ def parse_container(obj: object, previous: ContainerDefinition | None = None) ->
 
 
 def parse_database(obj: object) -> str:
-    """The name in the body of a database create. BadRequest for anything else in it."""
+    """Parse the name in the body of a database create. BadRequest for any other property."""
     body = _require_object(obj, "database")
     for name in body:
         if name != "id" and not name.startswith("_"):
@@ -123,7 +124,7 @@ def parse_database(obj: object) -> str:
 
 
 def check_name(name: object, what: str) -> str:
-    """The name of a database, container or user: 1 to 255 characters, none of / \\ ? #. BadRequest otherwise."""
+    """Return the name of a database, container or user: 1 to 255 characters, none of / \\ ? #. BadRequest otherwise."""
     if not isinstance(name, str) or not 1 <= len(name) <= 255:
         raise BadRequest(
             f"The property 'id' of the {what} is not valid."
@@ -215,7 +216,7 @@ def _parse_unique_key(key: object) -> tuple[str, ...]:
 
 
 def unique_keys(body: Mapping[str, Any]) -> tuple[UniquePaths, ...]:
-    """The unique keys of a container's body, parsed for `unique_values`."""
+    """Return the unique keys of a container's body, parsed for `unique_values`."""
     return tuple(
         tuple(parse_property_path(path, "unique key path") for path in paths)
         for paths in _parse_unique_policy(body.get("uniqueKeyPolicy"))
@@ -223,7 +224,7 @@ def unique_keys(body: Mapping[str, Any]) -> tuple[UniquePaths, ...]:
 
 
 def unique_values(doc: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> bytes:
-    """A document's values at the paths of one unique key as bytes that only equal values share; missing counts as null."""
+    """Encode a document's values at the paths of one unique key. Only equal values are equal bytes; missing is null."""
     return b"".join([_unique_value(doc, path) for path in paths])
 
 
@@ -237,7 +238,7 @@ def _unique_value(doc: Mapping[str, Any], path: tuple[str, ...]) -> bytes:
 
 
 def _as_doubles(value: Any) -> Any:
-    """The same value with every number a double, so that 5 and 5.0 read alike."""
+    """Return the value with every number as a double, so that 5 and 5.0 have one encoding."""
     if type(value) is dict:
         return {name: _as_doubles(inner) for name, inner in value.items()}
     if type(value) is list:
@@ -278,7 +279,7 @@ def _parse_geospatial(obj: object) -> dict[str, Any]:
 
 
 def computed_properties(body: Mapping[str, Any]) -> dict[str, ComputedProperty]:
-    """The computed properties of a container's body, by name."""
+    """Return the computed properties of a container's body, by name."""
     return {
         each["name"]: parse_computed_property(each["name"], each["query"])
         for each in body.get("computedProperties") or ()

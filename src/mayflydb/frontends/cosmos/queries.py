@@ -1,4 +1,4 @@
-"""Query texts from requests to compiled queries, and queries over things that are not items."""
+"""Parses query bodies, and runs queries over resources that are not items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_COMPOSITE = "The order by query does not have a corresponding composite index
 
 
 def parse_body(body: bytes, limits: ItemLimits) -> tuple[str, dict[str, Any]]:
-    """`{"query":"…","parameters":[{"name":"@x","value":…}]}` as text and parameters by name."""
+    """Parse `{"query":"…","parameters":[{"name":"@x","value":…}]}` to the text and the parameters by name."""
     value, _ = parse_json(body, limits, MAX_BODY)
     text = value.get("query") if isinstance(value, dict) else value
     if not isinstance(text, str):
@@ -40,18 +40,18 @@ def _parameter(given: object) -> tuple[str, Any]:
 def over_documents(
     text: str, parameters: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], now: Instant, *, lenient: bool
 ) -> list[Any]:
-    """All rows of a query over a few documents."""
+    """Return all rows of a query over a few documents."""
     return run(compile_query(text, parameters, lenient=lenient), documents, Context(now))
 
 
 def check_order(query: Query, composite: Collection[SortKeys]) -> None:
-    """BadRequest for an ORDER BY of several paths that no composite index has."""
+    """Raise BadRequest for an ORDER BY of several paths without a composite index."""
     order = query.sort_paths()
     if len(order) > 1 and order not in composite:
         raise BadRequest(NO_COMPOSITE)
 
 
 def condition(text: str, declared: Declarations, *, lenient: bool) -> Callable[[Mapping[str, Any], Instant], bool]:
-    """The condition of a patch, `from c where …`, as a test of a document at an instant."""
+    """Compile the condition of a patch, `from c where …`, to a test of a document at an instant."""
     query = compile_query(f"SELECT * {text}", {}, declared, lenient=lenient)
     return lambda document, now: query.matches(document, Context(now))

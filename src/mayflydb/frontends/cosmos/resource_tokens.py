@@ -1,7 +1,8 @@
-"""Resource tokens: what a permission gives to somebody who has no key, for a time, and what a request may do with one.
+"""Resource tokens: the temporary rights of a permission for a client without a key, and their check.
 
-A token is `type=resource&ver=1&sig=<mac>;<grant>;`, both in base64. Nothing is kept of it: who has the account's key can check
-it, and it ends by itself. It names its container by number, so a container that is created anew is not opened by old tokens.
+A token is `type=resource&ver=1&sig=<mac>;<grant>;`, both in base64. Tokens are not stored: the account's key suffices to check
+them, and they expire by themselves. A token names its container by number, so it does not permit access to a later container of
+the same name.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ NOT_ISSUED: Final = (
     "that the key of the account has not been changed since."
 )
 _DOMAIN: Final = b"\0resource token 1\0"
-"""What no request that is signed with the same key begins with."""
+"""The prefix of signed grants. No signed request begins with it, so no signature of one kind serves as the other."""
 
 _DIGEST_BYTES: Final = 16
 
 
 class TokenGrant(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a token opens, in its mode: a database (`container` 0), a container, or one item of it; no database: nothing.
+    """The rights of a token: in a database (`container` 0), a container, or one item of it; none where `database` is 0.
 
-    `item` is the digest of an id, `key` the digests of the first partition key values; empty: no restriction. `starts` and
-    `expires` are seconds since 1970: at `expires` it is dead. `nonce` makes no two tokens the same.
+    `item`: the digest of an id. `key`: the digests of the first partition key values. Both are empty without restriction.
+    `starts`, `expires`: seconds since 1970; the token is invalid from `expires` on. `nonce`: makes each token unique.
     """
 
     writes: bool
@@ -67,12 +68,15 @@ _decode = msgspec.msgpack.Decoder(TokenGrant).decode
 
 
 def item_digest(id: str) -> bytes:
-    """What a grant holds of an item's id, whatever its length."""
+    """Return the digest of an item's id in a grant."""
     return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
 def item_name(target: Target) -> str:
-    """The item that a path names, by its id, or by its rid where the container is named by rid: then in the form of today."""
+    """Return the name of the item in a path: its id, or its rid where the container is named by rid too.
+
+    A rid of the earlier form is returned in the current one.
+    """
     id, container = target.id or "", parse_rid(target.container or "")
     rid = parse_rid(id)
     if container is None or container.kind is not RidKind.CONTAINER or rid is None or rid.kind is not RidKind.ITEM:
@@ -81,14 +85,17 @@ def item_name(target: Target) -> str:
 
 
 def key_digests(values: KeyValues) -> tuple[bytes, ...]:
-    """What a grant holds of partition key values: 5 is 5.0, and not true. BadRequest for what can be none."""
+    """Return the digests of partition key values in a grant: 5 equals 5.0, and differs from true.
+
+    BadRequest for a value that cannot be in a partition key.
+    """
     return tuple(
         hashlib.blake2b(partition_key.encode_component(value), digest_size=_DIGEST_BYTES).digest() for value in values
     )
 
 
 def seal(keys: Keys, grant: TokenGrant) -> str:
-    """The token for a grant, signed with the account's first key."""
+    """Return the token for a grant, signed with the account's first key."""
     payload = _encode(grant)
     mac = keys.pairs[0][1].sign(_DOMAIN + payload)
     parts = [binascii.b2a_base64(part, newline=False).decode() for part in (mac, payload)]
@@ -96,12 +103,12 @@ def seal(keys: Keys, grant: TokenGrant) -> str:
 
 
 def is_resource_token(header: str) -> bool:
-    """Whether an authorization header says that it is a resource token."""
+    """Return True for an authorization header of the type of resource tokens."""
     return header[:13].lower() == "type=resource" or header[:15].lower() == "type%3dresource"
 
 
 def unseal(keys: Keys, header: str) -> TokenGrant:
-    """The grant in an authorization header, whatever its time. Unauthenticated unless one of the account's keys signed it."""
+    """Return the grant in an authorization header, expired or not. Unauthenticated unless an account key signed it."""
     kind, version, signature = parse_authorization(header)
     try:
         mac, payload, rest = signature.split(";")
@@ -118,15 +125,15 @@ def _is_signed(keys: Keys, mac: bytes, payload: bytes) -> bool:
 
 
 def check_time(grant: TokenGrant, now: Instant) -> None:
-    """Forbidden from the second on that the token ends with."""
+    """Raise Forbidden if the token has expired."""
     if over(grant.expires * SECOND, now):
         raise not_valid_now(grant.starts, grant.expires, now // SECOND)
 
 
 async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
-    """Forbidden unless the token opens what is asked for, now. NotFound if what it opened is gone, and so is what is asked for.
+    """Raise Forbidden unless the token permits the request now. NotFound if its container or database was deleted.
 
-    Any token reads the account, its container, and the container's partition key ranges, which clients need for everything.
+    Every token may read the account, its container and the container's partition key ranges, which all clients need.
     """
     check_time(grant, call.now)
     if call.target.resource is Resource.ACCOUNT:
@@ -142,7 +149,7 @@ async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
 
 
 def _may_name(call: CosmosCall) -> bool:
-    # Users and permissions are for keys alone: whoever may read one permission has the token of another.
+    # Users and permissions need a key: an answer with a permission holds a token, which would widen the rights of this one.
     target = call.target
     return target.database is not None and target.resource not in (Resource.USER, Resource.PERMISSION)
 
@@ -163,7 +170,7 @@ async def _allows_container(grant: TokenGrant, call: CosmosCall) -> bool:
     if target.container is None or (await call.get_container()).id != grant.container:
         return False
     if target.resource is Resource.RANGE or (target.resource is Resource.CONTAINER and request.method == "GET"):
-        # Statistics name partition keys.
+        # Statistics show partition keys, which a token for some of them must not see.
         return not (request.flag(POPULATE_PARTITION_STATISTICS) and (grant.item or grant.key))
     if target.resource is not Resource.ITEM and target.operation is None:
         return not grant.item and not grant.key
@@ -173,7 +180,10 @@ async def _allows_container(grant: TokenGrant, call: CosmosCall) -> bool:
 
 
 def _item_digests(call: CosmosCall) -> set[bytes]:
-    """What a grant may hold of the item that the path names: tokens from before know an old rid in its own form."""
+    """Return the digests by which a grant may name the item of the path.
+
+    Tokens of earlier versions hold the digest of a rid in its earlier form.
+    """
     target = call.target
     if target.resource is not Resource.ITEM or target.id is None:
         return set()
@@ -181,7 +191,7 @@ def _item_digests(call: CosmosCall) -> set[bytes]:
 
 
 def _renames(call: CosmosCall) -> bool:
-    """Whether a replace gives its item another id, which is none of the item that the token is for."""
+    """Return True for a replace that changes the id of its item. A token for one item does not permit another id."""
     if call.request.method != "PUT":
         return False
     limits = call.account.limits
@@ -189,13 +199,13 @@ def _renames(call: CosmosCall) -> bool:
 
 
 def _has_key(grant: TokenGrant, call: CosmosCall) -> bool:
-    """Whether the request goes by a partition key, and by one that the grant allows."""
+    """Return True if the request names a partition key that the grant permits."""
     request = call.request
     if request.method == "POST" and call.target.is_feed:
         if request.flag(IS_QUERY_PLAN):
-            return True  # It reads no item.
+            return True  # A query plan reads no item.
         if request.flag(IS_BATCH) and not request.flag(BATCH_ATOMIC):
-            return False  # Each of its operations names a key of its own.
+            return False  # Each operation of a bulk request has its own key.
     header = request.headers.get(PARTITION_KEY)
     if header is None:
         return False

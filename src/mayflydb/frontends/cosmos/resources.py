@@ -1,12 +1,12 @@
-"""What resources look like on the wire: rids, etags, system properties, bodies.
+"""Resources on the wire: rids, etags, system properties, bodies.
 
 Rids are base64 with `/` written `-`: database 4 bytes, user and container 8 (top bit of the second half clear or set),
 children of a container 16, offers 3. The JavaScript client keeps session tokens only for a container rid of 8 bytes.
 
 The last 8 of a child's 16 bytes are a number, least significant byte first. Its top 4 bits are the child's kind; clients
 read the kind there, and compare documents by the number (`ResourceId` of azure-cosmos, https://github.com/Azure/azure-sdk-for-java).
-Rids in the form of earlier versions have the most significant byte first. They resolve too: the lowest bit of the first of the
-8 bytes is always set now, and was never set then.
+Rids of earlier versions of Mayfly have the most significant byte first, and are still parsed. The lowest bit of the first of
+the 8 bytes tells the forms apart: it is always set in this form and never in the earlier one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _OLD_NUMBER_MASK = (1 << 60) - 1
 
 
 class RidKind(Enum):
-    """What a rid names. The values of a container's children are the top 4 bits of the number in their last 8 bytes."""
+    """The kind of resource that a rid names.
+
+    An integer value is the top 4 bits of the number in the last 8 bytes of a child's rid.
+    """
 
     ITEM = 0
     CONFLICT = 4
@@ -47,11 +50,14 @@ class RidKind(Enum):
 
 
 Address: TypeAlias = "tuple[bytes, int | None]"
-"""Where an item is: its key, and the number that it must have there, if it was named by its rid."""
+"""The address of an item: its key and, if a rid named it, the sequence number that it must have."""
 
 
 class Rid(msgspec.Struct, frozen=True):
-    """A rid taken apart: numbers of the database, the container or user in it, the child. An offer has a number only."""
+    """A parsed rid: the numbers of the database, of the container or user in it, and of the child.
+
+    An offer has a `number` only.
+    """
 
     kind: RidKind
     database: int = 0
@@ -64,7 +70,7 @@ def _text(raw: bytes) -> str:
 
 
 def database_rid(database: int) -> str:
-    """8 characters. OverflowError for a number of more than 32 bits."""
+    """Return the rid of a database, 8 characters. OverflowError for a number of more than 32 bits."""
     return _text(database.to_bytes(4, "big"))
 
 
@@ -75,19 +81,19 @@ def _container_raw(database: int, container: int) -> bytes:
 
 
 def container_rid(database: int, container: int) -> str:
-    """12 characters; never the same for two containers, even of one name, since numbers are not used again."""
+    """Return the rid of a container, 12 characters. Numbers are never reused, so a later container has another rid."""
     return _text(_container_raw(database, container))
 
 
 def user_rid(database: int, user: int) -> str:
-    """12 characters."""
+    """Return the rid of a user, 12 characters."""
     if user >> 31:
         raise OverflowError("a user number has at most 31 bits")
     return _text((database << 32 | user).to_bytes(8, "big"))
 
 
 def child_rid(kind: RidKind, database: int, owner: int, number: int) -> str:
-    """24 characters, for children of a container, or of a user (permissions)."""
+    """Return the rid of a child of a container or of a user (permissions), 24 characters."""
     if not isinstance(kind.value, int) or number >> _NUMBER_BITS:
         raise OverflowError(f"{kind.name} {number} has no rid below an owner")
     top = 0 if kind is RidKind.PERMISSION else _TOP_BIT
@@ -99,7 +105,7 @@ def _child_raw(kind: int, number: int) -> bytes:
 
 
 def offer_rid(number: int) -> str:
-    """4 characters. OverflowError for a number of more than 24 bits."""
+    """Return the rid of an offer, 4 characters. OverflowError for a number of more than 24 bits."""
     return _text(number.to_bytes(3, "big"))
 
 
@@ -107,7 +113,7 @@ _RID = re.compile(r"[A-Za-z0-9+-]{4}|[A-Za-z0-9+-]{6}==|[A-Za-z0-9+-]{11}=|[A-Za
 
 
 def parse_rid(text: str) -> Rid | None:
-    """The parts of a rid; None for a text that is none (names may well look like one: look up names first)."""
+    """Parse a rid; None for any other text. A name may look like a rid, so callers look up names first."""
     if _RID.fullmatch(text) is None:
         return None
     raw = a2b_base64(text.replace("-", "/"))
@@ -125,7 +131,7 @@ def parse_rid(text: str) -> Rid | None:
 
 
 def item_number(container: int, text: str) -> int | None:
-    """The number of an item of this container in its rid; None for a text that is no such rid."""
+    """Return the sequence number in the rid of an item of this container; None for any other text."""
     rid = parse_rid(text)
     return rid.number if rid is not None and rid.kind is RidKind.ITEM and rid.owner == container else None
 
@@ -149,7 +155,7 @@ _ETAG = re.compile(r'"?([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-(
 
 
 class Etag(msgspec.Struct, frozen=True, gc=False):
-    """A version: lsn within a container, and the second of the write (modulo 2^32)."""
+    """A parsed etag: the lsn in a container, and the second of the write (modulo 2^32)."""
 
     lsn: int
     container: int
@@ -157,7 +163,10 @@ class Etag(msgspec.Struct, frozen=True, gc=False):
 
 
 def etag(lsn: int, container: int, written: Instant) -> str:
-    """`"0d00b23f-0000-0000-0000-5c7712e80000"`, its quotes included: lsn (48 bits), container (32 bits), `_ts`."""
+    """Return an etag such as `"0d00b23f-0000-0000-0000-5c7712e80000"`, quotes included.
+
+    Its bits are those of the lsn (48), the container (32) and `_ts` (32).
+    """
     return (
         f'"{lsn & 0xFFFFFFFF:08x}-{lsn >> 32 & 0xFFFF:04x}-{container >> 16 & 0xFFFF:04x}-{container & 0xFFFF:04x}-'
         f'{written // SECOND & 0xFFFFFFFF:08x}0000"'
@@ -165,7 +174,7 @@ def etag(lsn: int, container: int, written: Instant) -> str:
 
 
 def parse_etag(text: str) -> Etag | None:
-    """The version an etag names, with or without quotes; None for a text that is none of ours."""
+    """Parse an etag, with or without quotes; None for any other text."""
     match = _ETAG.fullmatch(text.strip(" "))
     if match is None:
         return None
@@ -174,7 +183,7 @@ def parse_etag(text: str) -> Etag | None:
 
 
 def etag_matches(header: str, current: str) -> bool:
-    """Whether `If-Match` or `If-None-Match` names this version: `*` names all; quotes may be missing."""
+    """Return True if `If-Match` or `If-None-Match` names this version. `*` names all; quotes may be missing."""
     header = header.strip(" ")
     return header in (current, "*") or header == current[1:-1]
 
@@ -183,7 +192,7 @@ def etag_matches(header: str, current: str) -> bool:
 
 
 class ContainerLinks(msgspec.Struct, frozen=True, gc=False):
-    """A container as its items' system properties need it; made once per container."""
+    """The rid and links of a container for the system properties of its items, computed once per container."""
 
     database: int
     container: int
@@ -196,7 +205,7 @@ class ContainerLinks(msgspec.Struct, frozen=True, gc=False):
 
 
 def container_links(database: int, container: int) -> ContainerLinks:
-    """From the catalogue ids of a database and a container in it."""
+    """Build the links from the catalogue ids of a database and a container in it."""
     raw = _container_raw(database, container)
     rid = _text(raw)
     self_link = f"dbs/{database_rid(database)}/colls/{rid}/"
@@ -206,12 +215,12 @@ def container_links(database: int, container: int) -> ContainerLinks:
 
 
 def item_rid(of: ContainerLinks, seq: int) -> str:
-    """24 characters."""
+    """Return the rid of an item, 24 characters."""
     return b2a_base64(of.raw + (seq << 1 | 1).to_bytes(8, "little"), newline=False).decode().replace("/", "-")
 
 
 def item_etag(of: ContainerLinks, record: Record) -> str:
-    """The `_etag` of a stored item, quotes included."""
+    """Return the `_etag` of a stored item, quotes included."""
     low, high, seconds = record.lsn & 0xFFFFFFFF, record.lsn >> 32 & 0xFFFF, record.written // SECOND & 0xFFFFFFFF
     return (b'"%08x-%04x-%b-%08x0000"' % (low, high, of.etag_part, seconds)).decode()
 
@@ -222,7 +231,7 @@ _SUFFIX: Final = (
 
 
 def item_suffix(of: ContainerLinks, record: Record) -> bytes:
-    """`,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`: what follows a stored object minus its closing brace."""
+    """Return `,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`, which replaces the closing brace of a stored object."""
     rid = b2a_base64(of.raw + (record.seq << 1 | 1).to_bytes(8, "little"), newline=False).replace(b"/", b"-")
     lsn, seconds = record.lsn, record.written // SECOND
     low, high = lsn & 0xFFFFFFFF, lsn >> 32 & 0xFFFF
@@ -230,13 +239,13 @@ def item_suffix(of: ContainerLinks, record: Record) -> bytes:
 
 
 def item_body(of: ContainerLinks, record: Record) -> bytes:
-    """The item as clients see it: its own text, then the system properties."""
+    """Return the item as clients see it: the stored text, then the system properties."""
     value = record.value
     return value[:-1] + (item_suffix(of, record) if value != b"{}" else item_suffix(of, record)[1:])
 
 
 def item_system(of: ContainerLinks, record: Record) -> dict[str, Any]:
-    """The system properties as values, for queries."""
+    """Return the system properties as values, for queries."""
     rid = item_rid(of, record.seq)
     return {
         "_rid": rid,
@@ -251,7 +260,7 @@ def item_system(of: ContainerLinks, record: Record) -> dict[str, Any]:
 
 
 def database_body(name: str, database: int, version: int, written: Instant) -> dict[str, Any]:
-    """A database. `version` grows with every change of it, and makes its etag new."""
+    """Build the body of a database. `version` grows with each change of the database, so its etag changes."""
     rid = database_rid(database)
     return {
         "id": name,
@@ -265,7 +274,7 @@ def database_body(name: str, database: int, version: int, written: Instant) -> d
 
 
 def container_body(policies: Mapping[str, Any], of: ContainerLinks, version: int, written: Instant) -> dict[str, Any]:
-    """A container: its policies (`ContainerDefinition.to_json()`, `id` included), then the system properties."""
+    """Build the body of a container: its policies (`ContainerDefinition.to_json()`, `id` included), then system properties."""
     return {
         **policies,
         "_rid": of.rid,
@@ -281,12 +290,12 @@ def container_body(policies: Mapping[str, Any], of: ContainerLinks, version: int
 
 
 def user_link(database: int, user: int) -> str:
-    """The self link of a user."""
+    """Return the self link of a user."""
     return f"dbs/{database_rid(database)}/users/{user_rid(database, user)}/"
 
 
 def user_body(name: str, database: int, user: int, version: int, written: Instant) -> dict[str, Any]:
-    """A user of a database."""
+    """Build the body of a user."""
     return {
         "id": name,
         "_rid": user_rid(database, user),
@@ -300,7 +309,7 @@ def user_body(name: str, database: int, user: int, version: int, written: Instan
 def permission_body(
     policies: Mapping[str, Any], rid: Rid, token: str, version: int, written: Instant
 ) -> dict[str, Any]:
-    """A permission: what clients set (`id` included), a token made for this answer, then the system properties."""
+    """Build the body of a permission: the properties that clients set (`id` included), a new token, system properties."""
     text = child_rid(rid.kind, rid.database, rid.owner, rid.number)
     return {
         **policies,
@@ -321,7 +330,7 @@ def script_body(
     version: int,
     written: Instant,
 ) -> dict[str, Any]:
-    """A stored procedure, trigger or user-defined function: what clients set (`id` included), then the system properties."""
+    """Build the body of a script: the properties that clients set (`id` included), then the system properties."""
     rid = child_rid(kind, of.database, of.container, number)
     return {
         **properties,
@@ -335,7 +344,7 @@ def script_body(
 def range_rows(
     of: ContainerLinks, ranges: Sequence[PartitionRange], version: int, written: Instant
 ) -> list[dict[str, Any]]:
-    """The rows of `pkranges`, in order."""
+    """Build the rows of `pkranges`, in order."""
     return [_range_row(of, each, len(ranges), version, written) for each in ranges]
 
 
@@ -360,7 +369,7 @@ def _range_row(of: ContainerLinks, each: PartitionRange, count: int, version: in
 def offer_body(
     number: int, resource: str, resource_rid: str, throughput: Throughput, version: int, written: Instant
 ) -> dict[str, Any]:
-    """An offer: `number` is its own id, `resource` the self link of what it belongs to."""
+    """Build the body of an offer. `number` is the offer's own id, `resource` the self link of its database or container."""
     rid = offer_rid(number)
     return {
         "resource": resource,
@@ -377,11 +386,11 @@ def offer_body(
 
 
 def feed_body(rid: str, name: str, rows: Sequence[bytes]) -> bytes:
-    """`{"_rid":…,"<name>":[…],"_count":n}` from rows that are JSON already."""
+    """Build `{"_rid":…,"<name>":[…],"_count":n}` from rows that are JSON already."""
     return b'{"_rid":"%b","%b":[%b],"_count":%d}' % (rid.encode(), name.encode(), b",".join(rows), len(rows))
 
 
-# .NET reads limits from this text; the other clients ignore it.
+# The .NET client reads limits from this text; the other clients ignore it.
 _QUERY_ENGINE: Final = {
     "allowNewKeywords": True, "maxJoinsPerSqlQuery": 10, "maxQueryRequestTimeoutFraction": 0.9,
     "maxSqlQueryInputLength": 524288, "maxUdfRefPerSqlQuery": 10, "queryMaxInMemorySortDocumentCount": -1000,
@@ -394,7 +403,7 @@ _QUERY_ENGINE: Final = {
 
 
 def account_document(address: str, consistency: str = "Session", continuous_backup: bool = False) -> dict[str, Any]:
-    """The account. Clients send everything else to the `address` (`scheme://host:port`) that stands here."""
+    """Build the account document. Clients send all other requests to its `address` (`scheme://host:port`)."""
     location = {"name": "Local", "databaseAccountEndpoint": f"{address}/"}
     return {
         "_self": "",

@@ -1,7 +1,7 @@
-"""Where a query or feed of items goes on: its continuation tokens, which outlive a split of the range they were issued for.
+"""Continuation tokens of queries and feeds over items. They stay valid when their range is split.
 
-A token of a range carries its bounds and its order, so that the children go on in what they have of it. One of a key is bound to
-that key, which no split divides.
+The token of a range holds the bounds and the order of the range, so a query goes on in each child of a split range with the
+child's part. The token of a partition key is bound to the key, which no split divides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mayflydb.model.errors import BadRequest
 from mayflydb.model.order import Order
 
 _LONGEST = 64
-"""Bytes of a bound that is carried: those of ranges are shorter."""
+"""The longest bound in a token, in bytes. Bounds of ranges are shorter; those of keys may be longer."""
 
 FOREIGN = "The header x-ms-continuation is not a token that was issued for this request."
 COUNTED = (
@@ -28,7 +28,7 @@ COUNTED = (
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True):
-    """A place in the records of a scope."""
+    """The content of a token: a scope, and the start of the next page in it."""
 
     lower: bytes
     upper: bytes | None
@@ -37,7 +37,7 @@ class Begun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Resuming:
-    """Continuation tokens of one query, by its text and parameters, over one scope of a container."""
+    """The continuation tokens of one query over one scope of a container. `asked`: its text and parameters."""
 
     def __init__(self, secret: bytes, view: ContainerView, scope: Scope, asked: tuple[str, Any]) -> None:
         self.scope = scope
@@ -47,7 +47,10 @@ class Resuming:
         self._bound = continuation.binding(view.id, asked[0], asked[1], bounds)
 
     def place(self, token: str) -> PageStart:
-        """Where the token ("": none) says to go on, in `scope` from then on. BadRequest for a token of anything else."""
+        """Return the page start of a token ("": the beginning), and narrow `scope` to it.
+
+        BadRequest for a token of another query or scope.
+        """
         if not token:
             return PageStart()
         begun = msgspec.convert(continuation.unseal(self._secret, self._bound, token), Begun)
@@ -63,7 +66,7 @@ class Resuming:
         return begun.place
 
     def token(self, place: PageStart) -> str:
-        """For the page that begins there."""
+        """Return the token of the page that begins at `place`."""
         lower, upper = (self.scope.lower, self.scope.upper) if self._carried else (b"", None)
         begun = Begun(lower, upper, self.scope.order.value, place)
         return continuation.seal(self._secret, self._bound, msgspec.to_builtins(begun, builtin_types=(bytes,)))

@@ -1,4 +1,4 @@
-"""Which records of a container a feed or query is about, from its headers."""
+"""The scope of a request in its container, from the headers, and the budget of that scope."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ THROTTLED = (
 def admit_partition(
     call: CosmosCall, view: ContainerView, price: Callable[P, float], *of: P.args, **named: P.kwargs
 ) -> bytes:
-    """The logical partition that the key header names; BadRequest without one. Throttled over its budget.
+    """Return the logical partition that the key header names, once its budget admits the request.
 
-    `price`, of the rest: what the request will cost, as far as can be said before it is done.
+    `price`, called with the other arguments: the likely cost of the request in request units.
+    BadRequest without a key header, Throttled over the budget.
     """
     partition = view.parse_partition(call.request.headers.get(PARTITION_KEY))
     if view.purse is not None:
@@ -36,7 +37,10 @@ def admit_partition(
 
 
 def admit(call: CosmosCall, view: ContainerView, scope: Scope, likely: float) -> Spending | None:
-    """What the budget of these records grants; None where there is none. Throttled, with nothing done, when it is used up."""
+    """Admit a request of a likely price to a scope; return the grant, or None where nothing has a budget.
+
+    Throttled, before anything is done, if the budget is used up.
+    """
     if view.purse is None:
         return None
     granted = view.purse.spend(view.range_positions(scope), likely)
@@ -47,16 +51,17 @@ def admit(call: CosmosCall, view: ContainerView, scope: Scope, likely: float) ->
 
 
 def named_range(call: CosmosCall) -> str | None:
-    """The id of the range that the headers name."""
+    """Return the id of the range that the headers name, or None."""
     text = call.request.text(PARTITION_KEY_RANGE_ID)
     return None if text is None else text.rpartition(",")[2]
 
 
 def scope_of(call: CosmosCall, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
-    """The scope that the headers name, first match: key, range id and/or hash range; else `whole` or everything.
+    """Return the scope that the headers name, and True if they name one.
 
-    The second value tells whether a header named it. A range that was split is Gone, but a query that had begun in it may be
-    finished there: told of the split, some of the vendor's clients would begin it anew and repeat rows.
+    The first match counts: partition key; range id, hash range or both; else `whole` or the whole container. A range that was
+    split is Gone, but a query that began in it may finish there: on Gone some of the vendor's clients begin it again and repeat
+    rows.
     """
     key = call.request.headers.get(PARTITION_KEY)
     if key is not None and (values := partition_key.parse_header(key)) != ():

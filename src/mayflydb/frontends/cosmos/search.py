@@ -1,6 +1,7 @@
-"""What a container declares for searches: vectors and full texts, checked against the indexes over them.
+"""The vector and full-text policies of a container, checked against the indexes over the same paths.
 
-Every search is an exact scan. What is declared says how vectors are measured; indexes are checked and shown, and change nothing.
+Every search is an exact scan. The policies define how vectors are measured and which language a text has. Indexes are checked
+and shown, and change no answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mayflydb.query.cosmos_sql import DATA_TYPES, DISTANCES, LANGUAGE, LANGUAGES
 
 MAX_DIMENSIONS: Final = 4096
 MAX_FLAT_DIMENSIONS: Final = 505
-"""Of vectors under an index of type flat."""
+"""The limit for vectors with an index of type flat."""
 
 MAX_QUANTIZED_BYTES: Final = 512
 DEFAULT_DIMENSIONS: Final = 1536
@@ -23,7 +24,7 @@ _TEXTS = "fullTextPolicy.fullTextPaths"
 
 
 def parse_vectors(obj: object) -> dict[str, Any] | None:
-    """A whole `vectorEmbeddingPolicy` from what was sent (None: nothing). BadRequest or Unsupported naming the property."""
+    """Parse a `vectorEmbeddingPolicy` (None: nothing was sent). BadRequest or Unsupported name the property."""
     if obj is None:
         return None
     policy = _parse_object(obj, "vectorEmbeddingPolicy", ("vectorEmbeddings",))
@@ -61,7 +62,7 @@ def _parse_dimensions(value: object) -> int:
 
 
 def embeddings(body: Mapping[str, Any]) -> dict[tuple[str, ...], Embedding]:
-    """How the vectors of a container with this body are measured, by their paths."""
+    """Return the vector embeddings of a container's body, by path."""
     return {
         parse_property_path(entry["path"], "vector path"): Embedding(
             entry["distanceFunction"], entry["dataType"], entry["dimensions"]
@@ -71,7 +72,7 @@ def embeddings(body: Mapping[str, Any]) -> dict[tuple[str, ...], Embedding]:
 
 
 def parse_full_text(obj: object) -> dict[str, Any] | None:
-    """A whole `fullTextPolicy` from what was sent (None: nothing). BadRequest or Unsupported naming the property."""
+    """Parse a `fullTextPolicy` (None: nothing was sent). BadRequest or Unsupported name the property."""
     if obj is None:
         return None
     policy = _parse_object(obj, "fullTextPolicy", ("defaultLanguage", "fullTextPaths"))
@@ -97,7 +98,7 @@ def _parse_language(value: object) -> str:
 
 
 def languages(body: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], str], str]:
-    """The languages of the texts of a container with this body: by their paths, and of all others."""
+    """Return the languages of the texts in a container's body by path, and the default language."""
     policy = body.get("fullTextPolicy") or {}
     default: str = policy.get("defaultLanguage", LANGUAGE)
     return {
@@ -112,7 +113,7 @@ def languages(body: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], str], str]
 def check_indexes(
     indexing: Mapping[str, Any], vectors: Mapping[str, Any] | None, texts: Mapping[str, Any] | None
 ) -> None:
-    """BadRequest for a vector or full-text index over a path that is not declared, or one that cannot index what is."""
+    """Raise BadRequest for a vector or full-text index over a path without a policy, or one that does not fit it."""
     declared = {entry["path"]: entry["dimensions"] for entry in (vectors or {}).get("vectorEmbeddings", ())}
     for index in indexing.get("vectorIndexes", ()):
         if index["path"] not in declared:
@@ -145,7 +146,7 @@ def _check_vector_index(index: Mapping[str, Any], dimensions: int) -> None:
 
 
 def check_unchanged(what: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
-    """BadRequest if what was declared for a path is no longer there as it was; further paths may be declared."""
+    """Raise BadRequest if an entry of `before` is missing or changed in `after`, which may have further entries."""
     if any(entry not in after for entry in before):
         raise BadRequest(f"Paths in existing {what} policy cannot be modified in Collection Replace.")
 

@@ -1,7 +1,7 @@
 """Session tokens: `<range id>:<version>#<lsn>[#<region>=<lsn>…]`, several joined by commas.
 
-They let a client demand to see its own writes. The version of ours is the container's id, which no later container has: a client
-keeps tokens by name, and one of a container that was deleted must not be taken for one of its successor. No regions.
+With a token a client demands to see its own writes. The version in Mayfly's tokens is the container's id: clients keep tokens by
+the container's name, and a token of a deleted container must not count for its successor. The tokens have no regions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_TOKENS: Final = 1000
 
 
 class SessionToken(msgspec.Struct, frozen=True, gc=False):
-    """How far one range was seen. `regions`: (region, lsn) pairs, which only foreign tokens have."""
+    """The lsn that a client has seen of one range. `regions`: (region, lsn) pairs, which only foreign tokens have."""
 
     range_id: str
     version: int
@@ -34,12 +34,12 @@ ANY_VERSION: Final = -1
 
 
 def render(range_ids: Iterable[bytes], container: int, lsn: int) -> bytes:
-    """The token of these ranges, all of which have come to `lsn`."""
+    """Return the token of these ranges, all of which have reached `lsn`."""
     return b",".join([b"%b:%d#%d" % (range_id, container, lsn) for range_id in range_ids])
 
 
 def parse(text: str) -> tuple[SessionToken, ...]:
-    """The tokens in a header; an empty one has none. BadRequest for anything that is no session token."""
+    """Parse the tokens in a header, which may be empty. BadRequest for anything else."""
     parts = text.split(",") if text else []
     if len(parts) > MAX_TOKENS:
         raise BadRequest(f"The header x-ms-session-token holds more than {MAX_TOKENS} tokens.")
@@ -47,7 +47,7 @@ def parse(text: str) -> tuple[SessionToken, ...]:
 
 
 def _parse_one(text: str) -> SessionToken:
-    # Our own form, which nearly every request brings back.
+    # A short cut for Mayfly's own form, which nearly every request has.
     range_id, _, rest = text.partition(":")
     version, _, number = rest.partition("#")
     if text.isascii() and range_id.isdigit() and version.isdigit() and number.isdigit() and len(text) <= 22:
@@ -61,12 +61,12 @@ def _parse_one(text: str) -> SessionToken:
 
 
 def demanded_lsn(tokens: Iterable[SessionToken], container: int) -> int:
-    """The highest LSN the tokens ask for of this container; -1 if they ask for none."""
+    """Return the highest lsn that the tokens demand of this container; -1 if they demand none."""
     return max((token.lsn for token in tokens if token.version in (container, ANY_VERSION)), default=-1)
 
 
 def check(text: str, container: int, lsn: int) -> None:
-    """NotFound (1002) when a token is ahead of `lsn`, the newest state there is; BadRequest for a malformed one."""
+    """Raise NotFound (1002) if a token demands more than `lsn`, the newest one; BadRequest for a malformed token."""
     if demanded_lsn(parse(text), container) > lsn:
         raise NotFound(
             "The read session is not available for the input session token: it names a state that this server has not "

@@ -1,4 +1,4 @@
-"""More partition key ranges for a container that was given more throughput. Pure; ranges are never merged again."""
+"""Splits partition key ranges of a container for more throughput. Pure; ranges are never merged."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mayflydb.engine.catalog import PartitionRange
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, range_width, split_bounds
 
 MAX_RANGE_UNITS = 10_000
-"""RU/s that one range carries (learn.microsoft.com/azure/cosmos-db/scaling-provisioned-throughput-best-practices)."""
+"""The RU/s that one range carries (learn.microsoft.com/azure/cosmos-db/scaling-provisioned-throughput-best-practices)."""
 
 
 def split_ranges(
     ranges: tuple[PartitionRange, ...], ceiling: int, definition: PartitionKeyDefinition
 ) -> tuple[PartitionRange, ...]:
-    """The ranges that carry so many RU/s, in order; the same ones where they do already.
+    """Return ranges that carry `ceiling` RU/s, in order; the given ones if they suffice.
 
-    The widest are divided first, each evenly. Children have ids that no range had before, and name all they come from.
+    The widest ranges are split first, each into even parts. A child has a new id and lists the ids of all its ancestors.
     """
     needed = -(-ceiling // MAX_RANGE_UNITS)
     parts = [1] * len(ranges)

@@ -1,4 +1,4 @@
-"""Items as people name them, id and partition key, to and from the bytes that the store knows them by."""
+"""Containers and items as the admin API names them: ids and partition keys, to and from the bytes of the store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REFUSALS: Final[Mapping[int, type[MayflyError]]] = {400: BadRequest, 404: NotFo
 
 
 class CosmosTargets:
-    """What the admin API needs to know about this front end's containers."""
+    """The containers of this front end for the admin API."""
 
     space = "cosmos"
     causes: Mapping[Cause, str] = {"default": "defaultTtl {} s after _ts", "item": "item ttl {} s after _ts"}
@@ -40,31 +40,31 @@ class CosmosTargets:
     keeps_empty = True
 
     def __init__(self, caller: Caller) -> None:
-        """`caller`: the front end of this server."""
+        """`caller`: sends requests to the front end of this server."""
         self._caller = caller
 
     def lists(self, database: str, container: Node | None = None) -> bool:
-        """All of them."""
+        """Return True: all containers hold records of clients."""
         return True
 
     def last_words(self, node: Node) -> bytes:
-        """Nothing: a feed of changes ends with its container."""
+        """Return nothing: a change feed ends with its container."""
         return b""
 
     def settings(self, database: str, container: Node) -> dict[str, Any]:
-        """`default_ttl`."""
+        """Return the `default_ttl`."""
         return {"default_ttl": self.default_ttl(container)}
 
     def names(self, container: Node) -> Mapping[int, str]:
-        """Containers have no date indexes."""
+        """Return no names: containers have no date indexes."""
         return {}
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
-        """Nothing more."""
+        """Return no further details."""
         return {}
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
-        """What another `defaultTtl` comes to."""
+        """Return the rules of another `defaultTtl`, and the current default."""
         if not change.of_default:
             raise BadRequest(
                 "a container has one default and no TTL indexes", hint="leave --index and --field (index, field) out"
@@ -72,7 +72,7 @@ class CosmosTargets:
         return Proposal(rules_of(change.seconds), self.default_ttl(container))
 
     async def set(self, database: str, container: Node, change: Change) -> None:
-        """Replace the container as a client would, unless it is changed meanwhile (Conflict)."""
+        """Replace the container as a client does. Conflict if the container changes meanwhile."""
         path = ("dbs", database, "colls", container.name)
         self.proposal(database, container, change)
         body = await self._request_json("GET", path)
@@ -92,18 +92,18 @@ class CosmosTargets:
         return answer
 
     def default_ttl(self, container: Node) -> int | None:
-        """The container's `defaultTtl`; None: off."""
+        """Return the container's `defaultTtl`; None: off."""
         value = container.body.get("defaultTtl")
         return None if value is None else int(value)
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
-        """(id, partition key): a value, or a list for a hierarchical key; `{}` stands for a missing property."""
+        """Return (id, partition key). The key is a value, or a list for a hierarchical key; `{}` is a missing property."""
         definition = _definition(container)
         parts = [key_value_to_json(value) for value in decode_partition(definition, partition)]
         return key.decode("utf-8", "surrogatepass"), parts[0] if len(parts) == 1 else parts
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
-        """(partition, key) where an item may lie: its key is JSON or plain text, and `5` may be meant either way."""
+        """Return each (partition, key) where an item may be. The key is JSON or plain text, and `5` may be either."""
         definition = _definition(container)
         key = id.encode("utf-8", "surrogatepass")
         if pk is None:
@@ -139,15 +139,15 @@ def _parse_readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValu
 
 
 def key_value_to_json(value: KeyValue) -> Any:
-    """A key value as JSON has it: `{}` for a missing property, whole numbers without a fraction."""
+    """Return a key value as JSON: `{}` for a missing property, whole numbers without a fraction."""
     if value is UNDEFINED:
         return {}
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def decode_partition(definition: PartitionKeyDefinition, partition: bytes) -> KeyValues:
-    """The key values whose `logical_partition` these bytes are."""
-    # A version 1 hash has no fixed length: it ends where the rest hashes to it.
+    """Return the key values whose `logical_partition` these bytes are. ValueError if there are none."""
+    # A version 1 hash has no fixed length. Its end is found by trial: the values after it must hash to it.
     starts = [_HASH_BYTES * len(definition.paths)] if definition.version == 2 else range(1, len(partition))
     for start in starts:
         found = _decode_components(partition, start)
@@ -157,7 +157,7 @@ def decode_partition(definition: PartitionKeyDefinition, partition: bytes) -> Ke
 
 
 def _decode_components(partition: bytes, start: int) -> KeyValues | None:
-    """The values encoded from `start` to the end; None where that is no encoding."""
+    """Decode the values from `start` to the end; None for bytes that are no encoding."""
     values: list[KeyValue] = []
     while start < len(partition):
         tag = partition[start]

@@ -1,4 +1,4 @@
-"""What the REST API says of provisioned throughput: headers and offers, read and written."""
+"""Provisioned throughput in the REST API: headers and offers, parsed and formatted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UPGRADE = "autoUpgradePolicy"
 
 
 def content_of(throughput: Throughput) -> dict[str, Any]:
-    """The `content` of an offer."""
+    """Return the `content` of an offer."""
     maximum = throughput.autoscale_max
     content: dict[str, Any] = {"offerThroughput": throughput.manual, "offerIsRUPerMinuteThroughputEnabled": False}
     if maximum is not None:
@@ -27,7 +27,7 @@ def content_of(throughput: Throughput) -> dict[str, Any]:
 
 
 def parse_headers(amount: str | None, autopilot: str | None) -> Throughput | None:
-    """From `x-ms-offer-throughput` and `x-ms-cosmos-offer-autopilot-settings`; None without either. BadRequest if wrong."""
+    """Parse `x-ms-offer-throughput` and `x-ms-cosmos-offer-autopilot-settings`; None without both. BadRequest if wrong."""
     if amount is not None and autopilot is not None:
         raise BadRequest("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings exclude each other.")
     if autopilot is not None:
@@ -43,7 +43,7 @@ def parse_headers(amount: str | None, autopilot: str | None) -> Throughput | Non
 
 
 def parse_content(content: object, previous: Throughput, to_autoscale: bool, to_manual: bool) -> Throughput:
-    """From the `content` of an offer that is replaced. The kind changes only where a migration header says so."""
+    """Parse the `content` of an offer that is replaced. Only a migration header changes its kind (manual, autoscale)."""
     if to_autoscale and to_manual:
         raise BadRequest("An offer cannot be migrated to autoscale and to manual throughput at once.")
     if to_autoscale:

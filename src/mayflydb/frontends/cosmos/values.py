@@ -1,4 +1,4 @@
-"""Items as they arrive: strict JSON whose text is kept as it was sent, an id, an own ttl; and a container's default ttl."""
+"""Items from request bodies: strict JSON whose text is kept, an id, an own ttl; and a container's default ttl."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mayflydb.model.errors import BadRequest, TooLarge
 from mayflydb.model.record import IGNORED
 
 SYSTEM_PROPERTIES: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"})
-"""Properties that a body may bring along from a read and that are not stored (`_lsn` comes from the change feed)."""
+"""Properties that a body may contain from a read and that are not stored (`_lsn` comes from the change feed)."""
 
 MAX_TTL: Final = 2147483647
 MISSING_ID: Final = "The input content is invalid because the required properties - 'id; ' - are missing"
 
 
 class ItemLimits(msgspec.Struct, frozen=True):
-    """Most bytes of an item's JSON (a body may be 64 KiB longer), deepest nesting, most bytes of an id."""
+    """The limits of an item: bytes of its JSON (a body may be 64 KiB longer), levels of nesting, bytes of its id."""
 
     item_bytes: int = 2_097_152
     nesting: int = 128
@@ -32,7 +32,7 @@ BODY_SLACK: Final = 65_536
 
 
 class ParsedItem(msgspec.Struct, frozen=True, gc=False):
-    """`doc`: the values, without system properties. `text`: one JSON object without outer whitespace, to be stored."""
+    """A parsed item. `doc`: the values without system properties. `text`: the JSON object that is stored."""
 
     doc: dict[str, Any]
     text: bytes
@@ -53,9 +53,9 @@ _OUT_OF_RANGE = "The input content is invalid: a number is out of the range of a
 
 
 def parse_json(body: bytes, limits: ItemLimits, max_bytes: int) -> tuple[Any, bool]:
-    """(value, canonical) of strict JSON: finite numbers, real characters, no name twice, bounded nesting.
+    """Parse strict JSON (finite numbers, valid Unicode, no name twice, bounded nesting); return (value, canonical).
 
-    Canonical: compact, spelled as `msgspec.json.encode` would. BadRequest, or TooLarge beyond `max_bytes`.
+    Canonical: the body is exactly what `msgspec.json.encode` writes. BadRequest, or TooLarge beyond `max_bytes`.
     """
     if len(body) > max_bytes:
         raise TooLarge(f"The request is larger than the limit of {max_bytes} bytes.")
@@ -68,7 +68,7 @@ def parse_json(body: bytes, limits: ItemLimits, max_bytes: int) -> tuple[Any, bo
         if _HUGE in body.translate(_TO_ZERO):
             _check_integers(body)
     encoded = _encode(value)
-    # A compact text that decodes and encodes to itself has lost nothing, so no name came twice.
+    # A text that is equal to its own re-encoding has lost nothing in decoding, so no name is in it twice.
     if encoded == body:
         return value, True
     if _count_names(body, encoded) != _count_names(encoded, body):
@@ -77,8 +77,11 @@ def parse_json(body: bytes, limits: ItemLimits, max_bytes: int) -> tuple[Any, bo
 
 
 def _count_names(text: bytes, other: bytes) -> int:
-    """A number that is the same for a text and its re-encoding exactly if no name was lost."""
-    # Colons in strings survive as they are, unless one is written as an escape.
+    """Return a number that is equal for a text and its re-encoding if and only if no name was lost.
+
+    `other`: the other one of the two, so that both are counted in the same way.
+    """
+    # Counting all colons suffices: strings keep theirs in the re-encoding, unless one is written as an escape.
     if _ESCAPED_COLON.search(text) is None and _ESCAPED_COLON.search(other) is None:
         return text.count(b":")
     return sum(map(bool, _NAMES.findall(text)))
@@ -97,7 +100,7 @@ def _refuse(body: bytes, error: Exception) -> NoReturn:
 
 
 def _outside_strings(text: bytes) -> bytes:
-    """Valid JSON without the contents of its strings."""
+    """Return valid JSON without the contents of its strings."""
     return b"".join(text.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
 
 
@@ -105,7 +108,7 @@ def _check_depth(text: bytes, limit: int) -> None:
     if text.count(b"[") + text.count(b"{") <= limit:
         return
     brackets = _outside_strings(text).translate(_TO_SQUARE, _NO_BRACKETS)
-    # A pass takes away the innermost level everywhere; a few of them leave little of a wide text for the loop.
+    # Each pass removes the innermost level everywhere. A few passes leave little of a wide text for the loop.
     passes = min(8, limit)
     for _ in range(passes):
         brackets = brackets.replace(b"[]", b"")
@@ -119,13 +122,13 @@ def _check_depth(text: bytes, limit: int) -> None:
 
 
 def _check_integers(text: bytes) -> None:
-    # The decoder takes integers of up to 4300 digits; beyond 309 no double holds them.
+    # The decoder accepts integers of up to 4300 digits; a double holds no integer of more than 309.
     if any(map(isinf, map(float, _LONG_INTEGER.findall(_outside_strings(text))))):
         raise BadRequest(_OUT_OF_RANGE)
 
 
 def check_item(item: ParsedItem, limits: ItemLimits) -> ParsedItem:
-    """The item itself; BadRequest or TooLarge when what was put together here is nested too deeply or too large."""
+    """Return the item; BadRequest or TooLarge if a patch has made it too deeply nested or too large."""
     _check_depth(item.text, limits.nesting)
     if len(item.text) > limits.item_bytes:
         raise TooLarge(f"The item is larger than the limit of {limits.item_bytes} bytes.")
@@ -133,7 +136,7 @@ def check_item(item: ParsedItem, limits: ItemLimits) -> ParsedItem:
 
 
 def parse_item(body: bytes, limits: ItemLimits) -> ParsedItem:
-    """An item from a request body. BadRequest, or TooLarge, with a message that says what is wrong."""
+    """Parse an item from a request body. BadRequest, or TooLarge, names the fault."""
     doc, canonical = parse_json(body, limits, limits.item_bytes + BODY_SLACK)
     if type(doc) is not dict:
         raise BadRequest("The input content is invalid: an item must be a JSON object.")
@@ -147,20 +150,20 @@ def parse_item(body: bytes, limits: ItemLimits) -> ParsedItem:
 
 
 def _remove_system_properties(text: bytes) -> bytes:
-    """The text without system properties; what remains keeps its spelling (5e0 stays 5e0)."""
+    """Return the text without system properties. The other values keep their spelling (5e0 stays 5e0)."""
     return _encode({name: raw for name, raw in members(text).items() if name not in SYSTEM_PROPERTIES})
 
 
 def members(text: bytes) -> dict[str, msgspec.Raw]:
-    """The texts of an object's values, by name; encoding them gives the object with those texts."""
+    """Return the texts of an object's values by name. Encoding the result gives an object with the same texts."""
     return _decode_raw(text)
 
 
 def item_id(doc: Mapping[str, Any], limits: ItemLimits) -> str:
-    """The `id` of an item. BadRequest when it is missing, no string, empty or too long.
+    """Return the `id` of an item. BadRequest if it is missing, no string, empty or too long.
 
-    The documentation forbids `/ \\ ? #`; the service takes them, as the public tests of its .NET and Go clients show
-    (`IdWithDisallowedChar…`). Such an item is named percent-encoded, or by its rid.
+    The documentation forbids `/ \\ ? #`; the service accepts them, as the public tests of its .NET and Go clients show
+    (`IdWithDisallowedChar…`). Clients name such an item percent-encoded, or by its rid.
     """
     value = doc.get("id")
     if type(value) is not str:
@@ -179,9 +182,9 @@ def item_id(doc: Mapping[str, Any], limits: ItemLimits) -> str:
 
 
 def own_ttl(doc: Mapping[str, Any]) -> tuple[int | None, str | None]:
-    """(override, refusal) of an item: seconds, NEVER, or None when absent; IGNORED with the text of the 400 when invalid.
+    """Return (override, refusal) of an item: seconds, NEVER or None if absent; IGNORED and the text of the 400 if invalid.
 
-    The refusal applies only while the container's TTL is on; else the item is stored as it is.
+    The refusal applies only while the container's TTL is on; else the item is stored with its invalid ttl.
     """
     if "ttl" not in doc:
         return None, None
@@ -192,14 +195,14 @@ def own_ttl(doc: Mapping[str, Any]) -> tuple[int | None, str | None]:
 
 
 def _ttl_seconds(value: object) -> int | None:
-    """-1 or 1..2147483647 from a number that equals one of them; None for everything else (booleans are no numbers)."""
+    """Return -1 or 1 to 2147483647 for a number that equals one of them; None for anything else, booleans included."""
     if type(value) is int or (type(value) is float and value.is_integer()):
         return int(value) if value == -1 or 1 <= value <= MAX_TTL else None
     return None
 
 
 def ttl_refusal(name: str, value: object) -> str:
-    """The service's sentence about an invalid ttl; the value as JSON, without the quotes of a string."""
+    """Return the service's message about an invalid ttl. It shows the value as JSON, a string without quotes."""
     shown = _shorten_value(value)
     return (
         f"The input {name} '{shown}' is invalid. Ensure to provide a nonzero positive integer less than or equal to "
@@ -213,9 +216,9 @@ def _shorten_value(value: object) -> str:
 
 
 def default_ttl(value: object | msgspec.UnsetType, on: Literal["create", "replace"]) -> int | None:
-    """A container's `defaultTtl` (UNSET: absent): seconds, -1, or None for off. BadRequest when invalid.
+    """Parse a container's `defaultTtl` (UNSET: absent) to seconds, -1, or None for off. BadRequest if invalid.
 
-    An explicit null switches off in a replace and is refused in a create.
+    A null switches TTL off in a replace and is refused in a create.
     """
     if value is msgspec.UNSET or (value is None and on == "replace"):
         return None

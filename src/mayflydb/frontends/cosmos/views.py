@@ -1,4 +1,4 @@
-"""A container as the front end works with it: everything that follows from its definition, computed once."""
+"""The view of a container: everything that the front end derives from its definition, computed once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ decode_item = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class RangeView(msgspec.Struct, frozen=True):
-    """A partition key range with its bounds as bytes; `upper` None: the end of everything."""
+    """A partition key range with its bounds as bytes; `upper` None: the end of the key space."""
 
     id: str
     lower: bytes
@@ -38,14 +38,14 @@ class RangeView(msgspec.Struct, frozen=True):
 
 
 def range_view(definition: PartitionRange) -> RangeView:
-    """From hexadecimal bounds."""
+    """Build the view of a range from its hexadecimal bounds."""
     upper = None if definition.upper == "FF" else bytes.fromhex(definition.upper)
     return RangeView(definition.id, bytes.fromhex(definition.lower), upper, definition)
 
 
 @lru_cache(maxsize=256)
 def _partial_decoder(names: frozenset[str]) -> Callable[[bytes], dict[str, Any]]:
-    """A decoder that passes by all but these properties."""
+    """Return a decoder that skips all other properties."""
     kept = TypedDict("kept", dict.fromkeys(names, Any), total=False)  # type: ignore[misc]
     return cast("Callable[[bytes], dict[str, Any]]", msgspec.json.Decoder(kept).decode)
 
@@ -55,19 +55,19 @@ def _index_entries(document: Mapping[str, Any], partition: bytes, indexes: Seque
 
 
 def gone_error(message: str) -> MayflyError:
-    """A client that is told so reads the ranges again."""
+    """Build the error 410, on which clients read the ranges again."""
     return MayflyError(message, status=410, code_text="Gone", substatus=1002)
 
 
 class ContainerView:
-    """One container at one version of its definition. `purse`: what it may spend; None: whatever it likes."""
+    """One container at one version of its definition. `purse`: its budget; None: it has none."""
 
     def __init__(self, node: Node, database: str, purse: Purse | None = None) -> None:
         self.purse = purse
         self.node = node
         self.id = node.id
         self.known_lsn = 0
-        """An lsn that the container has come to, if not the newest."""
+        """An lsn that the container has reached. It may be older than the newest."""
         self.database = database
         self.links: ContainerLinks = container_links(node.parent, node.id)
         self.key = PartitionKeyDefinition.from_json(node.body["partitionKey"])
@@ -83,18 +83,18 @@ class ContainerView:
         live = [index for index in node.definition.indexes if index.state != "dropped"]
         self.indexed_by = frozenset(index.keys for index in live)
         self.ready = {index.keys: index for index in live if index.state == "ready"}
-        """The indexes that queries may use, by what they are ordered by."""
+        """The indexes that queries may use, by their keys."""
         self.may_index = index_filter(node.body, self.declared.computed)
         self.unfinished = any(index.state != "ready" for index in node.definition.indexes)
         self._paths = owner_paths(f"dbs/{database}/colls/{node.name}", self.links.rid)
         self._only_range_id = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
 
     def declared_with(self, functions: Set[str]) -> Declarations:
-        """The same for a query that may call these user-defined functions."""
+        """Return the declarations for a query that may call these user-defined functions."""
         return msgspec.structs.replace(self.declared, functions=functions)
 
     def draft(self, item: ParsedItem, partition: bytes) -> Draft:
-        """The record that an item becomes."""
+        """Build the record of an item, with its unique entries and index entries."""
         override, refusal = own_ttl(item.doc)
         entries = None
         if self.unique:
@@ -106,32 +106,32 @@ class ContainerView:
 
     @staticmethod
     def index_keys(record: Record, index: Index) -> tuple[bytes]:
-        """The one key of a stored item in an ordered index."""
+        """Return the one key of a stored item in an ordered index."""
         return (index_key(decode_item(record.value), index.keys),)
 
     def document(self, record: Record) -> dict[str, Any]:
-        """A stored item decoded, with its system properties: what queries see."""
+        """Decode a stored item with its system properties, as queries see it."""
         document = decode_item(record.value)
         document.update(item_system(self.links, record))
         return document
 
     def document_reader(self, names: frozenset[str] | None) -> Callable[[Record], dict[str, Any]]:
-        """How to see stored items for a query that looks at these properties alone (None: at any)."""
+        """Return a decoder of stored items for a query that reads these properties alone (None: all)."""
         if names is None or not names.isdisjoint(APPENDED_PROPERTIES):
             return self.document
-        # msgspec finds names beyond ASCII in no typed dictionary.
+        # msgspec does not match names beyond ASCII in typed dictionaries.
         decode = _partial_decoder(names) if all(map(str.isascii, names)) else decode_item
         return lambda record: decode(record.value)
 
     def range_of(self, partition: bytes) -> RangeView:
-        """The range that holds a logical partition."""
+        """Return the range that holds a logical partition."""
         for each in self.ranges:
             if each.upper is None or partition < each.upper:
                 return each
         return self.ranges[-1]
 
     def range_positions(self, scope: Scope) -> range:
-        """Where the ranges that hold a scope are in `ranges`."""
+        """Return the positions in `ranges` of the ranges that hold a scope."""
         if self._only_range_id is not None:
             return range(1)
         first = self.ranges.index(self.range_of(scope.lower))
@@ -143,7 +143,7 @@ class ContainerView:
         return range(first, next(after, len(self.ranges)))
 
     def range_by_id(self, id: str) -> RangeView:
-        """The range that a header names, as `id` or `rid of the container,id`; Gone for one that was split, or is not known."""
+        """Return the range that a header names, as `id` or `rid of the container,id`; Gone for a split or unknown range."""
         id = id.rpartition(",")[2]
         for each in self.ranges:
             if each.id == id:
@@ -151,7 +151,7 @@ class ContainerView:
         raise gone_error(f"The partition key range '{id}' is gone.")
 
     def range_or_ancestor(self, id: str) -> RangeView:
-        """A range that is there, or one that was split. Gone for an unknown id."""
+        """Return a range, or the whole of a range that was split. Gone for an unknown id."""
         parts = [each for each in self.ranges if id == each.id or id in each.definition.parents]
         if not parts:
             raise gone_error(f"The partition key range '{id}' is gone.")
@@ -159,13 +159,13 @@ class ContainerView:
         return RangeView(id, parts[0].lower, parts[-1].upper, whole)
 
     def parse_partition(self, header: bytes | None) -> bytes:
-        """The logical partition that a key header names; BadRequest without one."""
+        """Return the logical partition that a key header names; BadRequest without a header."""
         if header is None:
             raise BadRequest("PartitionKey value must be supplied for this operation.")
         return self.key.parse_partition(header)
 
     def scope_of_key(self, values: KeyValues) -> Scope:
-        """The records of a full key, or of everything below the first parts of a hierarchical one."""
+        """Return the scope of a full key, or of all keys below the first values of a hierarchical key."""
         if len(values) == len(self.key.paths):
             partition = self.key.logical_partition(values)
             return Scope.of_partition(partition)
@@ -173,13 +173,13 @@ class ContainerView:
         return Scope(lower, upper, Order.HASHED)
 
     def scope_of_range(self, within: RangeView) -> Scope:
-        """The records of one range, in creation order."""
+        """Return the scope of one range, in creation order."""
         return Scope(within.lower, within.upper, Order.CREATED)
 
     def item_headers(self, partition: bytes | None, lsn: int) -> Headers:
-        """Session token, range id and paths; clients file the token under the container's two names.
+        """Return session token, range id and paths. Clients keep the token under the container's name and rid.
 
-        Without the id of the range, the Python client takes the range for a new one and reads all of them again.
+        Without the id of the range, the Python client assumes a new range and reads all ranges again.
         """
         range_id = self._only_range_id
         if range_id is None and partition is not None:
@@ -189,7 +189,7 @@ class ContainerView:
         return [*self.progress(lsn), *self._paths]
 
     def progress(self, lsn: int) -> Headers:
-        """The session token of all ranges, and the lsn they have come to."""
+        """Return the session token of all ranges, and the lsn that they have reached."""
         ids = [each.id.encode() for each in self.ranges]
         return [(SESSION_TOKEN, session.render(ids, self.id, lsn)), (LSN, b"%d" % lsn)]
 
@@ -198,9 +198,10 @@ class ContainerView:
         return [(SESSION_TOKEN, token), (PARTITION_KEY_RANGE_ID, id), (LSN, b"%d" % lsn), *self._paths]
 
     def scope_headers(self, scope: Scope, lsn: int, asked: str | None = None) -> Headers:
-        """The same for a feed or query; the id of its range only where all of it lies in one.
+        """Return the headers of a feed or query, with a range id only if one range holds the whole scope.
 
-        `asked`: the range that the client named. While it finishes a query in one that was split, it is told of that one alone.
+        `asked`: the range that the client named. An answer in a range that was split names that range alone, so that the client
+        finishes its query there.
         """
         end = self.range_of(scope.lower).upper
         within = end is None or (scope.upper is not None and scope.upper <= end)

@@ -26,16 +26,17 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 
 
 def owner_paths(path: str, rid: str) -> Headers:
-    """The names of a resource's owner: `path` is made of ids (`dbs/d` of a container in d), `rid` is the owner's own.
+    """Return the headers that name a resource's owner: by `path`, made of ids (`dbs/d` for a container in d), and by `rid`.
 
-    Clients append the rest to `path` to name the resource. Control characters, which would end the line, are percent-encoded.
+    Clients append the rest to `path` to name the resource. Control characters, which would end the header line, are
+    percent-encoded.
     """
     name = _CONTROL.sub(lambda found: b"%%%02X" % found.group()[0], path.encode("utf-8", "surrogatepass"))
     return [(ALT_CONTENT_PATH, name), (CONTENT_PATH, rid.encode())]
 
 
 class Request:
-    """One HTTP request, its body read. `headers` are by lower-case name; of a repeated one the last counts."""
+    """One HTTP request with its body. `headers` have lower-case names; the last of repeated headers counts."""
 
     __slots__ = ("activity_id", "body", "headers", "method", "path", "scheme", "target")
 
@@ -51,21 +52,21 @@ class Request:
         self.body = b""
 
     def text(self, name: bytes) -> str | None:
-        """A header, or None."""
+        """Return a header as text, or None."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     def flag(self, name: bytes) -> bool:
-        """A boolean header, written `True` by some clients and `true` by others."""
+        """Return a boolean header, which some clients write `True` and others `true`."""
         return self.headers.get(name, b"").lower() == b"true"
 
     @property
     def minimal(self) -> bool:
-        """Whether writes are to be answered without the items written."""
+        """Return True if the answer of a write should not contain the item."""
         return self.headers.get(PREFER) == b"return=minimal"
 
     def number(self, name: bytes) -> int | None:
-        """An integer header; BadRequest, naming it, for anything else."""
+        """Return an integer header, or None. BadRequest names a header that is no integer."""
         value = self.headers.get(name)
         if value is None or not value:
             return None
@@ -76,7 +77,7 @@ class Request:
 
 
 class Response(msgspec.Struct):
-    """What a command answers. `charge` is in request units."""
+    """The answer of a command. `charge` is in request units."""
 
     status: int
     body: bytes = b""
@@ -87,5 +88,5 @@ class Response(msgspec.Struct):
 def json_response(
     status: int, value: Any, headers: Sequence[tuple[bytes, bytes]] = (), charge: float = 1.0
 ) -> Response:
-    """A response with a JSON body."""
+    """Build a response with a JSON body."""
     return Response(status, msgspec.json.encode(value), headers, charge)

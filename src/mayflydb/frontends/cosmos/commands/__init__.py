@@ -1,1 +1,1 @@
-"""What clients can ask: one function per command, found by resource, feed or not, and method."""
+"""The commands of the REST API: one function per command. `table` finds it by resource, feed or not, and method."""

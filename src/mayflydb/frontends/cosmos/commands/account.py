@@ -1,4 +1,4 @@
-"""The account document, and the feed of what does not exist here."""
+"""The account document, and the feed of conflicts, which is always empty."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mayflydb.frontends.cosmos.wire import Response, json_response
 
 
 async def read(call: CosmosCall) -> Response:
-    """GET /: where to send requests, which is where this one came unless another address is advertised."""
+    """GET /: the address for requests, which is that of this request unless another one is advertised."""
     host = call.request.text(HOST) or "localhost"
     address = call.account.resolve_address(f"{call.request.scheme}://{host}")
     return json_response(200, account_document(address), charge=budget.METADATA)
 
 
 async def empty_feed(call: CosmosCall) -> Response:
-    """GET of conflicts: there are none."""
+    """GET …/conflicts: there are none."""
     view = await call.get_owner()
     return metadata.feed(call, "Conflicts", metadata.in_container(view), [])

@@ -1,6 +1,6 @@
 """The change feed of all versions and deletes: each create, replace, delete and purge by age, in the order of changes.
 
-A death is told when the item is purged, once, with the time of the purge:
+An expired item appears once, when it is purged, with the time of the purge:
 https://learn.microsoft.com/azure/cosmos-db/nosql/change-feed-modes
 """
 
@@ -35,9 +35,9 @@ _REMOVALS = {Kind.DELETE, Kind.EXPIRE}
 async def read_page(
     call: CosmosCall, view: ContainerView, scope: Scope, start: int | None, lsn: int
 ) -> tuple[list[bytes], int]:
-    """Rows behind `start`, and the lsn up to which everything was seen: at least `lsn` unless the page is full.
+    """Return the rows after `start`, and the lsn up to which the feed was read: at least `lsn` unless the page is full.
 
-    BadRequest where the container keeps no versions, not from that place on, or the place is none that this mode begins at.
+    BadRequest if the container keeps no versions or no longer those after `start`, or if this mode cannot begin at `start`.
     """
     start = _check_start(call, view, start)
     limit = page_size(call)
@@ -63,7 +63,7 @@ async def read_page(
 
 
 def wants_metadata(call: CosmosCall) -> bool:
-    """Whether the client asks for rows of items and metadata; BadRequest for a format that is not known."""
+    """Return True if the client asks for rows of items and metadata; BadRequest for an unknown format."""
     asked = call.request.text(_FORMAT_HEADER.encode())
     if asked not in (None, WIRE_FORMAT):
         raise BadRequest(f"The header {_FORMAT_HEADER} must be '{WIRE_FORMAT}', the one format that Mayfly knows.")
@@ -71,7 +71,7 @@ def wants_metadata(call: CosmosCall) -> bool:
 
 
 def crts(written: Instant) -> int:
-    """The time of a change in seconds, as clients take it: they refuse 0."""
+    """Return the time of a change in seconds. Clients refuse 0, so it is at least 1."""
     return max(1, written // SECOND)
 
 
@@ -115,6 +115,6 @@ def _item(view: ContainerView, version: Version) -> bytes:
 
 
 def _partition_key(view: ContainerView, partition: bytes) -> dict[str, Any]:
-    """By path; what the item did not have is left out."""
+    """Return the key values by path, without the properties that the item did not have."""
     values = zip(view.key.paths, map(key_value_to_json, decode_partition(view.key, partition)), strict=True)
     return {path.removeprefix("/"): value for path, value in values if value != {}}

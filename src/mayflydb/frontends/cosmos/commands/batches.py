@@ -1,4 +1,4 @@
-"""Transactional batch and bulk: many operations in one request, all or each for itself."""
+"""Transactional batch and bulk: many operations in one request, as one transaction or independent of each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge, 
 MAX_OPERATIONS = 100
 
 HYBRID_ROW = b"\x81"
-"""The version that every row begins with, here the head of the batch; no JSON does.
+"""The version byte at the beginning of a batch in HybridRow. No JSON begins with it.
 
 https://github.com/microsoft/HybridRow: HybridRowVersion.V1.
 """
@@ -43,7 +43,7 @@ MODES = {
 
 
 class BatchOperation(msgspec.Struct, rename="camel"):
-    """One operation as clients send it. `resource_body` stays text, so that what is stored is what was sent."""
+    """One operation as clients send it. `resource_body` stays text, so that an item is stored as it was sent."""
 
     operation_type: str
     id: str | None = None
@@ -116,7 +116,7 @@ def _id(operation: BatchOperation) -> bytes:
     return operation.id.encode()
 
 
-# --- all or nothing ----------------------------------------------------------------------------------------------------
+# --- transactions ------------------------------------------------------------------------------------------------------
 
 
 async def _transaction(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
@@ -146,7 +146,7 @@ def _failed_dependency() -> dict[str, Any]:
     return {"statusCode": 424, "requestCharge": 0.0}
 
 
-# --- each for itself ---------------------------------------------------------------------------------------------------
+# --- bulk --------------------------------------------------------------------------------------------------------------
 
 
 async def _bulk(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
@@ -156,7 +156,7 @@ async def _bulk(call: CosmosCall, view: ContainerView, operations: list[BatchOpe
     else:
         results = await asyncio.gather(*(_run_operation(call, view, operation) for operation in operations))
     failed = any(result["statusCode"] >= 400 for result in results)
-    # Java reads one session token from an answer, so that of the range which it named must stand alone.
+    # The Java client reads one session token from an answer, so it must be that of the range that the client named.
     partition = None if within is None else within.lower
     return await _answer(call, view, partition, 207 if failed else 200, list(results))
 
@@ -164,7 +164,7 @@ async def _bulk(call: CosmosCall, view: ContainerView, operations: list[BatchOpe
 async def _run_until_failure(
     call: CosmosCall, view: ContainerView, operations: list[BatchOperation]
 ) -> list[dict[str, Any]]:
-    """Results of operations one after the other. Those after the first failure are not carried out, and answered 424."""
+    """Run operations one after the other. Those after the first failure are not run and answered 424."""
     results: list[dict[str, Any]] = []
     for operation in operations:
         results.append(await _run_operation(call, view, operation))
@@ -174,13 +174,13 @@ async def _run_until_failure(
 
 
 def _range(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> RangeView | None:
-    """The range that is addressed, if any. Gone for a key outside of it: the client has other ranges in mind than there are."""
+    """Return the range that the request names, if any. Gone for a key outside of it, since the client's ranges are stale."""
     named = call.request.text(PARTITION_KEY_RANGE_ID)
     if named is None:
         return None
     within = view.range_by_id(named)
     for operation in operations:
-        # One whose key cannot be read is answered for itself.
+        # An operation whose key is invalid gets its own 400 later.
         with contextlib.suppress(BadRequest):
             if view.range_of(_parse_partition(view, operation.partition_key)) is not within:
                 raise gone_error(
@@ -218,7 +218,7 @@ async def _execute_command(call: CosmosCall, view: ContainerView, command: Comma
 
 
 def _parse_partition(view: ContainerView, key: object) -> bytes:
-    """A bulk operation carries its key as JSON inside a JSON string."""
+    """Parse the key of a bulk operation, which is JSON inside a JSON string."""
     if isinstance(key, list):
         key = msgspec.json.encode(key).decode()
     if not isinstance(key, str):
@@ -236,7 +236,7 @@ def _check_full_key(view: ContainerView, values: partition_key.KeyValues) -> par
 
 
 def _omits_item(call: CosmosCall, operation: BatchOperation) -> bool:
-    """Whether a write is answered without its item: the batch wants no items, or the operation wants none."""
+    """Return True if the answer of a write omits its item, by a header of the batch or a flag of the operation."""
     return call.request.minimal or operation.minimal_return_preference is True
 
 

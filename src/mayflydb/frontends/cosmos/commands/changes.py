@@ -1,8 +1,8 @@
-"""The change feed. Latest version: the newest state of each visible item, in the order of its last change.
+"""The change feed in the mode of latest versions: the newest state of each visible item, in the order of last changes.
 
-A row is the item with its `_lsn`, or `{"current": item, "metadata": {"lsn", "crts"}}` where the client asks for the wire format
-of `all_versions`, as Java's change feed processor and Rust do (`PartitionProcessorHelper` of
-https://github.com/Azure/azure-sdk-for-java, azure-cosmos). All versions and deletes: `all_versions`.
+A row is the item with its `_lsn`, or `{"current": item, "metadata": {"lsn", "crts"}}` if the client asks for the wire format of
+`all_versions`, as Java's change feed processor and the Rust client do (`PartitionProcessorHelper` of
+https://github.com/Azure/azure-sdk-for-java, azure-cosmos). The other mode, all versions and deletes, is in `all_versions`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LSN_DIGITS = 18
 
 
 async def read_feed(call: CosmosCall) -> Response:
-    """GET …/docs with A-IM. The answer's etag is the checkpoint to go on from; 304 when nothing is new."""
+    """GET …/docs with A-IM. The etag of the answer is the checkpoint for the next request; 304 if nothing is new."""
     mode = (call.request.text(A_IM) or "").lower()
     if mode not in ("incremental feed", "full-fidelity feed"):
         raise BadRequest(f"The header A-IM must be 'Incremental Feed' or 'Full-Fidelity Feed', not '{mode[:100]}'.")
@@ -57,7 +57,10 @@ async def read_feed(call: CosmosCall) -> Response:
 async def _page(
     call: CosmosCall, view: ContainerView, scope: Scope, start: int, since: Instant | None, lsn: int
 ) -> tuple[list[bytes], int]:
-    """Rows, and the lsn up to which everything was seen: at least `lsn`, what was committed when the request began."""
+    """Return rows, and the lsn up to which the feed was read.
+
+    The lsn is at least `lsn`, the newest when the request began, unless the page is full.
+    """
     limit = page_size(call)
     row = _row_with_metadata if all_versions.wants_metadata(call) else _row_with_lsn
     reached = max(lsn, start)
@@ -85,7 +88,7 @@ def _row_with_metadata(view: ContainerView, record: Record) -> bytes:
 
 
 def _parse_start(header: str | None, lsn: int) -> int | None:
-    """`*`: now; `"<lsn>"`: from there; absent: the beginning."""
+    """Parse `If-None-Match` to an lsn: `*` is the newest, `"<lsn>"` that one, absent (None) the beginning."""
     if header is None:
         return None
     text = header.strip().strip('"')

@@ -1,4 +1,4 @@
-"""Conflicts between regions. There is one region, so there are none."""
+"""Conflicts between regions. Mayfly has one region, so there are none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayflydb.model.errors import BadRequest, NotFound
 
 
 async def query(call: CosmosCall) -> Response:
-    """POST …/conflicts with a query, which says where as a query over items does."""
+    """POST …/conflicts with a query. Its scope is checked as that of a query over items."""
     if PARTITION_KEY not in call.request.headers and not call.request.flag(ENABLE_CROSS_PARTITION):
         raise BadRequest(NOT_ALLOWED)
     return await empty_feed(call)

@@ -42,7 +42,7 @@ from mayflydb.model.instant import MINUTE, Span
 
 
 def body_of(node: Node) -> dict[str, Any]:
-    """A container as clients see it."""
+    """Return the body of a container."""
     definition = node.definition
     return container_body(
         definition.body, container_links(node.parent, node.id), definition.version, definition.written
@@ -91,7 +91,7 @@ async def read(call: CosmosCall) -> Response:
         response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
     headers = [*response.headers, (INDEX_TRANSFORMATION_PROGRESS, b"100")]
     if view.node.body["indexingPolicy"]["indexingMode"] == "lazy":
-        # Queries lag behind nothing here: what is not indexed yet is scanned.
+        # Lazy indexing is always complete for queries: items that are not indexed yet are scanned.
         headers.append((LAZY_INDEXING_PROGRESS, b"100"))
     headers += await _quota(call, view)
     response.headers = [*headers, *view.progress(await call.engine.lsn(view.id))]
@@ -108,7 +108,7 @@ async def _quota(call: CosmosCall, view: ContainerView) -> list[tuple[bytes, byt
 
 
 async def replace(call: CosmosCall) -> Response:
-    """PUT /dbs/{d}/colls/{c}: other policies for the same items, in force with its commit."""
+    """PUT /dbs/{d}/colls/{c}: new policies for the same items, in force from the commit on."""
     view = await call.get_container()
     wanted = call.json()
 
@@ -133,7 +133,7 @@ async def replace(call: CosmosCall) -> Response:
 
 
 async def delete(call: CosmosCall) -> Response:
-    """DELETE /dbs/{d}/colls/{c}: its items are gone with the commit and cleared away later."""
+    """DELETE /dbs/{d}/colls/{c}. Its items are invisible from the commit on, and removed from the store later."""
     view = await call.get_container()
     call.check_match(body_of(view.node)["_etag"])
     await call.engine.definitions.drop(view.id)
@@ -141,9 +141,9 @@ async def delete(call: CosmosCall) -> Response:
 
 
 async def ranges(call: CosmosCall) -> Response:
-    """GET …/pkranges; Python asks again with the etag until it is told 304."""
+    """GET …/pkranges. The Python client repeats the request with the etag until the answer is 304."""
     view, rows = await _ranges(call)
-    # Ranges only ever become more while a container lives.
+    # Ranges are split and never merged, so their number is a version of them.
     etag = f'"{view.links.rid}-{len(rows)}"'
     headers = [(ETAG, etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
     seen = call.request.text(IF_NONE_MATCH)
@@ -155,7 +155,10 @@ async def ranges(call: CosmosCall) -> Response:
 
 
 def _history(wanted: policies.ContainerDefinition, before: Definition | None = None) -> Span | None:
-    """How long versions are remembered for the feed of all versions and deletes."""
+    """Return the retention of versions for the feed of all versions and deletes.
+
+    None: the container has never kept versions. 0: it keeps them no longer.
+    """
     never = before is None or before.history is None
     return (wanted.change_feed_minutes or 0) * MINUTE or (None if never else 0)
 
@@ -176,7 +179,7 @@ async def _ranges(call: CosmosCall) -> tuple[ContainerView, list[dict[str, Any]]
 
 
 def _answer(view: ContainerView, node: Node) -> Response:
-    """The container of a view, as it is now."""
+    """Answer with a container, which may be newer than the view."""
     return metadata.answer(200, body_of(node), _owner(view))
 
 

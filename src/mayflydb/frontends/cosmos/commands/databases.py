@@ -15,7 +15,7 @@ from mayflydb.frontends.cosmos.wire import Response
 
 
 def body_of(node: Node) -> dict[str, Any]:
-    """A database as clients see it."""
+    """Return the body of a database."""
     definition = node.definition
     return database_body(node.name, node.id, definition.version, definition.written)
 

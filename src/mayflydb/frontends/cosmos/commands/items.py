@@ -74,9 +74,9 @@ async def _store(call: CosmosCall, mode: Mode) -> Response:
 
 
 async def address_of(call: CosmosCall, view: ContainerView, find: Callable[[int], Awaitable[Record | None]]) -> Address:
-    """Where the item is that the path names: by its id or, below the rid of its container, by its own rid.
+    """Return the address of the item that the path names: by its id or, below the rid of its container, by its rid.
 
-    So clients name it that were given a whole item: they follow its `_self`. `find`: the item with this number.
+    Clients that are given a whole item follow its `_self`, which is made of rids. `find`: finds an item by sequence number.
     """
     id = call.target.id or ""
     number = item_number(view.id, id) if call.target.container == view.links.rid else None
@@ -85,12 +85,15 @@ async def address_of(call: CosmosCall, view: ContainerView, find: Callable[[int]
 
 
 def stored_in(call: CosmosCall, view: ContainerView, partition: bytes) -> Callable[[int], Awaitable[Record | None]]:
-    """Finds items of a partition by their number, as they are stored: before a write is decided they may get another key."""
+    """Return a function that finds a stored item of a partition by its sequence number.
+
+    A concurrent replace may change the key before the write is decided, so the command names the number as well.
+    """
     return partial(record_at, call.engine.reads, view.id, partition)
 
 
 def partition_of(view: ContainerView, item: ParsedItem, addressed: bytes) -> bytes:
-    """The item's logical partition; BadRequest (1001) unless it is the one that was addressed."""
+    """Return the item's logical partition; BadRequest (1001) unless it is the addressed one."""
     values = view.key.extract(item.doc)
     view.key.check(values)
     if view.key.logical_partition(values) != addressed:
@@ -135,14 +138,14 @@ async def _commit(call: CosmosCall, view: ContainerView, command: Command) -> Wr
     try:
         return await call.engine.write(view.id, command, call.now)
     except MayflyError as error:
-        # Clients take session tokens from refusals too.
+        # Clients read session tokens from refusals too.
         headers = view.item_headers(command.partition, await call.engine.lsn(view.id))
         error.detail = {"charge": budget.MISS, **error.detail, "headers": headers}
         raise
 
 
 def patch_change(call: CosmosCall, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
-    """What a patch makes of the item it finds; PreconditionFailed where its condition does not hold."""
+    """Return a change that applies a patch to the current item; PreconditionFailed if its condition is false."""
     condition = (
         None
         if patch.condition is None

@@ -1,4 +1,4 @@
-"""Feeds and queries over databases, containers and other resources that are few: their bodies, one page at a time."""
+"""Feeds and queries over databases, containers and other resources that fit in memory, page by page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = 100
 
 
 def page_size(call: CosmosCall, cap: int = 1000) -> int:
-    """How many rows the client wants: -1 means as many as a page may have."""
+    """Return the number of rows that the client asks for; -1 asks for as many as a page may have (`cap`)."""
     wanted = call.request.number(MAX_ITEM_COUNT)
     if wanted is None:
         return PAGE
@@ -28,7 +28,7 @@ def page_size(call: CosmosCall, cap: int = 1000) -> int:
 
 
 class OwnerNames(NamedTuple):
-    """The resource that a feed lies in: its path made of ids (`dbs/d/colls/c`), and its rid."""
+    """The owner of a feed: its path made of ids (`dbs/d/colls/c`), and its rid."""
 
     path: str
     rid: str
@@ -38,35 +38,35 @@ ACCOUNT: Final = OwnerNames("", "")
 
 
 def in_database(node: Node) -> OwnerNames:
-    """A database as an owner."""
+    """Return a database as an owner."""
     return OwnerNames(f"dbs/{node.name}", database_rid(node.id))
 
 
 def in_container(view: ContainerView) -> OwnerNames:
-    """A container as an owner."""
+    """Return a container as an owner."""
     return OwnerNames(f"dbs/{view.database}/colls/{view.node.name}", view.links.rid)
 
 
 def feed(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
-    """One page of resource bodies, in the order given, which must not change between pages."""
+    """Answer with one page of resource bodies. Their order must not change between pages."""
     return _page(call, name, owner, bodies, ("", None))
 
 
 def query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
-    """One page of a query over resource bodies."""
+    """Answer with one page of a query over resource bodies."""
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     rows = queries.over_documents(text, parameters, bodies, call.now, lenient=call.account.lenient)
     return _page(call, name, owner, rows, (text, parameters))
 
 
 def answer(status: int, body: dict[str, Any], owner: OwnerNames) -> Response:
-    """One resource, with its etag and the names of its owner; the account has none."""
+    """Answer with one resource, its etag and the names of its owner; the account has no names."""
     paths = [] if owner is ACCOUNT else owner_paths(*owner)
     return json_response(status, body, [(ETAG, body["_etag"].encode()), *paths], budget.METADATA)
 
 
 def no_content(owner: OwnerNames) -> Response:
-    """A resource of this owner is gone."""
+    """Answer 204, after a resource of this owner was deleted."""
     return Response(204, b"", [] if owner is ACCOUNT else owner_paths(*owner), budget.METADATA)
 
 

@@ -1,4 +1,4 @@
-"""Offers: the throughput of databases and containers, listed, queried, read and replaced."""
+"""Offers, the throughput of databases and containers: list, query, read, replace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mayflydb.model.errors import BadRequest, NotFound, Unsupported
 
 
 def parse_throughput(call: CosmosCall) -> Throughput | None:
-    """The throughput a create request asks for. BadRequest in a serverless account, where nothing has any."""
+    """Parse the throughput that a create request asks for. BadRequest in a serverless account, which has none."""
     if level := call.request.text(OFFER_TYPE):
         raise Unsupported(f"The offer type '{level[:100]}' is not supported by Mayfly: set offer throughput instead.")
     wanted = throughput.parse_headers(call.request.text(OFFER_THROUGHPUT), call.request.text(OFFER_AUTOPILOT))
@@ -42,7 +42,10 @@ def parse_throughput(call: CosmosCall) -> Throughput | None:
 
 
 def throughput_of_container(call: CosmosCall, database: Node) -> Throughput | None:
-    """The throughput of a new container: what it asks for, else what its database shares (None), else what all get."""
+    """Return the throughput of a new container.
+
+    The request decides; without it the container shares that of its database (None), or gets the standard throughput.
+    """
     wanted = parse_throughput(call)
     if wanted is None and database.definition.offer is None and not call.account.serverless:
         return STANDARD
@@ -55,7 +58,7 @@ def _own_throughput(node: Node) -> Throughput | None:
 
 
 def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
-    """The offer of a database or container, if it has one of its own."""
+    """Return the body of the offer of a database or container; None without an own offer."""
     offer = _own_throughput(node)
     if offer is None:
         return None
@@ -85,7 +88,7 @@ async def read_feed(call: CosmosCall) -> Response:
 
 
 async def query(call: CosmosCall) -> Response:
-    """POST /offers: how clients find the offer of a resource, by its `_self`."""
+    """POST /offers with a query, by which clients find the offer of a resource."""
     return metadata.query(call, "Offers", metadata.ACCOUNT, await _bodies(call))
 
 
@@ -105,7 +108,7 @@ async def read(call: CosmosCall) -> Response:
 
 
 async def replace(call: CosmosCall) -> Response:
-    """PUT /offers/{rid}: another throughput. Ranges of a container that do not carry it are split, in the same commit."""
+    """PUT /offers/{rid}: a new throughput. Ranges of a container that are too few for it are split in the same commit."""
     node, is_database = await _node(call)
     wanted = throughput.parse_content(
         _content(call),
@@ -133,6 +136,6 @@ def _content(call: CosmosCall) -> object:
 def _answer(node: Node, is_database: bool) -> Response:
     body = body_of(node, is_database) or {}
     headers = [(ETAG, body["_etag"].encode()), (MIN_THROUGHPUT, b"400")]
-    # An offer is in force when it is answered, splits included.
+    # The new throughput and its splits are in force before the answer.
     headers.append((OFFER_REPLACE_PENDING, b"false"))
     return json_response(200, body, headers, budget.METADATA)

@@ -1,4 +1,4 @@
-"""Deleting a logical partition as a whole."""
+"""Deletion of a logical partition."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mayflydb.model.errors import MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
 
 TOGETHER = 64
-"""Items under way: enough to share commits, few enough to let others write."""
+"""Items that are deleted at a time: enough to share commits, few enough to let other writes in between."""
 
 
 async def delete_all(call: CosmosCall) -> Response:
-    """POST …/operations/partitionkeydelete: delete the items of one logical partition that are there now.
+    """POST …/operations/partitionkeydelete: delete the items of one logical partition that exist now.
 
-    Each goes by itself: while this lasts others may see some of them, and what is written meanwhile stays. It answers when all
-    are gone; after an interruption the same request deletes the rest.
+    Each item is deleted by its own write, so other requests may see some of them meanwhile. Items written later stay. The answer
+    comes when all are deleted; after an interruption the same request deletes the rest.
     """
     view = await call.get_owner()
     partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
@@ -38,7 +38,10 @@ async def delete_all(call: CosmosCall) -> Response:
                 if isinstance(failure, BaseException):
                     raise failure
     except MayflyError as error:
-        error.detail = {**error.detail, "charge": charge or budget.MISS}  # What is deleted stays so.
+        error.detail = {
+            **error.detail,
+            "charge": charge or budget.MISS,
+        }  # The deletions before the error are committed.
         raise
     lsn = await call.engine.lsn(view.id)
     return Response(200, b"", view.item_headers(partition, lsn), charge or budget.MISS)
@@ -49,6 +52,6 @@ async def _delete(call: CosmosCall, view: ContainerView, record: Record) -> bool
     try:
         await call.engine.write(view.id, command, call.now)
     except (NotFound, PreconditionFailed):
-        # Somebody else deleted it, it died, or it is another version by now, written after this request.
+        # The item was deleted, has expired, or was written again after this request began.
         return False
     return True

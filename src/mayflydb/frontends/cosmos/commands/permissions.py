@@ -25,7 +25,7 @@ from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, Unsupport
 from mayflydb.model.instant import SECOND
 
 DEFAULT_LIFETIME: Final = 3600
-"""Seconds that a token lives if the request does not say."""
+"""Seconds that a token is valid without the header."""
 
 LIFETIMES: Final = range(600, 86_401)
 EXPIRY: Final = EXPIRY_SECONDS
@@ -39,7 +39,7 @@ _SCRIPTS = (Resource.STORED_PROCEDURE, Resource.TRIGGER, Resource.USER_DEFINED_F
 
 
 class PermissionOwner(msgspec.Struct, frozen=True):
-    """The user whose permissions a request is about, and how long the tokens of its answer live (seconds)."""
+    """The user whose permissions a request names, and the validity of the tokens in its answer (seconds)."""
 
     database: Node
     user: Node
@@ -47,7 +47,7 @@ class PermissionOwner(msgspec.Struct, frozen=True):
 
 
 async def _owner(call: CosmosCall) -> PermissionOwner:
-    """OwnerNotFound without the user, BadRequest for a life that is not allowed."""
+    """Return the owner of the permissions; OwnerNotFound without the user, BadRequest for an invalid lifetime."""
     lifetime = _parse_lifetime(call)
     database = await call.get_owning_database()
     try:
@@ -66,7 +66,7 @@ def _parse_lifetime(call: CosmosCall) -> int:
 
 
 async def _body(call: CosmosCall, owner: PermissionOwner, node: Node) -> dict[str, Any]:
-    """A permission as clients see it."""
+    """Return the body of a permission, with a new token."""
     rid = Rid(RidKind.PERMISSION, owner.database.id, owner.user.id, node.id)
     token = resource_tokens.seal(call.account.keys, await _grant(call, node.body, owner.lifetime))
     definition = node.definition
@@ -91,7 +91,7 @@ async def _grant(call: CosmosCall, body: Any, lifetime: int) -> TokenGrant:
 
 
 async def _resolve_link(call: CosmosCall, link: str) -> tuple[Target, int, int]:
-    """What a link names, with the numbers of its database and container; zeros for what does not exist (yet)."""
+    """Return the target of a link and the numbers of its database and container; 0 for those that do not exist (yet)."""
     for target in _parse_readings(link):
         try:
             if target.container is None:
@@ -104,7 +104,10 @@ async def _resolve_link(call: CosmosCall, link: str) -> tuple[Target, int, int]:
 
 
 def _parse_readings(link: str) -> Iterator[Target]:
-    """Some clients percent-encode the names in a link, some do not; a name may well hold a percent sign."""
+    """Yield the possible targets of a link: with its names as they are, then percent-decoded.
+
+    Some clients percent-encode the names and others do not, and a name may contain a percent sign.
+    """
     yield _target(link)
     if "%" in link:
         with contextlib.suppress(BadRequest):
@@ -112,7 +115,7 @@ def _parse_readings(link: str) -> Iterator[Target]:
 
 
 def _target(link: str) -> Target:
-    """The link with its names as they are."""
+    """Parse a link with its names as they are."""
     return paths.parse(link.replace("%", "%25").encode())
 
 
@@ -163,7 +166,7 @@ async def read(call: CosmosCall) -> Response:
 
 
 async def replace(call: CosmosCall) -> Response:
-    """PUT …/users/{u}/permissions/{p}, under another name too."""
+    """PUT …/users/{u}/permissions/{p}. The name may change."""
     owner = await _owner(call)
     node = await _permission(call, owner)
     name, body = _parse(call)
@@ -172,7 +175,7 @@ async def replace(call: CosmosCall) -> Response:
 
 
 async def delete(call: CosmosCall) -> Response:
-    """DELETE …/users/{u}/permissions/{p}. Tokens that were given out live on until they expire."""
+    """DELETE …/users/{u}/permissions/{p}. Issued tokens stay valid until they expire."""
     owner = await _owner(call)
     node = await _permission(call, owner)
     call.check_match(_etag(node))
@@ -190,7 +193,7 @@ def _etag(node: Node) -> str:
 
 
 async def _permission(call: CosmosCall, owner: PermissionOwner) -> Node:
-    """The permission that the path names, by name or rid; NotFound if there is none."""
+    """Return the permission that the path names, by name or rid; NotFound if there is none."""
     name = call.target.id or ""
     permissions = await call.engine.children(owner.user.id)
     rid = parse_rid(name)
@@ -215,7 +218,7 @@ def _judge(call: CosmosCall, body: dict[str, Any]) -> Judge:
 
 
 def _clash(body: dict[str, Any]) -> Clash:
-    """A user has one permission for a resource: https://learn.microsoft.com/rest/api/cosmos-db/create-a-permission."""
+    """Return a test of whether another permission is for the same resource, of which a user has one: https://learn.microsoft.com/rest/api/cosmos-db/create-a-permission."""
     subject = _subject(body)
     return lambda other: _subject(other.body) == subject
 
@@ -229,7 +232,7 @@ def _subject(body: Any) -> tuple[str, tuple[bytes, ...]]:
 
 
 def _parse(call: CosmosCall) -> tuple[str, dict[str, Any]]:
-    """The name in the body, and what else is kept of it."""
+    """Parse the body to its name and the stored properties."""
     body = call.json()
     if not isinstance(body, dict):
         raise BadRequest("The body must be a JSON object that describes a permission.")
@@ -261,7 +264,7 @@ def _check_resource(link: object, has_key: bool) -> None:
 
 
 def _key(given: object) -> KeyValues:
-    """The values of a `resourcePartitionKey`; none for None."""
+    """Parse the values of a `resourcePartitionKey`; None gives no values."""
     if given is None:
         return ()
     if not isinstance(given, list) or not 1 <= len(given) <= 3:

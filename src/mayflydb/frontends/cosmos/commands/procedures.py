@@ -1,4 +1,4 @@
-"""Executing a stored procedure: one transaction over the logical partition that the request names."""
+"""Execution of stored procedures, each in one transaction over the logical partition that the request names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mayflydb.model.errors import BadRequest, MayflyError
 
 
 def shown_headers(call: CosmosCall) -> dict[str, str]:
-    """The headers of a request as its scripts may read them: all but those that let somebody in."""
+    """Return the headers of a request that its scripts may read: all but credentials."""
     return {
         name.decode("latin-1"): value.decode("latin-1")
         for name, value in call.request.headers.items()

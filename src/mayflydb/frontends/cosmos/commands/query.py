@@ -1,4 +1,4 @@
-"""Queries over items, their plans, and the plain feed of a container's items."""
+"""Queries over items, query plans, and the feed of a container's items."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ NEEDS_PLAN = (
     "exception (which only happens on older SDK clients), then you can safely ignore this message."
 )
 ORDER_OF_TIES = (QUERY_EXECUTION_INFO, b'{"reverseRidEnabled":false,"reverseIndexScan":false}')
-"""Rows with equal sort keys come by ascending rid, in descending order too.
+"""Tells clients that rows with equal sort keys come by ascending rid, in descending order too.
 
-A client that goes on from a token of its own skips the rows before it by rid; without this header it takes rids to descend where
-the first key does (`OrderByUtils` of azure-cosmos, https://github.com/Azure/azure-sdk-for-java).
+A client that resumes from its own token skips rows by rid. Without this header it assumes that rids descend where the first key
+does (`OrderByUtils` of azure-cosmos, https://github.com/Azure/azure-sdk-for-java).
 """
 
 PARTS_OF_TIME = (
@@ -92,7 +92,10 @@ async def execute(call: CosmosCall) -> Response:
 
 
 def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scope:
-    """No header says where: the key that WHERE fixes, or the whole container, if the client may and need not merge."""
+    """Return the scope of a query without scope headers: the key that WHERE fixes, or the whole container.
+
+    BadRequest if the client does not permit a query across partitions, or (1004, with a plan) if it must merge the results.
+    """
     keys = query.key_equalities(view.key.segments)
     if keys is not None and len(keys) == 1:
         return view.scope_of_key(_key_values(keys[0]))
@@ -105,7 +108,7 @@ def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scop
 
 
 async def plan(call: CosmosCall) -> Response:
-    """POST …/docs with x-ms-cosmos-is-query-plan-request: how a client is to run a query over all partitions."""
+    """POST …/docs with x-ms-cosmos-is-query-plan-request: the plan by which a client runs a query over all partitions."""
     view = await call.get_owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(SUPPORTED_QUERY_FEATURES) or ""
@@ -158,7 +161,7 @@ async def _answer_page(
 async def _read_page(
     call: CosmosCall, view: ContainerView, query: Query, scope: Scope, place: PageStart, functions: Mapping[str, str]
 ) -> Page:
-    """Queries that call user-defined functions are evaluated off the event loop, and within a time."""
+    """Read a page. Queries with user-defined functions run on a thread and within the time of scripts."""
     size = page_size(call)
     if not functions:
         pager = Pager(call.engine, view, query, scope, call.now, size, engine=call.engine)
@@ -176,9 +179,9 @@ async def _read_page(
 
 
 def _metrics(page: Page, elapsed_us: int) -> bytes:
-    """All properties that the service sends, since Java reads each without looking whether it is there.
+    """Format all properties that the service sends, since the Java client requires each of them.
 
-    The time is told as a whole: its parts, which are not measured, are 0.
+    Only the total time is measured; its parts are 0.
     https://learn.microsoft.com/azure/cosmos-db/nosql/query-metrics
     """
     counts = {

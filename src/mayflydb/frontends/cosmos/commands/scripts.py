@@ -21,7 +21,7 @@ from mayflydb.model.errors import BadRequest, NotFound, TooLarge
 
 
 class ScriptKind(msgspec.Struct, frozen=True):
-    """A kind of script: how paths, feeds, rids and messages call it."""
+    """A kind of script: its names in paths, feeds, rids and messages."""
 
     word: str
     feed: str
@@ -39,11 +39,11 @@ KINDS: Final[Mapping[Resource, ScriptKind]] = {
 
 TYPES: Final = ("pre", "post")
 OPERATIONS: Final = ("all", "create", "update", "delete", "replace")
-"""By the numbers that some clients send for them."""
+"""The position of an operation is the number that some clients send for it."""
 
 
 def parse_word(value: object, words: tuple[str, ...], name: str) -> str:
-    """The word in lower case that a trigger's property means, by name or number. BadRequest for any other."""
+    """Parse a trigger's property, a name or number, to a word in lower case. BadRequest for any other."""
     if isinstance(value, str) and value.lower() in words:
         return value.lower()
     if type(value) is int and 0 <= value < len(words):
@@ -53,7 +53,7 @@ def parse_word(value: object, words: tuple[str, ...], name: str) -> str:
 
 
 async def get_script(call: CosmosCall, view: ContainerView, kind: ScriptKind, name: str) -> Node:
-    """The script of this name or rid. NotFound if there is none."""
+    """Return the script of this name or rid; NotFound if there is none."""
     node = await script_at(call.engine.reads, view.id, kind.word, name)
     rid = parse_rid(name) if node is None else None
     if rid is not None and rid.kind is kind.rid and rid.owner == view.id:
@@ -66,7 +66,7 @@ async def get_script(call: CosmosCall, view: ContainerView, kind: ScriptKind, na
 
 
 def body_of(view: ContainerView, kind: ScriptKind, node: Node) -> dict[str, Any]:
-    """A script as clients see it."""
+    """Return the body of a script."""
     properties = {"id": node.name.removeprefix(row_name(kind.word, "")), **node.body}
     definition = node.definition
     return script_body(properties, view.links, kind.rid, kind.word, node.id, definition.version, definition.written)
@@ -85,7 +85,7 @@ async def read_feed(call: CosmosCall) -> Response:
 
 
 async def query(call: CosmosCall) -> Response:
-    """POST of the same with a query."""
+    """POST …/sprocs, …/triggers or …/udfs with a query."""
     view, kind = await call.get_owner(), KINDS[call.target.resource]
     return metadata.query(call, kind.feed, metadata.in_container(view), await _bodies(call, view, kind))
 
@@ -101,7 +101,7 @@ async def create(call: CosmosCall) -> Response:
 
 
 async def upsert(call: CosmosCall) -> Response:
-    """POST of the same with x-ms-documentdb-is-upsert."""
+    """POST …/sprocs, …/triggers or …/udfs with x-ms-documentdb-is-upsert."""
     view, kind = await call.get_owner(), KINDS[call.target.resource]
     name, body = _parse(call, kind)
     home = await call.engine.companions.home(SCRIPTS, view.id, call.now)
@@ -117,7 +117,7 @@ async def read(call: CosmosCall) -> Response:
 
 
 async def replace(call: CosmosCall) -> Response:
-    """PUT of the same: another text, and perhaps another name."""
+    """PUT …/sprocs/{s}, …/triggers/{t} or …/udfs/{u}: a new text. The name may change."""
     view, kind = await call.get_owner(), KINDS[call.target.resource]
     node = await get_script(call, view, kind, call.target.id or "")
     name, body = _parse(call, kind)
@@ -127,7 +127,7 @@ async def replace(call: CosmosCall) -> Response:
 
 
 async def delete(call: CosmosCall) -> Response:
-    """DELETE of the same."""
+    """DELETE …/sprocs/{s}, …/triggers/{t} or …/udfs/{u}."""
     view, kind = await call.get_owner(), KINDS[call.target.resource]
     node = await get_script(call, view, kind, call.target.id or "")
     call.check_match(body_of(view, kind, node)["_etag"])
@@ -136,7 +136,10 @@ async def delete(call: CosmosCall) -> Response:
 
 
 def _parse(call: CosmosCall, kind: ScriptKind) -> tuple[str, dict[str, Any]]:
-    """The id and what is kept beside it. A text that is no function fails when it runs, as in the service."""
+    """Parse the body to its id and the stored properties.
+
+    As in the service, a text that is no function fails when it runs.
+    """
     given = call.json()
     if not isinstance(given, dict):
         raise BadRequest(f"The body must be a JSON object that describes a {kind.noun}.")

@@ -1,7 +1,7 @@
-"""What the partition key ranges of a container hold, counted when somebody asks for it.
+"""Statistics of the partition key ranges of a container, counted on request.
 
-Its form is that of https://learn.microsoft.com/dotnet/api/microsoft.azure.documents.partitionkeyrangestatistics. The service
-estimates from samples; here every visible item is counted, so that the cost is that of reading the container.
+Format: https://learn.microsoft.com/dotnet/api/microsoft.azure.documents.partitionkeyrangestatistics. The service estimates from
+samples; Mayfly counts every visible item, at the cost of reading the container.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mayflydb.frontends.cosmos.views import ContainerView, RangeView
 from mayflydb.model.order import HASH_BYTES, Order
 
 SHARE = 100
-"""A logical partition is listed that holds at least one part in this many of its range: so there are never more than these."""
+"""A logical partition is listed if it holds at least 1/100 of the bytes of its range. So at most 100 are listed."""
 
 
 async def of_ranges(call: CosmosCall, view: ContainerView) -> list[dict[str, Any]]:
-    """One object per range: `id`, `sizeInKB`, `documentCount`, how many logical partitions, and the large ones of them."""
+    """Return one object per range: `id`, `sizeInKB`, `documentCount`, the number of logical partitions, the large ones."""
     return [await _of_range(call, view, each) for each in view.ranges]
 
 
@@ -52,14 +52,14 @@ async def _of_range(call: CosmosCall, view: ContainerView, within: RangeView) ->
 async def _partitions(
     call: CosmosCall, view: ContainerView, within: RangeView
 ) -> AsyncIterator[tuple[bytes, tuple[int, int]]]:
-    """Each logical partition with its bytes and its number of items."""
+    """Yield each logical partition with its bytes and its number of items."""
     found: dict[bytes, tuple[int, int]] = {}
     beginning = b""
     async for batch in call.engine.scan(view.node, Scope(within.lower, within.upper, Order.HASHED), None, call.now):
         for record in batch.records:
             partition = record.partition
             if partition[:HASH_BYTES] != beginning:
-                # In this order only partitions with the same beginning mix.
+                # A HASHED scan mixes only records of partitions whose first bytes are equal.
                 for each in found.items():
                     yield each
                 found, beginning = {}, partition[:HASH_BYTES]

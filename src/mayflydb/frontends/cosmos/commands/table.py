@@ -1,4 +1,4 @@
-"""The table of commands: (resource, is it a feed, method) -> what answers it, and whether it writes."""
+"""The routes of requests: (resource, is it a feed, method) -> the command that answers it, and the rights it needs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Handler: TypeAlias = Callable[[CosmosCall], Awaitable[Response]]
 
 
 class Route(msgspec.Struct, frozen=True, gc=False):
-    """What answers a request; `writes`, `issues_tokens`: a read-only key may not.
+    """The command that answers a request.
 
-    `operation`: as what it is metered, where it is paid for from the throughput of a container.
+    `writes`, `issues_tokens`: read-only keys are refused. `operation`: its name in metrics, if a container pays for it.
     """
 
     handler: Handler
@@ -128,20 +128,20 @@ TRIGGERED: Mapping[Handler, Route] = {
     items.replace: _writes(triggered.replace, "replace"),
     items.delete: _writes(triggered.delete, "delete"),
 }
-"""What answers a write that runs triggers."""
+"""The commands that replace writes of items if a request includes triggers."""
 
 OPERATIONS: Mapping[str, Route] = {"partitionkeydelete": _writes(partitions.delete_all, "delete partition")}
-"""POST …/operations/{name} of a container."""
+"""The commands of POST …/operations/{name} of a container."""
 
 NAMES: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
-"""What this version knows by name and refuses."""
+"""The resources of which only the feed is supported, with their names in the refusal."""
 
 _PLAN, _BATCH = _reads(query.plan), _writes(batches.execute, "batch")
 _CHANGES = _reads(changes.read_feed, "change feed")
 
 
 def find_route(request: Request) -> Route:
-    """BadRequest or Unsupported, naming the request, where there is none."""
+    """Return the route of a request. BadRequest or Unsupported, naming the request, if there is none."""
     target = request.target
     if target.operation is not None and request.method == "POST":
         return OPERATIONS[target.operation]
@@ -159,7 +159,7 @@ def find_route(request: Request) -> Route:
 
 
 def with_triggers(route: Route, headers: Mapping[bytes, bytes]) -> Route:
-    """The same command with the triggers that its headers include; Unsupported for one that runs none."""
+    """Return the route that runs the triggers in the headers; Unsupported for an operation without triggers."""
     for name in triggered.INCLUDE.values():
         if headers.get(name):
             found = TRIGGERED.get(route.handler)
@@ -172,7 +172,7 @@ def with_triggers(route: Route, headers: Mapping[bytes, bytes]) -> Route:
 
 
 def _special(request: Request) -> Route | None:
-    """What a POST on a feed means other than create: plan, batch, query, upsert, in this order."""
+    """Return the route of a POST on a feed that is no create: plan, batch, query or upsert, checked in this order."""
     headers, resource = request.headers, request.target.resource
     if resource is Resource.ITEM:
         if request.flag(IS_QUERY_PLAN):

@@ -1,4 +1,4 @@
-"""Writes of an item that run triggers before or after them, all in one transaction."""
+"""Writes of an item with a trigger before or after them, in one transaction."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ NOTHING: Final = msgspec.Raw(b'""')
 
 
 class Result(msgspec.Struct, frozen=True):
-    """Which command of the transaction is the write itself, and the body that a post-trigger has answered with."""
+    """The position of the write among the commands of the transaction, and the body that a post-trigger has set."""
 
     index: int
     body: str | None
 
 
 class Triggers(msgspec.Struct, frozen=True):
-    """What is to run before and after a write."""
+    """The triggers before and after a write."""
 
     pre: Node | None
     post: Node | None
@@ -82,12 +82,12 @@ async def _write(call: CosmosCall, mode: Mode) -> Response:
         headers = view.item_headers(partition, await call.engine.lsn(view.id))
         error.detail = {**error.detail, "headers": headers}
         raise
-    # A deletion moves the container's lsn as well, and has no record to tell it.
+    # A deletion advances the container's lsn too, and returns no record with the new one.
     return _answer(call, view, done, await call.engine.lsn(view.id))
 
 
 async def _trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode) -> Node | None:
-    """The trigger that the request includes; BadRequest for one that does not fit."""
+    """Return the trigger that the request includes, or None; BadRequest for a trigger of another type or operation."""
     name = (call.request.text(INCLUDE[kind]) or "").strip()
     if not name:
         return None
@@ -112,7 +112,7 @@ async def _trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode)
 
 
 class _Write:
-    """One write with its triggers, as often as it has to be attempted."""
+    """One write with its triggers. `run` is called for each attempt."""
 
     def __init__(self, call: CosmosCall, view: ContainerView, mode: Mode, partition: bytes, triggers: Triggers) -> None:
         self._call = call
@@ -123,7 +123,7 @@ class _Write:
         self._headers = shown_headers(call)
 
     async def run(self, attempt: ScriptAttempt, text: bytes) -> Result:
-        """Pre-trigger, write, post-trigger."""
+        """Run the pre-trigger, the write and the post-trigger."""
         operation = self._mode.value.capitalize()
         if self._triggers.pre is not None:
             given = ScriptContext("pre", _raw(text), operation=operation, headers=self._headers)

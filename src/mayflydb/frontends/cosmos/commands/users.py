@@ -15,7 +15,7 @@ from mayflydb.model.errors import BadRequest, NotFound
 
 
 async def user_of(call: CosmosCall, database: Node) -> Node:
-    """The user that the path names, by name or rid; NotFound if there is none."""
+    """Return the user that the path names, by name or rid; NotFound if there is none."""
     name = call.target.user or ""
     path = home_of(USERS, database.id)
     node = await call.engine.node(*path, name)
@@ -30,7 +30,7 @@ async def user_of(call: CosmosCall, database: Node) -> Node:
 
 
 def body_of(database: Node, node: Node) -> dict[str, Any]:
-    """A user as clients see it."""
+    """Return the body of a user."""
     return user_body(node.name, database.id, node.id, node.definition.version, node.definition.written)
 
 
@@ -71,7 +71,7 @@ async def read(call: CosmosCall) -> Response:
 
 
 async def replace(call: CosmosCall) -> Response:
-    """PUT /dbs/{d}/users/{u}: another name for the same user and its permissions."""
+    """PUT /dbs/{d}/users/{u}: a new name for the user, who keeps the permissions."""
     database = await call.get_owning_database()
     node = await user_of(call, database)
     name = _parse(call)
@@ -80,7 +80,7 @@ async def replace(call: CosmosCall) -> Response:
 
 
 async def delete(call: CosmosCall) -> Response:
-    """DELETE /dbs/{d}/users/{u}, with its permissions. Tokens that were given out live on until they expire."""
+    """DELETE /dbs/{d}/users/{u}, with its permissions. Issued tokens stay valid until they expire."""
     database = await call.get_owning_database()
     node = await user_of(call, database)
     call.check_match(body_of(database, node)["_etag"])
@@ -89,7 +89,7 @@ async def delete(call: CosmosCall) -> Response:
 
 
 async def _place(call: CosmosCall) -> tuple[Node, str, Node]:
-    """The database, the name in the body, and the row below which its users are."""
+    """Return the database, the name in the body, and the catalogue node of the database's users."""
     database = await call.get_owning_database()
     name = _parse(call)
     home = await call.engine.node(*home_of(USERS, database.id))

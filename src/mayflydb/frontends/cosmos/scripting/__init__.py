@@ -1,1 +1,1 @@
-"""Stored procedures, triggers and user-defined functions: JavaScript without I/O, within a time and memory, off the loop."""
+"""Stored procedures, triggers and user-defined functions: JavaScript on threads, without I/O, with limits of time and memory."""

@@ -1,4 +1,4 @@
-"""Transactions of scripts, from the first attempt to the commit: who was overtaken by somebody else's write runs again."""
+"""Runs the transactions of scripts to their commit. After a write conflict the script runs again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONFLICTED: Final = (
 
 
 class ScriptAttempt(msgspec.Struct, frozen=True):
-    """Where scripts of one attempt run: their transaction, their collection, and the time of the request."""
+    """One attempt: the transaction, the collection that its scripts use, and the time of the request."""
 
     transaction: ScriptTransaction
     collection: Collection
@@ -38,14 +38,14 @@ class ScriptAttempt(msgspec.Struct, frozen=True):
 
 
 class CommittedScripts(msgspec.Struct, Generic[T], frozen=True):
-    """What a transaction came to: the `result` of its work, and what its commands have `written`."""
+    """A committed transaction: the `result` of its work, and the records that its commands have `written`."""
 
     result: T
     attempt: ScriptAttempt
     written: list[Written]
 
     def replace_provisional(self, text: bytes) -> bytes:
-        """A text of the transaction with the rids and etags that were committed."""
+        """Return a text of the transaction with the committed rids and etags in it."""
         return self.attempt.transaction.replace_provisional(text, self.written)
 
 
@@ -53,9 +53,9 @@ Work = Callable[[ScriptAttempt], Awaitable[T]]
 
 
 async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> CommittedScripts[T]:
-    """Do the work off the event loop, and commit all that it wrote, or nothing. WriteConflict when others were always first.
+    """Run the work on a thread and commit all of its writes, or none. WriteConflict if every attempt met a conflict.
 
-    Errors say in their detail what the last attempt is to be charged (`charge`).
+    The detail of errors has the `charge` of the last attempt.
     """
     budget = Budget(call.account.scripts)
     now = call.now
@@ -100,12 +100,12 @@ def _work_of_attempt(
 
 
 async def _commit(call: CosmosCall, transaction: ScriptTransaction) -> list[Written] | None:
-    """None: others were first."""
+    """Commit the transaction; None after a write conflict."""
     if transaction.premise.empty:
         return []
     steps = transaction.steps(call.account.limits)
     try:
         return await call.engine.write_all(transaction.view.id, steps, transaction.now, transaction.premise)
     except (BatchRefused, WriteConflict):
-        # What was not refused when the script ran is not as it was then.
+        # The commands succeeded while the script ran, so a refusal now means that other writes came first.
         return None

@@ -1,4 +1,4 @@
-"""What scripts ask of their collection: each operation, decided in their transaction."""
+"""The operations of scripts on their collection, decided in the scripts' transaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EVERYTHING: Final = "SELECT * FROM c"
 
 
 class ScriptOperation(msgspec.Struct, rename="camel"):
-    """One operation as the host queues it: `id` is an id, or a rid unless `by_name`."""
+    """One operation as host.js queues it. `id` is an id if `by_name`, else a rid."""
 
     op: Literal["create", "upsert", "replace", "delete", "read", "query"]
     id: str = ""
@@ -49,7 +49,7 @@ class ScriptOperation(msgspec.Struct, rename="camel"):
 
 
 class Collection:
-    """The container of a script, as far as its transaction reaches. `charge`: what its operations have cost, in request units."""
+    """The part of a container that a script's transaction may use. `charge`: the cost of the operations in request units."""
 
     def __init__(self, account: Account, reads: Reads, transaction: ScriptTransaction, budget: Budget) -> None:
         self._account = account
@@ -68,7 +68,7 @@ class Collection:
         }
 
     async def answer(self, text: str) -> bytes:
-        """The answer to a queued operation, as the host wants it. Its refusal is an answer as well."""
+        """Run a queued operation; return the answer for host.js, which may be a refusal."""
         try:
             operation = decode_answer(text, ScriptOperation)
             return await self._operations[operation.op](operation)
@@ -79,7 +79,7 @@ class Collection:
     # --- writes ------------------------------------------------------------------------------------------------------------
 
     def item(self, text: bytes) -> ParsedItem:
-        """A document that may be written here: BadRequest for one of another partition."""
+        """Parse a document that the script writes; BadRequest for another partition."""
         item = parse_item(text, self._account.limits)
         values = self._view.key.extract(item.doc)
         self._view.key.check(values)
@@ -88,7 +88,7 @@ class Collection:
         return item
 
     async def _write(self, mode: Mode, item: ParsedItem, if_match: int | None, address: Address | None = None) -> bytes:
-        """Create, upsert or replace. `address`: of the document that is replaced, which may get another id."""
+        """Create, upsert or replace a document. `address`: that of the replaced document, whose id may change."""
         id = item_id(item.doc, self._account.limits).encode()
         partition = self._transaction.partition
         key, seq = address or (id, None)
@@ -96,7 +96,7 @@ class Collection:
         return self._encode_item(await self.run(Command(mode, partition, key, draft, if_match, id, seq)))
 
     async def run(self, command: Command) -> Written:
-        """Decide a command, and count what it costs."""
+        """Decide a command and add its cost."""
         written = await self._transaction.run(command)
         self.charge += prices.charge(written)
         return written
@@ -123,7 +123,7 @@ class Collection:
         return lsn_of_etag(etag, self._view.id) if etag else None
 
     async def _address(self, operation: ScriptOperation) -> Address:
-        """Where the document is that a link names. NotFound for a rid that nobody has."""
+        """Return the address of the document that a link names; NotFound for an unknown rid."""
         if operation.by_name:
             return operation.id.encode("utf-8", "surrogatepass"), None
         number = item_number(self._view.id, operation.id)
@@ -143,7 +143,7 @@ class Collection:
         return self._encode_item(written)
 
     async def _query(self, operation: ScriptOperation) -> bytes:
-        """A page of a query, or of all documents."""
+        """Read a page of a query, or of all documents."""
         text, parameters = _EVERYTHING, dict[str, Any]()
         if operation.query is not None:
             text, parameters = queries.parse_body(msgspec.json.encode(operation.query), self._account.limits)
@@ -174,11 +174,11 @@ class Collection:
 
 
 def _with_id(text: bytes) -> bytes:
-    """A document that has no id gets one, as clients do it."""
+    """Give a document without an id a new one, as clients do."""
     try:
         doc = msgspec.json.decode(text)
     except (ValueError, RecursionError):
-        return text  # It will be refused as what it is.
+        return text  # `parse_item` refuses it with its own message.
     if not isinstance(doc, dict) or doc.get("id"):
         return text
     number = secrets.token_hex(16)

@@ -1,4 +1,4 @@
-"""User-defined functions, as queries call them."""
+"""User-defined functions in queries."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ TOO_MANY_REFERENCES: Final = f"The query refers to user-defined functions more t
 
 
 def row_name(word: str, id: str) -> str:
-    """The name of a script's row: ids are unique among scripts of one kind (`sprocs`, `triggers`, `udfs`)."""
+    """Return the name of a script's catalogue row. Ids are unique per kind (`sprocs`, `triggers`, `udfs`)."""
     return f"{word}/{id}"
 
 
 async def script_at(reads: Reads, container: int, word: str, id: str) -> Node | None:
-    """A script of a container by its id."""
+    """Find a script of a container by its id."""
     return await node_at(reads, *home_of(SCRIPTS, container), row_name(word, id))
 
 
 async def find_functions(reads: Reads, container: int, text: str) -> dict[str, str]:
-    """The texts of the functions that a query names and that exist, by name. BadQuery; BadRequest for too many references."""
+    """Return the texts of the existing functions that a query calls, by name. BadRequest for too many references."""
     wanted = functions_in(text)
     if len(wanted) > MAX_REFERENCES:
         raise BadRequest(TOO_MANY_REFERENCES)
@@ -44,9 +44,9 @@ async def find_functions(reads: Reads, container: int, text: str) -> dict[str, s
 
 
 def function_caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> Caller | None:
-    """Calls these functions by name, on the thread that it is made on; None where there are none.
+    """Return a function that calls these functions by name on the current thread; None without functions.
 
-    BadRequest for what they throw, TimedOut.
+    Calls raise BadRequest for an exception of the script, and TimedOut.
     """
     if not texts:
         return None
@@ -54,7 +54,7 @@ def function_caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> C
     sandbox("define", {"now": now // MILLISECOND, "udfs": texts})
 
     def call(name: str, arguments: Sequence[Any]) -> Any:
-        # Without one of its arguments a function is not called at all.
+        # As in the service, a function is not called with an undefined argument; its result is undefined.
         if any(argument is UNDEFINED for argument in arguments):
             return UNDEFINED
         text = sandbox.call(name, list(arguments))
@@ -64,7 +64,7 @@ def function_caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> C
 
 
 class ReadsScanner:
-    """Scans of what is committed, through whatever answers reads."""
+    """Scans of committed records through `Reads`."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -72,5 +72,5 @@ class ReadsScanner:
     def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
     ) -> AsyncIterator[Batch]:
-        """Visible records in order, stretch by stretch."""
+        """Yield the visible records in order, in batches."""
         return scan(self._reads, container, scope, after, now, batch)

@@ -1,7 +1,7 @@
-// What a script finds around it: the context, request, response and collection of the service's server-side API. It is evaluated
-// in a fresh context before any script, and its value is one function through which everything else goes:
-// host(verb, text) -> text. Texts are JSON; an error comes back as "!" and its description. The operations on the collection are
-// queued here and done outside, so that a script never calls out.
+// The environment of scripts: context, request, response and collection of the service's server-side API. This file is evaluated
+// in a new context before the script. Its value is one function, the only interface to Python: host(verb, text) -> text.
+// Texts are JSON; the text of an error is "!" and its description. Operations on the collection are queued here and run by
+// Python after the script has returned, so a script never calls Python.
 //
 // The API is that of https://azure.github.io/azure-cosmosdb-js-server/
 (function () {
@@ -26,7 +26,7 @@
     let log = "";
     let collection;
 
-    // Memory that threads share, and the clock of the host, are nobody's business in here.
+    // Scripts get neither shared memory nor the host's clock.
     for (const name of ["performance", "Atomics", "SharedArrayBuffer"]) delete globalThis[name];
 
     const codes = Object.freeze({
@@ -34,7 +34,7 @@
         RetryWith: 449, InternalServerError: 500,
     });
 
-    // `new Error(404, "text")` keeps a number beside the message, as scripts of the service have always written it.
+    // `new Error(404, "text")` has a number beside the message, as in the service.
     const trace = NativeError.captureStackTrace;
     function numbered(args, target, caller) {
         const withNumber = args.length > 1 && typeof args[0] === "number";
@@ -57,7 +57,7 @@
 
     // --- time ----------------------------------------------------------------------------------------------------------
 
-    // As in the service local time is UTC, whatever the zone of the host.
+    // As in the service, local time is UTC in every time zone of the host.
     const offset = NativeDate.prototype.getTimezoneOffset;
     const MINUTE = 60_000;
     const ABSOLUTE = /(?:Z|GMT|UTC|[+-]\d{2}:?\d{2})(?: *\([^)]*\))?$|^[+-]?\d{4,6}(?:-\d{2}){0,2}$/i;
@@ -104,7 +104,7 @@
 
     function described(error) {
         let text;
-        // Where no memory is left to make an error, the engine throws null.
+        // The engine throws null if no memory is left for an error object.
         if (error === null) text = "null (out of memory, if the script does not throw it itself)";
         else if (error instanceof NativeError) text = `${error.name}: ${error.message}`;
         else if (typeof error === "object" && error !== null) text = stringify(error);
@@ -127,7 +127,7 @@
 
     // --- scripts -----------------------------------------------------------------------------------------------------
 
-    // The text of a script is a function, which may have no name, or declares several, the first of which is meant.
+    // The text of a script is one function, with or without a name, or declares several, of which the first is run.
     function compiled(text) {
         const plain = text.replace(/[\s;]+$/, "");
         const bare = plain.replace(/(?:[\s;]|\/\/[^\n]*$|\/\*(?:(?!\*\/)[^])*\*\/$)+$/, "");
@@ -147,7 +147,7 @@
 
     // --- request and response ----------------------------------------------------------------------------------------
 
-    // Values by name, with accessors for each (getBody, setBody, appendBody) and for all (getValue, setValue, appendValue).
+    // Values by name, with accessors for each name (getBody, setBody, appendBody) and for any (getValue, setValue, appendValue).
     function Properties(values, writable, limit) {
         const held = new Map(Object.entries(values));
         const touched = new Set();
@@ -216,7 +216,7 @@
         return [options ?? {}, callback ?? undefined];
     }
 
-    // What is asked for close to the end of the time is not begun: the script is told so, and can answer with how far it came.
+    // Close to the end of its time a script's operations are not accepted, so that it can answer with its progress.
     function accepts() {
         return clock() - began < patience;
     }
@@ -342,7 +342,7 @@
         return name;
     };
 
-    // How many of the arguments belong to the function itself, and what it makes of rows. A stage `whole` must see them all.
+    // `takes`: the number of arguments of the function itself; `make`: its work on rows. A stage that is `whole` needs all rows.
     const stages = {
         filter: { takes: () => 1, make: (test) => (callable(test), (rows) => rows.filter((row) => test(row))) },
         map: { takes: () => 1, make: (change) => (callable(change), (rows) => rows.map((row) => change(row))) },
@@ -365,7 +365,7 @@
         response.appendBody(stringify(rows));
     }
 
-    // Reads the whole partition, page after page; what a page is of the result, the options say.
+    // Reads the whole partition page by page, and returns the page of the result that the options name.
     function evaluated(chain, options, callback) {
         const first = chain.findIndex((stage) => stage.whole);
         const early = first < 0 ? chain : chain.slice(0, first);
@@ -421,7 +421,7 @@
         return link;
     }
 
-    // --- what is asked from outside ----------------------------------------------------------------------------------
+    // --- verbs that Python calls -------------------------------------------------------------------------------------
 
     function define(given) {
         stopClock(given.now);
@@ -475,7 +475,7 @@
         },
     };
 
-    // A text put together from long ones is a rope, which the engine cannot hand out; its copy is one piece.
+    // The engine cannot return a concatenation of long texts (a rope). `sliced` copies it to one piece.
     return (verb, text) => {
         const answer = guarded(() => verbs[verb](text));
         return typeof answer === "string" ? sliced(answer, 0) : answer;

@@ -1,4 +1,4 @@
-"""Running one script: it queues operations and returns, they are done, its callbacks queue more, until nothing is left."""
+"""Runs one script: the script queues operations and returns; each is done and its callback, which may queue more, called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mayflydb.model.instant import MILLISECOND
 
 
 class ScriptContext(msgspec.Struct):
-    """What a script is given: `mode` sproc, or that of a trigger; JSON of the request and of the response; headers by name."""
+    """The input of a script: `mode` (stored procedure or kind of trigger), JSON of the request and response, headers by name."""
 
     mode: Literal["sproc", "pre", "post"]
     request: msgspec.Raw
@@ -27,7 +27,7 @@ class ScriptContext(msgspec.Struct):
 
 
 class ScriptResult(msgspec.Struct):
-    """What a script left: the bodies it has set as JSON (None: it has not), and what it has logged."""
+    """The result of a script: the bodies that it has set as JSON (None: not set), and its log."""
 
     request: str | None = None
     response: str | None = None
@@ -35,7 +35,7 @@ class ScriptResult(msgspec.Struct):
 
 
 class Program:
-    """A script in a sandbox of its own, which belongs to the thread that made it."""
+    """A script in its own sandbox. Both belong to the thread that creates them."""
 
     def __init__(
         self, script: Node, given: ScriptContext, arguments: list[Any], transaction: ScriptTransaction, budget: Budget
@@ -45,7 +45,7 @@ class Program:
         self._arguments = arguments
 
     async def finish(self, collection: Collection) -> ScriptResult:
-        """Run it to its end. Errors as of a Sandbox, with the `log` in their detail."""
+        """Run the script to its end. The errors are those of `Sandbox`, with the `log` in their detail."""
         sandbox = self._sandbox
         try:
             sandbox("define", self._setup)

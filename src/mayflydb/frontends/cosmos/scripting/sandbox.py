@@ -1,6 +1,6 @@
-"""A JavaScript context that knows nothing but its host (host.js), stops when its time is over, and has only so much memory.
+"""A JavaScript context with host.js as its only interface, and with limits of time and memory.
 
-One belongs to the thread that made it. A script cannot catch the end of its time; that its memory is used up it can.
+A context belongs to the thread that creates it. A script cannot catch the end of its time; it can catch the end of its memory.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _STACK_BYTES: Final = 256 * 1024
 
 
 class ScriptLimits(msgspec.Struct, frozen=True):
-    """`seconds` for one request, as in the service, and the share of them after which no operation is accepted any more;
-    bytes of memory; characters of a response, of a log (encoded, as it fills a header), and of the text of a script."""
+    """The limits of scripts.
+
+    `seconds`: the time of one request, as in the service. `accepting`: the share of that time in which operations are accepted.
+    `memory`: bytes. `body`, `log`, `text`: characters of a response, of a log (encoded for its header) and of a script's text.
+    """
 
     seconds: float = 5.0
     accepting: float = 0.8
@@ -36,7 +39,7 @@ class ScriptLimits(msgspec.Struct, frozen=True):
 
 
 class Budget:
-    """The time of one request, which all of its scripts share."""
+    """The time of one request, shared by all of its scripts."""
 
     def __init__(self, limits: ScriptLimits) -> None:
         self.limits = limits
@@ -44,7 +47,7 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds; TimedOut when there are none."""
+        """The remaining seconds; TimedOut if there are none."""
         left = (self._ends - monotonic_us()) / SECOND
         if left <= 0:
             raise TimedOut(TIMED_OUT)
@@ -52,7 +55,7 @@ class Budget:
 
 
 class _ScriptError(msgspec.Struct):
-    """What a script has thrown: its text, its stack, and the number that came with it."""
+    """An exception of a script: its text, its stack, and the number that it carries."""
 
     text: str
     stack: str
@@ -67,7 +70,7 @@ def _host() -> str:
 
 
 class Sandbox:
-    """A fresh context. Errors of every method: BadRequest for what a script throws, with its number as substatus; TimedOut."""
+    """A new context. Each method raises TimedOut, and BadRequest for an exception of the script, its number as substatus."""
 
     def __init__(self, budget: Budget) -> None:
         import quickjs
@@ -80,7 +83,7 @@ class Sandbox:
         self._host: Any = self._run_with_limits(context.eval, _host())
 
     def __call__(self, verb: str, argument: object = None) -> str:
-        """Ask the host; then whatever promises have left to do is done."""
+        """Call a verb of host.js, then run the pending jobs of promises."""
         text = msgspec.json.encode(argument).decode()
         answer = self._run_with_limits(self._host, verb, text)
         while self._run_with_limits(self._context.execute_pending_job):
@@ -88,13 +91,13 @@ class Sandbox:
         return _check_answer(answer, _COMPILING if verb == "define" else _EXECUTING)
 
     def call(self, function: str, arguments: list[Any]) -> str:
-        """The result of a user-defined function as JSON; empty for undefined."""
+        """Return the result of a user-defined function as JSON; empty for undefined."""
         asked = msgspec.json.encode((function, arguments)).decode()
         return _check_answer(self._run_with_limits(self._host, "call", asked), _EXECUTING)
 
     @property
     def log(self) -> str:
-        """What was logged; nothing where there is no time left to ask."""
+        """The log of the script; empty if no time is left to read it."""
         with contextlib.suppress(MayflyError):
             return str(self._run_with_limits(self._host, "log", "null"))
         return ""
@@ -104,7 +107,7 @@ class Sandbox:
         try:
             return work(*arguments)
         except self._stopped as error:
-            # What the host could not catch itself. It catches whatever a script throws.
+            # host.js catches the exceptions of scripts; this one comes from the engine (time, memory).
             text = str(error)
             if "interrupted" in text:
                 raise TimedOut(TIMED_OUT) from None
@@ -114,7 +117,7 @@ class Sandbox:
 
 
 def decode_answer(text: str, type: type[T]) -> T:
-    """What the host has written. BadRequest where a script has changed how things are written, or nested them too deeply."""
+    """Decode an answer of host.js. BadRequest if the script has changed the serialization, or nests values too deeply."""
     try:
         return msgspec.json.decode(text, type=type)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,7 +1,7 @@
-"""Threads on which scripts run, and through which what they want of the store is read on the event loop.
+"""Threads on which scripts run. Their reads of the store run on the event loop.
 
-A thread belongs to one request. The engine looks at its time between its steps only, so a step that takes long outlasts it:
-then the request is answered all the same, and the thread, which nobody waits for, ends when it can.
+A thread belongs to one request. The JavaScript engine checks its time between its steps only, so a long step may exceed it. The
+request is answered in time all the same, and the thread ends after the step.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from mayflydb.model.errors import TimedOut, Unavailable
 T = TypeVar("T")
 
 MAX_THREADS: Final = 16
-"""Scripts that run at one time; others wait for their turn."""
+"""Scripts that run at the same time; further ones wait."""
 
 GRACE_SECONDS: Final = 0.5
-"""Seconds beyond its time in which a script may stop by itself."""
+"""Seconds that a request waits for its script to stop after the end of its time."""
 
 
 LoopRequest: TypeAlias = ReadRequest[Any] | Callable[[], Coroutine[Any, Any, Any]]
 
 
 class LoopProxy:
-    """The store, as work in a thread sees it: what it asks is asked by whoever drives the work."""
+    """The store for work on a thread: each request is yielded to `ScriptThreads`, which runs it on the event loop."""
 
     async def read(self, request: ReadRequest[T]) -> T:
-        """Answer from committed state."""
+        """Return the answer to a read of committed state."""
         answer: T = await _ask(request)
         return answer
 
     async def call(self, function: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
-        """What a coroutine function of the event loop comes to there."""
+        """Run a coroutine function on the event loop and return its result."""
         result: T = await _ask(partial(function, *given))
         return result
 
@@ -52,14 +52,14 @@ def _ask(request: LoopRequest) -> Generator[LoopRequest, Any, Any]:
 
 
 class ScriptThreads:
-    """Runs work that awaits nothing but what a Remote does."""
+    """Runs work on threads. The work may await the methods of a LoopProxy alone."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._free = asyncio.Semaphore(MAX_THREADS)
 
     async def run(self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: Budget) -> T:
-        """What the work comes to, on a thread of its own. TimedOut, Unavailable if no thread becomes free in time."""
+        """Run work on its own thread and return its result. TimedOut; Unavailable if no thread becomes free in time."""
         try:
             await asyncio.wait_for(self._free.acquire(), budget.left)
         except TimeoutError:
@@ -77,7 +77,10 @@ class ScriptThreads:
     def _start(
         self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: Budget
     ) -> tuple[asyncio.Future[T], Thread]:
-        """What will come of the work, and the thread that does it: at its end, whoever still waits, its place is free again."""
+        """Start a thread; return a future of its result, and the thread.
+
+        The end of the thread frees its place for another script, also after the request has given up waiting.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
@@ -90,9 +93,9 @@ class ScriptThreads:
             settled: Callable[[], None]
             try:
                 settled = partial(done.set_result, self._drive(work(LoopProxy()), loop, budget))
-            except BaseException as error:  # noqa: BLE001 -- whoever waits is told
+            except BaseException as error:  # noqa: BLE001 -- the waiting request raises it
                 settled = partial(done.set_exception, error)
-            with contextlib.suppress(RuntimeError):  # A loop that has been closed: nobody waits any more.
+            with contextlib.suppress(RuntimeError):  # The loop is closed: no request waits any more.
                 loop.call_soon_threadsafe(settle, settled)
 
         try:
@@ -108,7 +111,7 @@ class ScriptThreads:
         try:
             while True:
                 request = work.send(answer)
-                # Without a request somebody only gives way to others, of whom there are none here.
+                # A bare yield gives way to other tasks, of which a thread has none.
                 answer = None if request is None else self._read(request, loop, budget)
         except StopIteration as end:
             result: T = end.value
@@ -129,7 +132,7 @@ class ScriptThreads:
 
 
 def _lower_priority(thread: Thread) -> None:
-    """What still runs when nobody waits for it any more runs behind everybody else, where threads have priorities."""
+    """Give a thread whose request has ended the lowest priority, where threads have priorities."""
     if sys.platform == "linux" and thread.is_alive() and thread.native_id is not None:
-        with contextlib.suppress(OSError):  # It has ended just now.
+        with contextlib.suppress(OSError):  # The thread has just ended.
             os.setpriority(os.PRIO_PROCESS, thread.native_id, 19)

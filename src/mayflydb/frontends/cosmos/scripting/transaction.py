@@ -1,8 +1,9 @@
-"""A transaction over one logical partition, made while a script runs: nothing of it is seen until it is committed as a whole.
+"""The optimistic transaction of a script over one logical partition.
 
-It sees what is committed, and what it has done itself. Its commands are decided as the writer would (`Workspace`); to commit them
-the writer decides them once more, if all that was read is still so (`Premise`), else the script has to run again. What is
-written here has numbers for the time being; where their rids and etags stand in what is stored or answered, they are replaced.
+The transaction reads committed state and its own writes. A `Workspace` decides its commands while the script runs. At the commit
+the writer validates the read set and decides the same commands again; after a write conflict the script runs again. Until then
+new records have provisional sequence numbers and lsns. Their rids and etags are replaced wherever they occur in stored and
+answered texts.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from mayflydb.model.record import Record
 
 FIRST_SEQ: Final = 1 << 57
 FIRST_LSN: Final = 0xFFFF << 32
-"""Numbers from here on are for the time being: no container comes to them."""
+"""Numbers from here on are provisional. No container reaches them."""
 
 
 Lock = Callable[[Holder, int, Identity, bool], Awaitable[Any]]
@@ -37,7 +38,7 @@ Lock = Callable[[Holder, int, Identity, bool], Awaitable[Any]]
 
 
 class ScriptTransaction:
-    """Reads and commands of one script, or of several that go together, at one instant."""
+    """The reads and commands of the scripts of one request, at one instant."""
 
     def __init__(
         self, reads: Reads, view: ContainerView, partition: bytes, lsn: int, now: Instant, lock: Lock, holder: Holder
@@ -59,12 +60,12 @@ class ScriptTransaction:
     async def begin(
         cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant, lock: Lock, holder: Holder
     ) -> ScriptTransaction:
-        """From what is committed now. `lock`: locks an item for `holder`, so that no purge removes it."""
+        """Begin a transaction on the committed state. `lock`: locks an item for `holder`, so that no purge removes it."""
         lsn = await settled_lsn(reads, view.id, partition)
         return cls(reads, view, partition, lsn, now, lock, holder)
 
     async def run(self, command: Command) -> Written:
-        """Decide a command. Its refusals are those of the engine, and leave nothing behind."""
+        """Decide a command. Refusals are those of the engine, and leave the transaction unchanged."""
         if command.mode is not Mode.READ:
             for key in dict.fromkeys((command.key, command.key_after)):
                 await self._lock(
@@ -86,7 +87,10 @@ class ScriptTransaction:
     async def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
     ) -> AsyncIterator[Batch]:
-        """The visible records of the partition, by creation, as they are here; `scope` may be no larger."""
+        """Yield the visible records of the partition as the transaction sees them, by creation.
+
+        `scope` must not be larger than the partition.
+        """
         self.premise.scanned(self.partition)
         number = 0 if after is None else after.number
         stored_ones = scan(self._reads, container, scope, after, now, batch)
@@ -104,7 +108,7 @@ class ScriptTransaction:
             yield Batch(new, Position(self.partition, new[-1].seq))
 
     async def record_at(self, seq: int) -> Record | None:
-        """The record with this number in the partition, as it is here; None if there is none."""
+        """Find the record with this sequence number as the transaction sees it."""
         if seq >= FIRST_SEQ:
             return next((record for record in self._workspace.kept if record.seq == seq), None)
         stored = await record_at(self._reads, self.view.id, self.partition, seq)
@@ -115,13 +119,13 @@ class ScriptTransaction:
 
     @property
     def commands(self) -> int:
-        """How many commands it has so far."""
+        """The number of commands so far."""
         return len(self._commands)
 
     # --- committing ------------------------------------------------------------------------------------------------------
 
     def steps(self, limits: ItemLimits) -> list[Command | Step]:
-        """The commands as the writer is to decide them."""
+        """Return the commands for the writer, with provisional numbers replaced by those of the commit."""
         return [self._step(command, limits) for command in self._commands]
 
     def _step(self, command: Command, limits: ItemLimits) -> Command | Step:
@@ -147,7 +151,7 @@ class ScriptTransaction:
         return step
 
     def replace_provisional(self, text: bytes, written: Sequence[Written]) -> bytes:
-        """A text with the rids and etags that the records have got when they were `written`."""
+        """Return a text with provisional rids and etags replaced by those of the `written` records."""
         if self._provisional.search(text) is None:
             return text
         owner = self.view.links
@@ -169,8 +173,8 @@ async def _no_batches() -> AsyncIterator[Batch]:
 
 
 def _pattern(view: ContainerView) -> re.Pattern[bytes]:
-    """Finds rids and etags that are for the time being."""
-    # The numbers differ in the middle of their rids: in less than 32 bits, least significant byte first.
+    """Build a pattern that matches provisional rids and etags."""
+    # Rids are little-endian, so provisional numbers differ in fewer than 32 bits in the middle of their rids.
     lowest, highest = item_rid(view.links, FIRST_SEQ), item_rid(view.links, FIRST_SEQ | 0x7FFFFFFF)
     differing = [n for n in range(24) if lowest[n] != highest[n]]
     first, end = differing[0], differing[-1] + 1
