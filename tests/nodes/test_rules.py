@@ -42,7 +42,7 @@ class Reader:
         self.names = NameResolver(member.engine)
 
     async def container(self, name: str = "c") -> ContainerView:
-        return await self.names.container("d", name)
+        return await self.names.get_container("d", name)
 
     async def get(self, name: str = "c") -> Record | None:
         """The record, as the front end reads it."""

@@ -337,7 +337,7 @@ class Server:
 
 def _http_check(place: Place, caller: Caller) -> ListenerCheck:
     async def ask() -> None:
-        await ask_http(place, caller.signed("GET", b"/"))
+        await ask_http(place, caller.sign_headers("GET", b"/"))
 
     return ListenerCheck(
         "cosmos", "server.port", f"{'HTTP' if place.trusted is None else 'HTTPS'} on {place.address}", ask

@@ -87,7 +87,7 @@ def test_python_integer_variant(number: int) -> None:
     client = pytest.importorskip("azure.cosmos.partition_key")
     lower = client.PartitionKey("/pk", version=1)._get_effective_partition_key_string([number])
     upper = f"{int(lower, 16) + 1:0{len(lower)}x}"
-    low, high = V1.client_range(lower, upper)
+    low, high = V1.parse_client_range(lower, upper)
     assert low <= V1.logical_partition((number,)) < high
 
 
@@ -103,14 +103,14 @@ def test_python_integer_variant(number: int) -> None:
     ],
 )
 def test_client_range_holds(definition: PartitionKeyDefinition, value: Any, start: str, end: str) -> None:
-    low, high = definition.client_range(start, end)
+    low, high = definition.parse_client_range(start, end)
     assert low <= definition.logical_partition((value,)) < high
 
 
 def test_client_range_is_exact() -> None:
-    low, high = V2.client_range("062B23DEC15212F01B9A85F4E93A940C", "062B23DEC15212F01B9A85F4E93A940D")
+    low, high = V2.parse_client_range("062B23DEC15212F01B9A85F4E93A940C", "062B23DEC15212F01B9A85F4E93A940D")
     assert not low <= V2.logical_partition(("p2",)) < high
-    assert V1.client_range("", "05C1DFFFFFFFFC") == (b"", bytes.fromhex("05C1DFFFFFFFFC"))
+    assert V1.parse_client_range("", "05C1DFFFFFFFFC") == (b"", bytes.fromhex("05C1DFFFFFFFFC"))
 
 
 def test_prefix_holds_children() -> None:
@@ -287,10 +287,10 @@ def test_random_bytes() -> None:
         for parse in (
             parse_header,
             lambda d: parse_epk(d.decode("latin-1")),
-            V2.point,
-            MULTI.point,
-            lambda d: V1.client_range(d.hex(), d.hex()),
-            lambda d: V1.client_range(d.hex(), "FF"),
+            V2.parse_partition,
+            MULTI.parse_partition,
+            lambda d: V1.parse_client_range(d.hex(), d.hex()),
+            lambda d: V1.parse_client_range(d.hex(), "FF"),
             lambda d: parse_property_path(d.decode("latin-1"), "path"),
         ):
             with suppress(MayflyError):

@@ -124,7 +124,7 @@ class CosmosApp:
 
     def _resolve_address(self, scheme: str, host: bytes) -> bytes:
         """Return the address that the account advertises to a client that connected by this one."""
-        return self._account.told(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
+        return self._account.resolve_address(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
 
     def _authorize(self, request: Request) -> auth.KeyKind | TokenGrant:
         header = request.text(AUTHORIZATION)
