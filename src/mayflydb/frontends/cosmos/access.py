@@ -179,7 +179,13 @@ def find_index_order(view: ContainerView, query: Query, scope: Scope) -> IndexOr
 
 
 async def walk(
-    engine: Engine, view: ContainerView, query: Query, by: IndexOrder, after: RowPosition | None, now: Instant, batch: int
+    engine: Engine,
+    view: ContainerView,
+    query: Query,
+    by: IndexOrder,
+    after: RowPosition | None,
+    now: Instant,
+    batch: int,
 ) -> AsyncIterator[tuple[bytes, Record]]:
     """Yield (key, record) in the order of an index, from the key of `after` on.
 
