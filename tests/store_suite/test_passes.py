@@ -38,7 +38,7 @@ class Town:
     def __init__(self, store: Subject, rules: tuple[Rule, ...] = (), start: Instant = T) -> None:
         self.store, self.run = store, store.run
         self.clock = VirtualClock(start)
-        self.engine = self.run(open_engine(store.store, self.clock))
+        self.engine = self.run(open_engine(store.store, self.clock, monitored="mongo"))
         self.timeline = Timeline(self.engine, self.clock)
         definitions = self.engine.definitions
         space = self.run(definitions.space("mongo", start))
