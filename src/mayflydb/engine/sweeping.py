@@ -42,13 +42,14 @@ def purge_due(
     haste: Haste = "none",
     past: Past | None = None,
     spared: Spared = (),
+    shared: bool = True,
 ) -> Decision[None]:
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
     rules with passes purge what was due at the last of these, or of the container's own; None: what is due, as with `haste`.
     `past`: who is told of it first, if he wants to know. `spared`: records that open transactions have written, which stay, as
-    do those that other nodes hold.
+    do those that other nodes hold. `shared`: False for a container in which no other node writes.
     """
     row = yield from ask(Load(container))
     if row is None:
@@ -57,7 +58,7 @@ def purge_due(
     if node.definition.paused and (node.definition.paused != "purge" or haste != "demanded"):
         return Outcome((), None)
     waits = schedule is not None and not hastens(haste, node.definition.schedule is not None)
-    held = yield from ask(Held(container, purging=True))
+    held = (yield from ask(Held(container, purging=True))) if shared else ()
     if held is None:
         return Outcome((), None)
     spared = (*spared, *held)
