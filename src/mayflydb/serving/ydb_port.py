@@ -36,6 +36,12 @@ DISABLE_GRPC_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 """What gRPC looks for when it is loaded. Its handlers for forks crash some children of a process in which it has threads."""
 
 
+def _load_front_end() -> None:
+    # This takes half a second, seconds on a busy machine. A node on PostgreSQL must not be silent so long once it has joined.
+    import mayflydb.frontends.ydb.app
+    import mayflydb.frontends.ydb.server  # noqa: F401
+
+
 class YdbPort:
     """The listening ends of the YDB front end, with and without TLS."""
 
@@ -45,6 +51,7 @@ class YdbPort:
         They are held, but nobody can connect before they are served: clients take a port that is open for one that answers.
         """
         os.environ.setdefault(*DISABLE_GRPC_FORK_HANDLERS)
+        _load_front_end()
         self._settings = settings
         self._ttl = ttl
         self._app: YdbApp | None = None
