@@ -70,33 +70,33 @@ def tokenize(text: str) -> list[Token]:
 
 
 def _build_token(found: re.Match[str], text: str, start: int, end: int) -> Token:
-    shown = found.group()
+    lexeme = found.group()
     match found.lastgroup:
         case "WORD":
-            return Token(TokenKind.WORD, shown, shown.upper(), None, start, end)
+            return Token(TokenKind.WORD, lexeme, lexeme.upper(), None, start, end)
         case "MARK":
-            return Token(TokenKind.MARK, shown, shown, None, start, end)
+            return Token(TokenKind.MARK, lexeme, lexeme, None, start, end)
         case "PARAMETER":
-            return Token(TokenKind.PARAMETER, shown, shown, shown, start, end)
+            return Token(TokenKind.PARAMETER, lexeme, lexeme, lexeme, start, end)
         case "STRING":
-            return Token(TokenKind.STRING, shown, shown, _decode_string(shown, start), start, end)
+            return Token(TokenKind.STRING, lexeme, lexeme, _decode_string(lexeme, start), start, end)
     if text[end : end + 1].isidentifier():
-        raise syntax_error(shown + text[end], start, end + 1)
-    return Token(TokenKind.NUMBER, shown, shown, _parse_number(shown, start, end), start, end)
+        raise syntax_error(lexeme + text[end], start, end + 1)
+    return Token(TokenKind.NUMBER, lexeme, lexeme, _parse_number(lexeme, start, end), start, end)
 
 
-def _parse_number(shown: str, start: int, end: int) -> float:
+def _parse_number(lexeme: str, start: int, end: int) -> float:
     """Return an int for an integer literal of at most 64 bits, as JSON decoding gives it, else the nearest double."""
-    if shown.isdecimal() and len(shown) <= 20 and (whole := int(shown)) < _EXACT_INTEGER:
+    if lexeme.isdecimal() and len(lexeme) <= 20 and (whole := int(lexeme)) < _EXACT_INTEGER:
         return whole
-    number = float(shown)
+    number = float(lexeme)
     if number in (float("inf"), float("-inf")):
-        raise syntax_error(shown, start, end)
+        raise syntax_error(lexeme, start, end)
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _decode_string(shown: str, start: int) -> str:
-    body = shown[1:-1]
+def _decode_string(lexeme: str, start: int) -> str:
+    body = lexeme[1:-1]
     if "\\" not in body and body.isascii():
         return body
 
@@ -113,4 +113,4 @@ def _decode_string(shown: str, start: int) -> str:
         # Two \u escapes may be the surrogate pair of one character; a lone surrogate is an error.
         return _ESCAPE.sub(decode_escape, body).encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise syntax_error(shown, start, start + len(shown)) from None
+        raise syntax_error(lexeme, start, start + len(lexeme)) from None

@@ -57,17 +57,17 @@ def plan(
         # ORDER BY has no effect on the one row of an aggregate, and no client could merge it.
         select = replace(select, order_by=())
     if query.ranking is not None:
-        what = {"hybridSearchQueryInfo": _hybrid_info(query, query.ranking)}
+        plan_info = {"hybridSearchQueryInfo": _hybrid_info(query, query.ranking)}
     else:
-        what = {"queryInfo": _query_info(query, select)}
+        plan_info = {"queryInfo": _query_info(query, select)}
     _check_features(_required_features(query, select), features)
     # A query without FROM reads no document: it runs in one range.
     keys = query.key_prefixes(partition_key_paths) if query.reads_documents else []
-    return _build_plan(what, list(_ranges(keys, range_of)))
+    return _build_plan(plan_info, list(_ranges(keys, range_of)))
 
 
-def _build_plan(what: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"partitionedQueryExecutionInfoVersion": PLAN_VERSION, **what, "queryRanges": ranges}
+def _build_plan(plan_info: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"partitionedQueryExecutionInfoVersion": PLAN_VERSION, **plan_info, "queryRanges": ranges}
 
 
 def _check_features(needed: Iterable[str], features: AbstractSet[str]) -> None:
@@ -181,9 +181,9 @@ def _blocking_plan(query: Query, features: AbstractSet[str], ranges: int) -> dic
 def check_blocking_source(query: Query, ranges: int) -> None:
     """Raise Unsupported for a query over several partition key ranges whose results cannot be merged."""
     if query.has_blocking_source and ranges > 1:
-        what = "DISTINCT, GROUP BY, TOP, OFFSET LIMIT or an aggregate in the first subquery of FROM"
+        feature = "DISTINCT, GROUP BY, TOP, OFFSET LIMIT or an aggregate in the first subquery of FROM"
         first = query.statement.select.sources[0]
-        raise unsupported(f"{what} over several partition key ranges", first.start, first.end)
+        raise unsupported(f"{feature} over several partition key ranges", first.start, first.end)
 
 
 def counted_values(select: Select) -> Select | None:

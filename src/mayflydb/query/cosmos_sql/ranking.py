@@ -52,7 +52,7 @@ MIN_ROWS: Final = 120
 """Each component query gives at least so many items; for larger results, twice as many as the result needs."""
 
 MAX_SCORES: Final = 20
-"""The most scores of a RRF. The component query of each score repeats all scores. The service documents no limit."""
+"""The most scores of an RRF. The component query of each score repeats all scores. The service documents no limit."""
 
 RANK_CONSTANT: Final = 60
 """The k of reciprocal rank fusion."""

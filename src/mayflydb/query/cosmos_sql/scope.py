@@ -90,11 +90,11 @@ def is_aggregate(node: SyntaxNode) -> bool:
 
 def find_aggregate(root: SyntaxNode) -> SyntaxNode | None:
     """Return the first aggregate in an expression, without those of its subqueries."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    stack = [root]
+    while stack:
+        node = stack.pop()
         if is_aggregate(node):
             return node
         if not isinstance(node, Subquery):
-            waiting.extend(children(node))
+            stack.extend(children(node))
     return None

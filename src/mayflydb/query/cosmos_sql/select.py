@@ -288,13 +288,13 @@ def _order(order: Order, expressions: ExpressionCompiler) -> tuple[Evaluate, boo
 
 def _check_composition(root: SyntaxNode) -> None:
     """Check that aggregates stand alone or in array and object constructors; nothing else is computed from them."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    stack = [root]
+    while stack:
+        node = stack.pop()
         if isinstance(node, Array):
-            waiting.extend(node.items)
+            stack.extend(node.items)
         elif isinstance(node, Object):
-            waiting.extend(field.value for field in node.fields)
+            stack.extend(field.value for field in node.fields)
         elif is_aggregate(node):
             inner = next((found for child in children(node) if (found := find_aggregate(child))), None)
             if inner is not None:
@@ -306,9 +306,9 @@ def _check_composition(root: SyntaxNode) -> None:
 
 def _check_grouped(root: SyntaxNode, keys: frozenset[str], scope: AliasScope) -> None:
     """Check that a SELECT with groups uses its rows, outside of aggregates, only through the grouping keys."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    stack = [root]
+    while stack:
+        node = stack.pop()
         if is_aggregate(node) or (keys and _is_group_key(node, keys)):
             continue
         name = node.base if isinstance(node, Path) else node
@@ -319,7 +319,7 @@ def _check_grouped(root: SyntaxNode, keys: frozenset[str], scope: AliasScope) ->
                 "aggregate function or the GROUP BY clause."
             )
             raise bad_query(message, node.start, node.end, NOT_GROUPED)
-        waiting.extend(children(node))
+        stack.extend(children(node))
 
 
 def _is_group_key(node: SyntaxNode, keys: frozenset[str]) -> bool:

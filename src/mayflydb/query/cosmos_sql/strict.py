@@ -62,21 +62,21 @@ def _find_refusal(select: Select) -> BadQuery | None:
 
 def _check_parameter_options(select: Select, parameters: Parameters) -> None:
     """Check options of VectorDistance that are parameters or contain parameters."""
-    waiting: list[SyntaxNode] = [select]
-    while waiting:
-        node = waiting.pop()
+    stack: list[SyntaxNode] = [select]
+    while stack:
+        node = stack.pop()
         if isinstance(node, FunctionCall) and is_measure(node):
             _check_tuning(node, parameters)
-        waiting.extend(children(node))
+        stack.extend(children(node))
 
 
 def _check(select: Select) -> None:
-    waiting: list[SyntaxNode] = [select]
-    while waiting:
-        node = waiting.pop()
+    stack: list[SyntaxNode] = [select]
+    while stack:
+        node = stack.pop()
         if isinstance(node, Path):
             _check_steps(node)
-            waiting.append(node.base)
+            stack.append(node.base)
             continue
         if isinstance(node, FunctionCall) and is_measure(node):
             _check_tuning(node, {})
@@ -85,7 +85,7 @@ def _check(select: Select) -> None:
         if isinstance(node, FromSource) and isinstance(node.expression, Subquery):
             # A subquery of FROM may give any number of rows.
             node = node.expression
-        waiting.extend(children(node))
+        stack.extend(children(node))
     _check_order(select)
 
 
@@ -113,12 +113,12 @@ def _check_steps(path: Path) -> None:
 
 
 def _is_constant(root: SyntaxNode) -> bool:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    stack = [root]
+    while stack:
+        node = stack.pop()
         if isinstance(node, Name | Subquery):
             return False
-        waiting.extend(children(node))
+        stack.extend(children(node))
     return True
 
 

@@ -43,9 +43,9 @@ def _phrase(phrase: Value, language: str) -> Words | None:
 
 def _find_phrases(text: str, phrases: tuple[Value, ...], language: str) -> list[bool | None]:
     """For each phrase True if `text` contains it, else False; None for a phrase that is no string."""
-    asked = [_phrase(phrase, language) for phrase in phrases]
-    held = split_words(text, language)
-    return [None if phrase is None else held.contains(phrase) for phrase in asked]
+    phrase_words = [_phrase(phrase, language) for phrase in phrases]
+    text_words = split_words(text, language)
+    return [None if phrase is None else text_words.contains(phrase) for phrase in phrase_words]
 
 
 def _contains(language: str) -> Callable[..., Value]:
@@ -82,13 +82,13 @@ def _score(language: str) -> Callable[..., Value]:
         """
         if len(phrases) != len(hits) or not NUMBERS.issuperset(map(type, hits)):
             return UNDEFINED
-        asked = [_phrase(phrase, language) for phrase in phrases]
-        held = split_words(text, language)
+        phrase_words = [_phrase(phrase, language) for phrase in phrases]
+        text_words = split_words(text, language)
         documents, total = double(documents), double(total)
-        relative = held.size * documents / total if total > 0 else 1
+        relative = text_words.size * documents / total if total > 0 else 1
         found: float = 0
-        for phrase, having in zip(asked, hits, strict=True):
-            times = 0 if phrase is None else held.count(phrase)
+        for phrase, having in zip(phrase_words, hits, strict=True):
+            times = 0 if phrase is None else text_words.count(phrase)
             if times:
                 found += bm25(times, relative, documents, double(having))
         return number(found)

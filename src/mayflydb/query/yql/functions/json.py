@@ -56,16 +56,16 @@ def bind(
     if operand.type != NULL and bare(operand.type) not in (JSON, JSON_DOCUMENT):
         raise argument_fault(call, f"Expected Json type, but got: {format_type(operand.type)}")
     search = _searcher(call, operand, path, clauses)
-    said = {words: (value, kind) for words, value, kind in clauses if not words.startswith("PASSING ")}
+    clause_values = {words: (value, kind) for words, value, kind in clauses if not words.startswith("PASSING ")}
     finish: Callable[[json_path.Items], Value] = bool
     kind: Type = optional(BOOL)
     if function == "JSON_QUERY":
-        kind, finish = optional(JSON), _finish_query(said)
+        kind, finish = optional(JSON), _finish_query(clause_values)
     elif function == "JSON_VALUE":
-        returned = next((kind for words, (_, kind) in said.items() if words == "RETURNING" and kind), None)
+        returned = next((kind for words, (_, kind) in clause_values.items() if words == "RETURNING" and kind), None)
         kind, finish = optional(returned or UTF8), _finish_value(call, returned)
-    empty = _outcome(call, said, "EMPTY", kind, function)
-    error = _outcome(call, said, "ERROR", kind, function)
+    empty = _outcome(call, clause_values, "EMPTY", kind, function)
+    error = _outcome(call, clause_values, "ERROR", kind, function)
     null = operand.evaluate
 
     def evaluate(row: Row, run: Run) -> Value:
@@ -117,22 +117,26 @@ def _variable(call: Invocation, kind: Type) -> Callable[[Value], Any]:
 
 
 def _outcome(
-    call: Invocation, said: dict[str, tuple[Expression | None, Type | None]], when: str, kind: Type, function: str
+    call: Invocation,
+    clause_values: dict[str, tuple[Expression | None, Type | None]],
+    when: str,
+    kind: Type,
+    function: str,
 ) -> Outcome:
     """Return the outcome of ON EMPTY or ON ERROR, by the clause or by default."""
-    words = next((words for words in said if words.endswith(f" ON {when}")), "")
+    words = next((words for words in clause_values if words.endswith(f" ON {when}")), "")
     word = words.removesuffix(f" ON {when}")
     if word == "ERROR":
         return _raise_error(call)
     if word == "DEFAULT":
-        value = said[words][0]
+        value = clause_values[words][0]
         assert value is not None
         return _default(call, value, kind, f"ON {when}")
     if function == "JSON_EXISTS":
-        fixed: Value = {"TRUE": True, "UNKNOWN": None}.get(word, False)
+        default: Value = {"TRUE": True, "UNKNOWN": None}.get(word, False)
     else:
-        fixed = {"EMPTY ARRAY": "[]", "EMPTY OBJECT": "{}", "EMPTY": "[]"}.get(word)
-    return lambda row, run, message: fixed
+        default = {"EMPTY ARRAY": "[]", "EMPTY OBJECT": "{}", "EMPTY": "[]"}.get(word)
+    return lambda row, run, message: default
 
 
 def _default(call: Invocation, value: Expression, kind: Type, clause: str) -> Outcome:
@@ -171,9 +175,11 @@ def _raise_error(call: Invocation) -> Outcome:
     return outcome
 
 
-def _finish_query(said: dict[str, tuple[Expression | None, Type | None]]) -> Callable[[json_path.Items], Value]:
+def _finish_query(
+    clause_values: dict[str, tuple[Expression | None, Type | None]],
+) -> Callable[[json_path.Items], Value]:
     """JSON_QUERY: an object or an array; with a wrapper any items."""
-    wrapper = next((words for words in said if words.endswith("WRAPPER")), "")
+    wrapper = next((words for words in clause_values if words.endswith("WRAPPER")), "")
     always = wrapper.startswith("WITH") and "CONDITIONAL" not in wrapper.split()
     conditional = wrapper.startswith("WITH") and "CONDITIONAL" in wrapper.split()
 

@@ -197,20 +197,20 @@ def _convert(operand: Expression, argument: ArgumentSpec) -> Expression | None:
 def _expression(
     given: list[tuple[ArgumentSpec, Expression | None]], signature: Signature, call: Callable[..., Value]
 ) -> Expression:
-    shown = [each for _, each in given if each is not None]
-    through = any(each is not None and is_optional(each.type) and not argument.nullable for argument, each in given)
-    first = shown[0].type if shown else None
+    expressions = [each for _, each in given if each is not None]
+    passes_null = any(each is not None and is_optional(each.type) and not argument.nullable for argument, each in given)
+    first = expressions[0].type if expressions else None
     result = signature.result if signature.result is not None else bare(first) if first is not None else None
     assert result is not None
-    kind = optional(result) if through or signature.nullable else result
-    fixed = all(each.constant for each in shown)
+    kind = optional(result) if passes_null or signature.nullable else result
+    is_constant = all(each.constant for each in expressions)
     while given and given[-1][1] is None and not signature.arguments[len(given) - 1].nullable:
         given = given[:-1]
     evaluates = [(argument.nullable or each is None, each.evaluate if each else _nothing) for argument, each in given]
     if len(evaluates) == 1:
         ((nullable, evaluate),) = evaluates
-        if nullable or not through:
-            return Expression(kind, lambda row, run: call(evaluate(row, run)), constant=fixed)
+        if nullable or not passes_null:
+            return Expression(kind, lambda row, run: call(evaluate(row, run)), constant=is_constant)
 
     def several(row: Row, run: Run) -> Value:
         values = []
@@ -221,7 +221,7 @@ def _expression(
             values.append(value)
         return call(*values)
 
-    return Expression(kind, several, constant=fixed)
+    return Expression(kind, several, constant=is_constant)
 
 
 def _nothing(row: Row, run: Run) -> Value:

@@ -198,10 +198,10 @@ def apply_function(given: Sequence[Expression], kind: Type, change: Callable[...
     """Apply a function to several values; any NULL gives NULL. `kind` becomes Optional if an operand is Optional."""
     if len(given) == 1:
         return map_value(given[0], kind, change)
-    fixed = all(each.constant for each in given)
+    is_constant = all(each.constant for each in given)
     evaluates = [each.evaluate for each in given]
     if not any(is_optional(each.type) for each in given):
-        return Expression(kind, _plain(evaluates, change), constant=fixed)
+        return Expression(kind, _plain(evaluates, change), constant=is_constant)
 
     def call(row: Row, run: Run) -> Value:
         values = []
@@ -212,13 +212,13 @@ def apply_function(given: Sequence[Expression], kind: Type, change: Callable[...
             values.append(value)
         return change(*values)
 
-    return Expression(optional(kind), call, constant=fixed)
+    return Expression(optional(kind), call, constant=is_constant)
 
 
 def apply_with_nulls(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
     """Apply a function that handles NULL itself."""
-    fixed = all(each.constant for each in given)
-    return Expression(kind, _plain([each.evaluate for each in given], change), constant=fixed)
+    is_constant = all(each.constant for each in given)
+    return Expression(kind, _plain([each.evaluate for each in given], change), constant=is_constant)
 
 
 def _plain(evaluates: list[Evaluate], change: Callable[..., Value]) -> Evaluate:

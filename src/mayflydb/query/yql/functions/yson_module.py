@@ -72,12 +72,14 @@ def _options(call: Invocation) -> Operand:
     named = dict(zip(("AutoConvert", "Strict"), call.operands, strict=False)) | dict(call.named)
     if len(call.operands) > 2 or set(named) - {"AutoConvert", "Strict"}:
         raise argument_fault(call, "Expected AutoConvert and Strict")
-    said = {}
+    options = {}
     for name, operand in named.items():
         if not isinstance(operand, Expression):
             raise argument_fault(call, f"Expected Bool as argument {name}")
-        said[name] = bool(evaluate_constant(operand, call))
-    return constant(OPTIONS, YsonOptions(strict=said.get("Strict", False), convert=said.get("AutoConvert", False)))
+        options[name] = bool(evaluate_constant(operand, call))
+    return constant(
+        OPTIONS, YsonOptions(strict=options.get("Strict", False), convert=options.get("AutoConvert", False))
+    )
 
 
 def _options_at(call: Invocation, index: int) -> YsonOptions:
