@@ -107,7 +107,7 @@ class Ranking(msgspec.Struct, frozen=True):
         return Select(items=items, sources=self.select.sources)
 
     def components(self, statistics: TextStatistics, stop: int) -> tuple[Select, ...]:
-        """For each score the query for the items that rank best by it, enough for a result that ends at row `stop`."""
+        """Return for each score the query for the items that rank best by it, enough for a result that ends at row `stop`."""
         expressions = self._expressions(statistics)
         shown = [_score_or_worst(*each) for each in zip(self.scores, expressions, strict=True)]
         fields = [("payload", payload_expression(self.select)), ("componentScores", Array(items=tuple(shown)))]

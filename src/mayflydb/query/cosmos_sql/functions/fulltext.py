@@ -42,7 +42,7 @@ def _phrase(phrase: Value, language: str) -> Words | None:
 
 
 def _find_phrases(text: str, phrases: tuple[Value, ...], language: str) -> list[bool | None]:
-    """For each phrase True if `text` contains it, else False; None for a phrase that is no string."""
+    """Return for each phrase whether `text` contains it; None for a phrase that is no string."""
     phrase_words = [_phrase(phrase, language) for phrase in phrases]
     text_words = split_words(text, language)
     return [None if phrase is None else text_words.contains(phrase) for phrase in phrase_words]

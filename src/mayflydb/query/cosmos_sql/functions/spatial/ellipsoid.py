@@ -180,8 +180,8 @@ def _difference(sine: float) -> float:
     """The area beyond a parametric latitude on the sphere, less that on the ellipsoid, divided by the square of the
     latitude's cosine.
 
-    An edge near the pole goes round the axis faster by that square, so the quotient stays exact up to the pole, where both
-    vanish.
+    The integral along an edge divides by that square, because longitude changes faster near the pole. Both vanish at the
+    pole; the quotient is computed without dividing one by the other.
     """
     height = abs(sine)
     width = (1 - FLATTENING) ** 2 / (height * height + (1 - FLATTENING) ** 2 * (1 - height * height))

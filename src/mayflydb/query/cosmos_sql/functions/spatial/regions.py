@@ -63,7 +63,7 @@ class Region:
         return area(self.rings)
 
     def alongside(self, line: Arc, point: Vector) -> bool:
-        """For a piece of `line` on the boundary, around `point`: True if the region is on the left of the piece."""
+        """True if the region is on the left of a piece of `line`; the piece is on the boundary, around `point`."""
         _, edge, _ = nearest(self.tree, point)[0]
         return dot(edge.normal, line.normal) > 0
 
@@ -101,7 +101,7 @@ def _in_corner(arriving: Arc, leaving: Arc, point: Vector) -> bool:
 
 
 def contacts(one: Ball, other: Ball) -> dict[Arc, list[Vector]]:
-    """For each arc of the first tree the points where arcs of the second cross it, touch it or end on it. Raises Unsupported."""
+    """Return, by arc of the first tree, the points where arcs of the second cross, touch or end on it. Raises Unsupported."""
     found: dict[Arc, list[Vector]] = {}
     for left, right in pairs(one, other):
         if touch(left, right):

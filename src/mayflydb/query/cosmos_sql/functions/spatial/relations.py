@@ -119,5 +119,5 @@ def _in_regions(one: Shape, other: Shape) -> bool:
 
 
 def _agree(shape: Shape, line: Arc, point: Vector) -> bool:
-    """For a piece of boundary that two polygons share: True if both are on the same side of it."""
+    """True if two polygons are on the same side of the piece of boundary that they share."""
     return any(region.side(point) is Side.BOUNDARY and region.alongside(line, point) for region in shape.regions)
