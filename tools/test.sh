@@ -41,13 +41,19 @@ if [[ -n $only ]]; then
     done
     if [[ -n $place ]]; then selection+=("$place"); else selection+=(-k "$only"); fi
 else
-    tools/lint.sh || code=1
+    # Types are checked in one process, and tests wait now and then: side by side both cores have work.
+    lint=$(mktemp)
+    trap 'rm -f "$lint"' EXIT
+    tools/lint.sh >"$lint" 2>&1 </dev/null &
+    linting=$!
 fi
 
 echo "--- tests"
 .venv/bin/pytest -n "${WORKERS:-2}" --dist "$share" --hypothesis-seed="$SEED" "${selection[@]}" || code=1
 
 if [[ -z $only ]]; then
+    wait "$linting" || code=1
+    cat "$lint"
     echo "--- the short suite on other Pythons"
     tools/interpreters.sh run || code=1
 fi

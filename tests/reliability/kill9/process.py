@@ -19,6 +19,9 @@ import gc, json, os, sys
 from mayflydb.cli.main import main
 import mayflydb.cli.serve, mayflydb.serving.server, mayflydb.serving.web_app
 import mayflydb.frontends.mongo.app, mayflydb.frontends.mongo.protocol.connection, mayflydb.frontends.mongo.protocol.compression
+if sys.argv[1:] == ["ydb"]:
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+    import mayflydb.frontends.ydb.app, mayflydb.frontends.ydb.server
 gc.freeze()
 for line in sys.stdin:
     child = os.fork()
@@ -43,7 +46,7 @@ class Server:
         self._with_ydb = ydb
         self._directory = directory
         self._log = (directory / "stderr").open("ab")
-        self._nursery = self._popen([sys.executable, "-c", NURSERY])
+        self._nursery = self._popen([sys.executable, "-c", NURSERY, *(["ydb"] if ydb else [])])
         self._traced: subprocess.Popen[bytes] | None = None
         self._buffer = b""
         self.pid = 0
