@@ -49,27 +49,27 @@ class Sort(msgspec.Struct, frozen=True):
 
     def key(self, document: Document) -> Any:
         """Return the key of a document in this order. Sorted lists of documents can be merged by it."""
-        return tuple(ReverseKey(of(document)) if down else of(document) for of, down in self.keys)
+        return tuple(ReverseKey(of(document)) if descending else of(document) for of, descending in self.keys)
 
     def order(self, documents: Iterable[Document]) -> list[Document]:
         """Return the documents in sorted order."""
         ordered = list(documents)
-        for down, keys in self._runs():
-            ordered.sort(key=_combine_keys(keys), reverse=down)
+        for descending, keys in self._runs():
+            ordered.sort(key=_combine_keys(keys), reverse=descending)
         return ordered
 
     def first(self, documents: Iterable[Document], n: int) -> list[Document]:
         """Return the first `n` documents of `order`, holding no more than `n` in memory."""
         runs = self._runs()
         if len(runs) == 1:
-            ((down, keys),) = runs
+            ((descending, keys),) = runs
             # Both keep equal documents in their order, as a stable sort does.
-            return (heapq.nlargest if down else heapq.nsmallest)(n, documents, key=_combine_keys(keys))
+            return (heapq.nlargest if descending else heapq.nsmallest)(n, documents, key=_combine_keys(keys))
         return heapq.nsmallest(n, documents, key=self.key)
 
     def _runs(self) -> list[tuple[bool, list[KeyOf]]]:
         """Return runs of keys with one direction, the last run first: one stable sort for each run gives the order."""
-        runs = [(down, [of for of, _ in keys]) for down, keys in groupby(self.keys, key=lambda key: key[1])]
+        runs = [(descending, [of for of, _ in keys]) for descending, keys in groupby(self.keys, key=lambda key: key[1])]
         return runs[::-1]
 
 
@@ -96,17 +96,17 @@ def compile_sort(spec: Document, env: Env, score: Callable[[Document], float] | 
         if type(direction) is dict:
             keys.append(_by_meta(direction, env, score))
             continue
-        down = _is_down(path, direction)
-        keys.append((_key_of(parts, down, env), down))
-        paths.append((place, parts, down))
+        descending = _is_descending(path, direction)
+        keys.append((_key_of(parts, descending, env), descending))
+        paths.append((place, parts, descending))
     if len(paths) > 1:
-        rows = _Rows(tuple(parts for _, parts, _ in paths), tuple(down for _, _, down in paths), env)
-        for column, (place, _, down) in enumerate(paths):
-            keys[place] = rows.column(column, keys[place][0]), down
+        rows = _Rows(tuple(parts for _, parts, _ in paths), tuple(descending for _, _, descending in paths), env)
+        for column, (place, _, descending) in enumerate(paths):
+            keys[place] = rows.column(column, keys[place][0]), descending
     return Sort(tuple(keys))
 
 
-def _is_down(path: str, direction: Value) -> bool:
+def _is_descending(path: str, direction: Value) -> bool:
     if not is_number(direction):
         raise MqlError(15974, f"Illegal key in $sort specification: {path}: {shell(direction)}")
     if direction not in (1, -1) and str(direction) not in ("1", "-1", "1.0", "-1.0"):
@@ -128,9 +128,9 @@ def _by_meta(operand: Document, env: Env, score: Callable[[Document], float] | N
     return score, True
 
 
-def _key_of(parts: Parts, down: bool, env: Env) -> KeyOf:
+def _key_of(parts: Parts, descending: bool, env: Env) -> KeyOf:
     order_key = env.collation.order_key
-    best = max if down else min
+    best = max if descending else min
 
     def slow(document: Document) -> OrderKey:
         return best(order_key(value) for value in sort_values(document, parts))
@@ -168,7 +168,7 @@ class _Rows(msgspec.Struct, frozen=True):
     """
 
     paths: tuple[Parts, ...]
-    downs: tuple[bool, ...]
+    directions: tuple[bool, ...]
     env: Env
 
     def column(self, column: int, single: KeyOf) -> KeyOf:
@@ -192,7 +192,9 @@ class _Rows(msgspec.Struct, frozen=True):
         return min(keyed, key=self._directed_key)
 
     def _directed_key(self, row: Sequence[OrderKey]) -> tuple[Any, ...]:
-        return tuple(ReverseKey(key) if down else key for key, down in zip(row, self.downs, strict=True))
+        return tuple(
+            ReverseKey(key) if descending else key for key, descending in zip(row, self.directions, strict=True)
+        )
 
 
 def _meets_array(document: Document, parts: Parts) -> bool:

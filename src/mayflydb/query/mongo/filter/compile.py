@@ -13,7 +13,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter.comparisons import equality
 from mayflydb.query.mongo.filter.fields import FilterScope, element_test, field_condition
-from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, always, both, either, neither, never, on_path
+from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, always, all_of, any_of, none_of, never, on_path
 from mayflydb.query.mongo.operands import parse_integer
 from mayflydb.query.mongo.paths import REFERENCE, split_path
 from mayflydb.query.mongo.schema import compile_schema
@@ -82,7 +82,7 @@ def _compile(query: Document, scope: FilterScope) -> FilterNode:
     if scope.depth > MAX_DEPTH:
         raise bad_value(f"exceeded maximum query tree depth of {MAX_DEPTH} at {shell(query)}")
     scope.depth += 1
-    node = both(_nodes(query, scope))
+    node = all_of(_nodes(query, scope))
     scope.depth -= 1
     return node
 
@@ -125,7 +125,7 @@ def _branches(name: str, operand: Value, scope: FilterScope) -> list[FilterNode]
 
 def _nor(operand: Value, scope: FilterScope) -> FilterNode:
     text_count = scope.text_count
-    node = neither(_branches("$nor", operand, scope))
+    node = none_of(_branches("$nor", operand, scope))
     if scope.text_count > text_count:
         raise bad_value("text not allowed in nor")
     return node
@@ -197,8 +197,8 @@ def _part_of_reference(name: str) -> Callable[[Value, FilterScope], FilterNode]:
 
 
 _TOP_LEVEL: Final[Mapping[str, Callable[[Value, FilterScope], FilterNode]]] = {
-    "$and": lambda operand, scope: both(_branches("$and", operand, scope)),
-    "$or": lambda operand, scope: either(_branches("$or", operand, scope)),
+    "$and": lambda operand, scope: all_of(_branches("$and", operand, scope)),
+    "$or": lambda operand, scope: any_of(_branches("$or", operand, scope)),
     "$nor": _nor,
     "$expr": _expr,
     "$jsonSchema": _json_schema,

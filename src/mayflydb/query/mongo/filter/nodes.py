@@ -107,7 +107,7 @@ def on_path(condition: Condition, parts: Parts) -> FilterNode:
     if isinstance(condition, Negated):
         inner = on_path(condition.condition, parts).matches
         return FilterNode(lambda document: not inner(document))
-    return both([on_path(each, parts) for each in condition.conditions])
+    return all_of([on_path(each, parts) for each in condition.conditions])
 
 
 def _on_field(name: str, leaf: Leaf) -> Match:
@@ -194,7 +194,7 @@ def disjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], b
     return some
 
 
-def both(nodes: Sequence[FilterNode]) -> FilterNode:
+def all_of(nodes: Sequence[FilterNode]) -> FilterNode:
     """Return the conjunction of nodes."""
     if len(nodes) == 1:
         return nodes[0]
@@ -202,7 +202,7 @@ def both(nodes: Sequence[FilterNode]) -> FilterNode:
     return FilterNode(conjunction([node.matches for node in nodes]), tuple(locators))
 
 
-def either(nodes: Sequence[FilterNode]) -> FilterNode:
+def any_of(nodes: Sequence[FilterNode]) -> FilterNode:
     """Return the disjunction of nodes. The first node that matches provides the index of the element."""
 
     def locate(document: Document) -> int | None:
@@ -212,7 +212,7 @@ def either(nodes: Sequence[FilterNode]) -> FilterNode:
     return FilterNode(disjunction([node.matches for node in nodes]), (Locator((RANKS["$or"], ""), locate),))
 
 
-def neither(nodes: Sequence[FilterNode]) -> FilterNode:
+def none_of(nodes: Sequence[FilterNode]) -> FilterNode:
     """Return the node that holds where none of the nodes holds."""
     inner = disjunction([node.matches for node in nodes])
     return FilterNode(lambda document: not inner(document))

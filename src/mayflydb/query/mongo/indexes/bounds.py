@@ -231,15 +231,15 @@ def ranges_of(
     """
     starts: list[bytes] = [b""]
     ranges: list[Range] | None = None
-    for intervals, way in fields:
+    for intervals, direction in fields:
         if intervals == ALL or len(starts) * len(intervals) > most:
             break
-        turned = [_orient(each, way) for each in intervals]
+        turned = [_orient(each, direction) for each in intervals]
         if not all_points(intervals):
             ranges = [(start + lower, start + upper) for start in starts for lower, upper in turned]
             break
         # The encoding of a point is its lower bound, complemented for a descending field.
-        points = [descending(each.lower) if way == -1 else each.lower for each in intervals]
+        points = [descending(each.lower) if direction == -1 else each.lower for each in intervals]
         starts = [start + point for start in starts for point in points]
     if ranges is None:
         ranges = [(start, prefix_end(start) if start else b"\xff" * 9) for start in starts]
@@ -248,8 +248,8 @@ def ranges_of(
     )
 
 
-def _orient(interval: Interval, way: int | str) -> Range:
-    if way != -1:
+def _orient(interval: Interval, direction: int | str) -> Range:
+    if direction != -1:
         return interval.lower, interval.upper
     # Complements reverse the order, so the bounds change places. `after` keeps the range half open: it moves each bound behind
     # all keys that begin with its complement.
@@ -270,6 +270,6 @@ def merge_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
 def explain_bounds(fields: Sequence[tuple[str, Intervals, int | str]]) -> Document:
     """Return `indexBounds` of explain: the intervals of each path, in the direction of the index."""
     return {
-        path: [each.to_text(way == -1) for each in (reversed(intervals) if way == -1 else intervals)]
-        for path, intervals, way in fields
+        path: [each.to_text(direction == -1) for each in (reversed(intervals) if direction == -1 else intervals)]
+        for path, intervals, direction in fields
     }

@@ -30,13 +30,13 @@ def parse_key_pattern(pattern: Value, given: bool) -> KeyPattern:
     if len(pattern) > MAX_FIELDS:
         raise MqlError(13103, "too many compound keys")
     key = tuple((path, _parse_direction(value)) for path, value in pattern.items())
-    plugins = {way for _, way in key if isinstance(way, str)}
+    plugins = {direction for _, direction in key if isinstance(direction, str)}
     if len(plugins) > 1:
         raise cannot_create_index("Can't use more than one index plugin for a single index.")
-    for path, way in key:
-        _check_path(path, way)
+    for path, direction in key:
+        _check_path(path, direction)
     _check_wildcard(key)
-    hashed = sum(way == "hashed" for _, way in key)
+    hashed = sum(direction == "hashed" for _, direction in key)
     if hashed > 1:
         raise MqlError(
             31303, f"A maximum of one index field is allowed to be hashed but found {hashed} for 'key' {shell(pattern)}"
@@ -71,12 +71,12 @@ def _parse_direction(value: Value) -> int | str:
     return 1 if key > zero else -1
 
 
-def _check_path(path: str, way: int | str) -> None:
+def _check_path(path: str, direction: int | str) -> None:
     if not path:
         raise cannot_create_index("Index keys cannot be an empty field.")
-    if path == "$**" and way != "hashed":
+    if path == "$**" and direction != "hashed":
         return
-    if path == "_fts" and way != "text":
+    if path == "_fts" and direction != "text":
         raise cannot_create_index("Index key contains an illegal field name: '_fts'")
     parts = path.split(".")
     for n, part in enumerate(parts):
@@ -86,13 +86,13 @@ def _check_path(path: str, way: int | str) -> None:
         if (
             part[0] == "$"
             and not (n and part in REFERENCE)
-            and not (last and part == "$**" and not isinstance(way, str))
+            and not (last and part == "$**" and not isinstance(direction, str))
         ):
             raise cannot_create_index("Index key contains an illegal field name: field name starts with '$'.")
 
 
 def _check_wildcard(key: KeyPattern) -> None:
-    wild = [way for path, way in key if path.rpartition(".")[2] == "$**" and way != "text"]
+    wild = [direction for path, direction in key if path.rpartition(".")[2] == "$**" and direction != "text"]
     if wild and len(key) > 1:
         raise cannot_create_index("wildcard indexes do not allow compounding")
     if wild and wild[0] == -1:
@@ -100,6 +100,6 @@ def _check_wildcard(key: KeyPattern) -> None:
 
 
 def _check_text(key: KeyPattern) -> None:
-    at = [n for n, (_, way) in enumerate(key) if way == "text"]
+    at = [n for n, (_, direction) in enumerate(key) if direction == "text"]
     if at and at != list(range(at[0], at[-1] + 1)):
         raise cannot_create_index("text index key pattern must have all its text fields together")

@@ -71,7 +71,7 @@ class IndexKeys(msgspec.Struct, frozen=True):
             return [
                 encode_text(path) + _encode_field(value, collation) for path, value in _wildcard_leaves(spec, document)
             ]
-        fields = [(path, way) for path, way in spec.key if way != "text"]
+        fields = [(path, direction) for path, direction in spec.key if direction != "text"]
         rows = _rows(fields, document)
         if spec.sparse and fields:
             rows = [row for row in rows if any(value is not MISSING for value in row)]
@@ -150,12 +150,12 @@ def hash_value(value: Value, collation: Collation = SIMPLE) -> bytes:
 
 def _encode_row(fields: Sequence[tuple[str, int | str]], row: Sequence[Value], collation: Collation) -> bytes:
     parts = []
-    for (_, way), value in zip(fields, row, strict=True):
-        if way == "hashed":
+    for (_, direction), value in zip(fields, row, strict=True):
+        if direction == "hashed":
             parts.append(hash_value(value, collation))
         else:
             encoded = _encode_field(value, collation)
-            parts.append(descending(encoded) if way == -1 else encoded)
+            parts.append(descending(encoded) if direction == -1 else encoded)
     return b"".join(parts)
 
 
@@ -171,11 +171,11 @@ def _encode_field(value: Value, collation: Collation) -> bytes:
 def _rows(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
     """Return the values at an index's paths: one row for each element of the array that the paths lead through."""
     paths = [_PathCursor(document, split_path(path), 0) for path, _ in fields]
-    ways = [way for _, way in fields]
-    return list(_spread(paths, ways))
+    directions = [direction for _, direction in fields]
+    return list(_spread(paths, directions))
 
 
-def _spread(fields: list[_PathCursor], ways: Sequence[int | str]) -> Iterator[tuple[Value, ...]]:
+def _spread(fields: list[_PathCursor], directions: Sequence[int | str]) -> Iterator[tuple[Value, ...]]:
     fields = [_advance(field) for field in fields]
     stopped = [n for n, field in enumerate(fields) if type(field.value) is list and not field.whole]
     if not stopped:
@@ -183,7 +183,7 @@ def _spread(fields: list[_PathCursor], ways: Sequence[int | str]) -> Iterator[tu
         return
     paths = [".".join(fields[n].parts[: fields[n].at]) for n in stopped]
     for n, path in zip(stopped, paths, strict=True):
-        if ways[n] == "hashed":
+        if directions[n] == "hashed":
             raise MqlError(16766, f"hashed indexes do not currently support array values. Found array at path: {path}")
         if path != paths[0]:
             last = paths[0].rpartition(".")[2]
@@ -196,7 +196,7 @@ def _spread(fields: list[_PathCursor], ways: Sequence[int | str]) -> Iterator[tu
         entered = list(fields)
         for n in stopped:
             entered[n] = _enter_element(fields[n], element)
-        yield from _spread(entered, ways)
+        yield from _spread(entered, directions)
 
 
 def _advance(field: _PathCursor) -> _PathCursor:

@@ -193,7 +193,7 @@ def parse_wildcard_projection(document: Document, kind: str) -> Document | None:
 
 def parse_weights(document: Document, key: Sequence[tuple[str, int | str]]) -> Document | None:
     """Return the weight of each path of a text index, sorted by path; None for another index. MqlError 14, 67."""
-    texts = [path for path, way in key if way == "text"]
+    texts = [path for path, direction in key if direction == "text"]
     weights = document.get("weights", MISSING)
     if not texts:
         if weights is not MISSING:

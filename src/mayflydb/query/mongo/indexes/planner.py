@@ -76,7 +76,7 @@ class _IndexField(NamedTuple):
 
     path: str
     intervals: Intervals
-    way: int | str
+    direction: int | str
 
 
 class _Candidate(NamedTuple):
@@ -121,50 +121,50 @@ def plan(
     no index, 27 for `$text` without a text index.
     """
     parts = split_conjuncts(query)
-    question = _PlanRequest(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
+    request = _PlanRequest(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
     if parts.text is not None:
         if hint is not None and hint != {}:
             raise bad_value("text and hint not allowed in same query")
         if _natural_direction(sort):
             raise bad_value("text expression not allowed with $natural sort order")
-        return _plan_by_text(question)
+        return _plan_by_text(request)
     natural = _natural_direction(hint) or _natural_direction(sort)
     if natural:
         return Plan("scan", descending=natural < 0, sorted=_natural_direction(sort) == natural or not sort)
     if hint is not None and hint != {}:
-        return _plan_by_hint(question, hint, namespace)
-    return _choose_plan(question)
+        return _plan_by_hint(request, hint, namespace)
+    return _choose_plan(request)
 
 
 def _natural_direction(of: Value) -> int:
     """Return 1 or -1 if a hint or sort is by `$natural`, else 0."""
     if type(of) is not dict or "$natural" not in of:
         return 0
-    way = of["$natural"]
-    if not is_number(way) or order_key(way) not in (order_key(1), order_key(-1)):
+    direction = of["$natural"]
+    if not is_number(direction) or order_key(direction) not in (order_key(1), order_key(-1)):
         raise bad_value("$natural sort cannot be set to a value other than -1 or 1.")
-    return 1 if order_key(way) > order_key(0) else -1
+    return 1 if order_key(direction) > order_key(0) else -1
 
 
-def _choose_plan(question: _PlanRequest) -> Plan:
-    by_ids = _plan_by_ids(question)
+def _choose_plan(request: _PlanRequest) -> Plan:
+    by_ids = _plan_by_ids(request)
     if by_ids is not None:
         return by_ids
-    candidates = [found for spec in question.specs if (found := _plan_by_index(question, spec)) is not None]
+    candidates = [found for spec in request.specs if (found := _plan_by_index(request, spec)) is not None]
     best = max(candidates, key=lambda each: each.score, default=None)
     if best is not None and best.narrow:
         return best.plan
-    for n, branches in enumerate(question.parts.disjunctions):
-        either = _plan_disjunction(question, n, branches)
+    for n, branches in enumerate(request.parts.disjunctions):
+        either = _plan_disjunction(request, n, branches)
         if either is not None:
             return either
-    return best.plan if best is not None else Plan("scan", sorted=not question.sort)
+    return best.plan if best is not None else Plan("scan", sorted=not request.sort)
 
 
-def _plan_by_hint(question: _PlanRequest, hint: Value, namespace: str) -> Plan:
+def _plan_by_hint(request: _PlanRequest, hint: Value, namespace: str) -> Plan:
     if type(hint) is not str and type(hint) is not dict:
         raise MqlError(9, f"Hint must be a string or an object, but got {type_name(hint)}")
-    named = [spec for spec in (*question.specs, ID) if (spec.name == hint or equal(spec.pattern, hint))]
+    named = [spec for spec in (*request.specs, ID) if (spec.name == hint or equal(spec.pattern, hint))]
     if not named:
         raise bad_value(
             f"error processing query: {f'ns={namespace} ' if namespace else ''}planner returned error :: caused by :: "
@@ -172,12 +172,12 @@ def _plan_by_hint(question: _PlanRequest, hint: Value, namespace: str) -> Plan:
         )
     spec = named[0]
     if spec.is_id:
-        by_ids = _plan_by_ids(question)
+        by_ids = _plan_by_ids(request)
         if by_ids is not None:
             return by_ids
-        if spec not in question.specs:
-            return Plan("scan", sorted=not question.sort)
-    found = _plan_by_index(question, spec, forced=True)
+        if spec not in request.specs:
+            return Plan("scan", sorted=not request.sort)
+    found = _plan_by_index(request, spec, forced=True)
     if found is None:
         raise MqlError(
             291,
@@ -189,20 +189,20 @@ def _plan_by_hint(question: _PlanRequest, hint: Value, namespace: str) -> Plan:
 # --- by _id ----------------------------------------------------------------------------------------------------------------
 
 
-def _plan_by_ids(question: _PlanRequest) -> Plan | None:
+def _plan_by_ids(request: _PlanRequest) -> Plan | None:
     for operator in ("$eq", "$in"):
-        for each in question.parts.conditions:
+        for each in request.parts.conditions:
             if each.path == "_id" and each.operator == operator:
                 wanted = [each.operand] if operator == "$eq" else each.operand
                 if any(type_name(value) == "regex" for value in wanted if operator == "$in"):
                     continue
-                if question.env.collation != SIMPLE and any(map(has_text, wanted)):
+                if request.env.collation != SIMPLE and any(map(has_text, wanted)):
                     continue
                 # An `_id` is never an array.
                 ids = {id_key(value): value for value in wanted if type(value) is not list}
                 alone = len(ids) <= 1
                 return (
-                    Plan("ids", tuple(ids.values()), sorted=alone or not question.sort)
+                    Plan("ids", tuple(ids.values()), sorted=alone or not request.sort)
                     if ids
                     else Plan("none", sorted=True)
                 )
@@ -212,59 +212,59 @@ def _plan_by_ids(question: _PlanRequest) -> Plan | None:
 # --- by an index -------------------------------------------------------------------------------------------------------
 
 
-def _plan_by_index(question: _PlanRequest, spec: IndexSpec, forced: bool = False) -> _Candidate | None:
+def _plan_by_index(request: _PlanRequest, spec: IndexSpec, forced: bool = False) -> _Candidate | None:
     """Return a plan by an index that contains all possible matches and narrows or orders the result; None if there is none.
 
     `forced`: the index is hinted and used even if it helps neither.
     """
-    by = question.collation_match(spec)
-    conditions = question.parts.conditions
+    by = request.collation_match(spec)
+    conditions = request.parts.conditions
     if spec.partial is not None and not implies(conditions, spec.partial, by):
         return None
     if spec.kind == "text":
         return None
     if spec.kind == "wildcard":
-        return _plan_by_wildcard(question, spec, by)
+        return _plan_by_wildcard(request, spec, by)
     if (
         spec.sparse
         and not forced
         and not any(each.path in dict(spec.key) and excludes_missing(each, by) for each in conditions)
     ):
         return None
-    fields = _bound_fields(question, spec, by)
+    fields = _bound_fields(request, spec, by)
     if any(not field.intervals for field in fields):
         return _Candidate(1 << 20, Plan("none", sorted=True))
     bounded = fields[0].intervals != ALL
-    way = _sort_way(question, spec, fields, by)
-    if forced and not question.sort and spec.kind == "ordered":
+    direction = _sort_direction(request, spec, fields, by)
+    if forced and not request.sort and spec.kind == "ordered":
         # Without a requested order, a hinted index determines the order.
-        way = 1
-    if not (bounded or way or forced or spec.sparse or spec.partial is not None):
+        direction = 1
+    if not (bounded or direction or forced or spec.sparse or spec.partial is not None):
         return None
-    return _Candidate(_score(fields, way, spec), _plan_of(question, spec, fields, way), bounded)
+    return _Candidate(_score(fields, direction, spec), _plan_of(request, spec, fields, direction), bounded)
 
 
-def _plan_of(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], way: int) -> Plan:
-    repeats = question.is_multikey(spec)
-    ranges = ranges_of([(field.intervals, field.way) for field in fields], MAX_RANGES, KEY_PREFIX_SIZE)
+def _plan_of(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], direction: int) -> Plan:
+    repeats = request.is_multikey(spec)
+    ranges = ranges_of([(field.intervals, field.direction) for field in fields], MAX_RANGES, KEY_PREFIX_SIZE)
     if not ranges:
         return Plan("none", sorted=True)
     return Plan(
-        "walk" if way else "seek",
+        "walk" if direction else "seek",
         index=spec,
         ranges=ranges,
-        descending=way < 0,
-        sorted=bool(way) or not question.sort,
+        descending=direction < 0,
+        sorted=bool(direction) or not request.sort,
         # A seek returns each document once; a walk returns it once for each of its keys.
-        duplicates=repeats and bool(way),
+        duplicates=repeats and bool(direction),
         multikey=repeats,
         bounds=explain_bounds(fields),
     )
 
 
-def _score(fields: Sequence[_IndexField], way: int, spec: IndexSpec) -> int:
+def _score(fields: Sequence[_IndexField], direction: int, spec: IndexSpec) -> int:
     """Return the score of an index: more for each narrowed field, most for points, and a little for the requested order."""
-    score = 8 if way else 0
+    score = 8 if direction else 0
     for n, field in enumerate(fields):
         if field.intervals == ALL:
             break
@@ -276,21 +276,21 @@ def _score(fields: Sequence[_IndexField], way: int, spec: IndexSpec) -> int:
     return score
 
 
-def _bound_fields(question: _PlanRequest, spec: IndexSpec, by: CollationMatch) -> list[_IndexField]:
+def _bound_fields(request: _PlanRequest, spec: IndexSpec, by: CollationMatch) -> list[_IndexField]:
     """Return the intervals that the conditions leave of each field of an index.
 
     A multikey index has one row for each array element, and different elements may satisfy different conditions. So only one
     condition counts for each field, and among fields of one array only conditions that an `$elemMatch` applies to one element.
     """
-    repeats, taken = question.is_multikey(spec), dict[str, object]()
+    repeats, taken = request.is_multikey(spec), dict[str, object]()
     fields = []
-    for path, way in spec.key:
+    for path, direction in spec.key:
         usable = []
         root = split_path(path)[0]
-        for each in question.parts.conditions:
+        for each in request.parts.conditions:
             if each.path != path or (repeats and root in taken and (each.group is None or each.group != taken[root])):
                 continue
-            intervals = _usable(each, way, spec, by)
+            intervals = _usable(each, direction, spec, by)
             if intervals is not None and intervals != ALL:
                 usable.append((each, intervals))
         found = ALL
@@ -300,12 +300,12 @@ def _bound_fields(question: _PlanRequest, spec: IndexSpec, by: CollationMatch) -
         else:
             for _, intervals in usable:
                 found = intersect(found, intervals)
-        fields.append(_IndexField(path, found, way))
+        fields.append(_IndexField(path, found, direction))
     return fields
 
 
-def _usable(condition: Condition, way: int | str, spec: IndexSpec, by: CollationMatch) -> Intervals | None:
-    if way == "hashed":
+def _usable(condition: Condition, direction: int | str, spec: IndexSpec, by: CollationMatch) -> Intervals | None:
+    if direction == "hashed":
         return _hash_intervals(condition, by)
     intervals = intervals_of(condition, by)
     if intervals is not None and spec.sparse and contains(intervals, NULLS):
@@ -326,30 +326,30 @@ def _hash_intervals(condition: Condition, by: CollationMatch) -> Intervals | Non
     return tuple(Interval(key, prefix_end(key), f"[{key.hex()}", f"{key.hex()}]", True) for key in keys)
 
 
-def _sort_way(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], by: CollationMatch) -> int:
+def _sort_direction(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], by: CollationMatch) -> int:
     """Return 1 if an index has the requested order, -1 if it has the reverse, else 0."""
-    if not question.sort or spec.kind != "ordered" or not by.is_same:
+    if not request.sort or spec.kind != "ordered" or not by.is_same:
         return 0
-    if len({split_path(path)[0] for path in question.sort}) < len(question.sort):
+    if len({split_path(path)[0] for path in request.sort}) < len(request.sort):
         # A sort considers all elements of a shared array, an index only those that have fields.
         return 0
     wanted = []
-    for path, way in question.sort.items():
-        if not is_number(way) or any(index_of(part) is not None for part in split_path(path)):
+    for path, direction in request.sort.items():
+        if not is_number(direction) or any(index_of(part) is not None for part in split_path(path)):
             # In a sort a number is an index of the array or a field of its elements; in an index key it is the former only.
             return 0
-        wanted.append((path, 1 if order_key(way) > order_key(0) else -1))
+        wanted.append((path, 1 if order_key(direction) > order_key(0) else -1))
     fixed = 0
     while fixed < len(fields) and len(fields[fixed].intervals) == 1 and fields[fixed].intervals[0].point:
         fixed += 1
-    repeats = question.is_multikey(spec)
+    repeats = request.is_multikey(spec)
     for start in (fixed,) if repeats else range(fixed + 1):
         part = fields[start : start + len(wanted)]
         if [field.path for field in part] != [path for path, _ in wanted]:
             continue
-        ways = {way * int(field.way) for field, (_, way) in zip(part, wanted, strict=True)}
-        if len(ways) == 1 and (not repeats or _sorts_arrays(fields[:start], part)):
-            return ways.pop()
+        directions = {direction * int(field.direction) for field, (_, direction) in zip(part, wanted, strict=True)}
+        if len(directions) == 1 and (not repeats or _sorts_arrays(fields[:start], part)):
+            return directions.pop()
     return 0
 
 
@@ -362,9 +362,9 @@ def _sorts_arrays(fixed: Sequence[_IndexField], part: Sequence[_IndexField]) -> 
 # --- wildcards and words -----------------------------------------------------------------------------------------------
 
 
-def _plan_by_wildcard(question: _PlanRequest, spec: IndexSpec, by: CollationMatch) -> _Candidate | None:
+def _plan_by_wildcard(request: _PlanRequest, spec: IndexSpec, by: CollationMatch) -> _Candidate | None:
     best: _Candidate | None = None
-    for each in question.parts.conditions:
+    for each in request.parts.conditions:
         intervals = _wildcard_intervals(each, spec, by)
         if intervals is None:
             continue
@@ -373,7 +373,7 @@ def _plan_by_wildcard(question: _PlanRequest, spec: IndexSpec, by: CollationMatc
         fields = [_IndexField("$_path", (here,), 1), _IndexField(each.path, intervals, 1)]
         score = 15 if all_points(intervals) else 9
         if best is None or score > best.score:
-            best = _Candidate(score, _plan_of(question._replace(multikey=None), spec, fields, 0))
+            best = _Candidate(score, _plan_of(request._replace(multikey=None), spec, fields, 0))
     return best
 
 
@@ -394,14 +394,12 @@ def _wildcard_intervals(condition: Condition, spec: IndexSpec, by: CollationMatc
     return None if whole or not covers(spec, condition.path) else intervals
 
 
-def _plan_by_text(question: _PlanRequest) -> Plan:
-    spec = next((each for each in question.specs if each.kind == "text"), None)
-    search = compile_text(question.parts.text, None if spec is None else spec.text)
+def _plan_by_text(request: _PlanRequest) -> Plan:
+    spec = next((each for each in request.specs if each.kind == "text"), None)
+    search = compile_text(request.parts.text, None if spec is None else spec.text)
     assert spec is not None
     words = sorted(search.keys)
-    if spec.partial is not None and not implies(
-        question.parts.conditions, spec.partial, question.collation_match(spec)
-    ):
+    if spec.partial is not None and not implies(request.parts.conditions, spec.partial, request.collation_match(spec)):
         raise MqlError(291, "error processing query: the text index is partial, and the query is not inside its filter")
     ranges = merge_ranges(
         (encode_text(word)[:KEY_PREFIX_SIZE], prefix_end(encode_text(word)[:KEY_PREFIX_SIZE])) for word in words
@@ -410,7 +408,7 @@ def _plan_by_text(question: _PlanRequest) -> Plan:
         "seek" if words else "none",
         index=spec,
         ranges=ranges,
-        sorted=not question.sort,
+        sorted=not request.sort,
         multikey=True,
         bounds={"_fts": [f'["{word}", "{word}"]' for word in words]},
     )
@@ -419,15 +417,15 @@ def _plan_by_text(question: _PlanRequest) -> Plan:
 # --- several ways --------------------------------------------------------------------------------------------------------
 
 
-def _plan_disjunction(question: _PlanRequest, n: int, branches: Sequence[Document]) -> Plan | None:
+def _plan_disjunction(request: _PlanRequest, n: int, branches: Sequence[Document]) -> Plan | None:
     """Return a plan with one branch for each branch of an `$or`; None if a branch needs a scan."""
     plans = []
-    others = [each for m, each in enumerate(question.parts.disjunctions) if m != n]
+    others = [each for m, each in enumerate(request.parts.disjunctions) if m != n]
     for branch in branches:
         inner = split_conjuncts(branch)
-        conditions = [*question.parts.conditions, *inner.conditions]
+        conditions = [*request.parts.conditions, *inner.conditions]
         parts = Conjuncts(conditions, [*others, *inner.disjunctions], inner.text)
-        found = _choose_plan(question._replace(parts=parts, sort={}))
+        found = _choose_plan(request._replace(parts=parts, sort={}))
         if found.kind in ("scan", "walk") or inner.text is not None:
             return None
         plans.append(found)
@@ -435,4 +433,4 @@ def _plan_disjunction(question: _PlanRequest, n: int, branches: Sequence[Documen
     if not kept:
         return Plan("none", sorted=True)
     repeats = len(kept) > 1 or any(each.duplicates for each in kept)
-    return Plan("either", branches=kept, sorted=not question.sort, duplicates=repeats)
+    return Plan("either", branches=kept, sorted=not request.sort, duplicates=repeats)

@@ -79,10 +79,10 @@ class IndexSpec(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> Literal["ordered", "hashed", "text", "wildcard"]:
         """The kind of the index's keys."""
-        if any(path.rpartition(".")[2] == "$**" for path, way in self.key if way != "text"):
+        if any(path.rpartition(".")[2] == "$**" for path, direction in self.key if direction != "text"):
             return "wildcard"
-        ways = [way for _, way in self.key]
-        return "hashed" if "hashed" in ways else "text" if "text" in ways else "ordered"
+        directions = [direction for _, direction in self.key]
+        return "hashed" if "hashed" in directions else "text" if "text" in directions else "ordered"
 
     @property
     def text(self) -> TextIndex | None:
@@ -107,8 +107,8 @@ class IndexSpec(msgspec.Struct, frozen=True):
         """The key pattern as a document: `{"a": 1, "b": -1}`. A text index has its two internal fields in it."""
         if self.kind != "text":
             return dict(self.key)
-        at = next(n for n, (_, way) in enumerate(self.key) if way == "text")
-        others = [(path, way) for path, way in self.key if way != "text"]
+        at = next(n for n, (_, direction) in enumerate(self.key) if direction == "text")
+        others = [(path, direction) for path, direction in self.key if direction != "text"]
         return dict([*others[:at], ("_fts", "text"), ("_ftsx", 1), *others[at:]])
 
     def is_cosmos_ttl(self, profile: Profile) -> bool:
@@ -180,11 +180,11 @@ ID: Final = IndexSpec("_id_", (("_id", 1),))
 
 def _stored_key(pattern: Mapping[str, Any], weights: Mapping[str, Any] | None) -> KeyPattern:
     key: list[tuple[str, int | str]] = []
-    for path, way in pattern.items():
+    for path, direction in pattern.items():
         if path == "_fts":
             key += [(each, "text") for each in weights or {}]
         elif path != "_ftsx":
-            key.append((path, way))
+            key.append((path, direction))
     return tuple(key)
 
 
@@ -232,7 +232,7 @@ def _text_fields(document: Document, key: KeyPattern) -> KeyPattern:
     weights = parse_weights(document, key)
     if weights is None:
         return key
-    at = next(n for n, (_, way) in enumerate(key) if way == "text")
+    at = next(n for n, (_, direction) in enumerate(key) if direction == "text")
     others = [field for field in key if field[1] != "text"]
     return (*others[:at], *[(path, "text") for path in weights], *others[at:])
 
