@@ -13,7 +13,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter.comparisons import equality
 from mayflydb.query.mongo.filter.fields import FilterScope, element_test, field_condition
-from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, always, all_of, any_of, none_of, never, on_path
+from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, all_of, always, any_of, never, none_of, on_path
 from mayflydb.query.mongo.operands import parse_integer
 from mayflydb.query.mongo.paths import REFERENCE, split_path
 from mayflydb.query.mongo.schema import compile_schema

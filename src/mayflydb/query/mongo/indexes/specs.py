@@ -116,7 +116,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
         return profile != "native" and self.expire_after is not None and self.key[0][0] == "_ts"
 
     def expires_by_date(self, profile: Profile) -> bool:
-        """Return whether dates at the index's path are deadlines' anchors. Hidden indexes count; hashed and text
+        """Return whether deadlines count from dates at the index's path. Hidden indexes count; hashed and text
         indexes do not.
         """
         return self.expire_after is not None and self.kind == "ordered" and not self.is_cosmos_ttl(profile)

@@ -206,7 +206,9 @@ def _create_children(children: list[tuple[str, UpdateNode]], trail: Trail, run: 
 
 
 def _check_unreachable(node: UpdateNode, holder: Value, walked: Trail, trail: Trail, run: UpdateRun) -> None:
-    """Raise MqlError 28 for paths below `node` that need a value below the scalar `holder`, which has no fields.
+    """Apply the paths below `node` to `holder`, which has no place for them: a scalar, or an array without that index.
+
+    MqlError 28 for a path that has to exist, or that would set a value.
 
     `walked`: the path of `holder`. `trail`: the path of `node`.
     """
