@@ -12,7 +12,7 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 
 def no_random() -> float:
     """The source of random numbers for commands that use none: raise AssertionError."""
-    raise AssertionError("nobody has said where chance comes from")
+    raise AssertionError("the command has no source of random numbers")
 
 
 class Env(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     )
     for name, parser in family.OPERATORS.items()
 }
-"""All operators, by their names with `$`."""
+"""Operators by name, with `$`."""
 
 
 def compile_expression(spec: Value, env: Env, variables: Collection[str] = ()) -> Expression:
