@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("mayflydb.ydb")
 
 Credentials = Callable[[], tuple[bytes, bytes]]
-"""Gives private key and chain of certificates, both PEM; OSError or ValueError where there are none."""
+"""Returns private key and certificate chain, both PEM. OSError or ValueError if there is no valid certificate."""
 
 DISABLE_GRPC_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
-"""What gRPC looks for when it is loaded. Its handlers for forks crash some children of a process in which it has threads."""
+"""The environment variable that gRPC reads when it is loaded.
+
+The fork handlers of gRPC crash some children of a process that has gRPC's threads.
+"""
 
 
 def _load_front_end() -> None:
@@ -43,12 +46,12 @@ def _load_front_end() -> None:
 
 
 class YdbPort:
-    """The listening ends of the YDB front end, with and without TLS."""
+    """The listeners of the YDB front end, with and without TLS."""
 
     def __init__(self, settings: YdbSettings, ttl: TtlSettings, host: str, data: Path) -> None:
-        """Choose the ports. StartFailed when that does not work. `data`: where secrets are kept.
+        """Choose and reserve the ports. StartFailed if that is not possible. `data`: the directory of secrets.
 
-        They are held, but nobody can connect before they are served: clients take a port that is open for one that answers.
+        Reserved ports are bound and do not listen: a client takes a port that accepts connections for one that answers.
         """
         os.environ.setdefault(*DISABLE_GRPC_FORK_HANDLERS)
         _load_front_end()
@@ -76,21 +79,21 @@ class YdbPort:
 
     @property
     def endpoint(self) -> str:
-        """`grpc://127.0.0.1:2136`; `grpcs://` where only that is served."""
+        """The URL of the endpoint: `grpc://127.0.0.1:2136`; `grpcs://` if only TLS is served."""
         return f"grpcs://{self.tls_address}" if self.address is None else f"grpc://{self.address}"
 
     @property
     def database(self) -> str:
-        """The database that is meant where none is named."""
+        """The database of clients that name none."""
         return self._settings.databases[0]
 
     @property
     def schemes(self) -> Schemes | None:
-        """What paths lead to, from when it is served."""
+        """The schemes of the served databases; None before `serve`."""
         return None if self._app is None else self._app.services.schemes
 
     async def serve(self, engine: Engine, credentials: Credentials) -> None:
-        """Take connections from now on. StartFailed where a port or the certificate does not work."""
+        """Start to serve. StartFailed if a port or the certificate cannot be used."""
         from mayflydb.frontends.ydb.app import YdbApp
 
         self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
@@ -120,7 +123,7 @@ class YdbPort:
             try:
                 door.bind(place, pair)
             except OSError:
-                # Only some systems let two sockets of one process have it.
+                # Not every system lets two sockets of one process bind the same port: close the reserved one and try again.
                 each.close()
                 try:
                     door.bind(place, pair)
@@ -130,7 +133,7 @@ class YdbPort:
         await door.open()
 
     def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
-        """What shows that it answers. `trusted`: the authority, PEM, which is needed where TLS is served."""
+        """Return the checks that show that the ports answer. `trusted`: the certificate authority, PEM, needed for TLS."""
         plain, encrypted = self._places
         return [
             *(self._check("ydb.port", "gRPC", each) for each in plain),
@@ -143,7 +146,7 @@ class YdbPort:
         )
 
     async def close(self, grace: float) -> None:
-        """Tell clients, let calls in work finish, and let go of the ports."""
+        """Close all sessions, let running calls finish within `grace` seconds, and release the ports."""
         if self._app is not None:
             self._app.stop()
         await asyncio.gather(*(door.close(grace) for door in self._doors))
@@ -152,7 +155,7 @@ class YdbPort:
         self.release()
 
     def release(self) -> None:
-        """Let go of the ports, where they were never served."""
+        """Release the reserved ports."""
         for each in (*self._plain, *self._tls):
             each.close()
 
@@ -194,7 +197,10 @@ class YdbPort:
 
 
 def _signing_key(password: str) -> bytes:
-    """What tokens are signed with: the same on all nodes, and slow to guess for who has a token."""
+    """Derive the key that signs tokens. All nodes derive the same key.
+
+    scrypt makes it slow to guess the password from a token.
+    """
     return hashlib.scrypt(password.encode(), salt=b"mayfly ydb tokens", n=1 << 14, r=8, p=1, dklen=32)
 
 

@@ -1,1 +1,1 @@
-"""YDB over gRPC."""
+"""The front end of YDB: gRPC and YQL."""

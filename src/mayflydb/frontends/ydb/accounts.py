@@ -1,8 +1,8 @@
-"""Users and groups, and the tokens by which users are known.
+"""Users, groups, and the tokens that authenticate users.
 
-A token says who somebody is, until when, and which state of that user's password it was given for; it is signed, so nothing of
-it is kept. Whose password has changed, or who is gone, has none any more. It is a JSON Web Token, as YDB's is, since clients
-look into it for the time when it ends: https://www.rfc-editor.org/rfc/rfc7519.
+A token names a user, the end of its validity and the state of the user's password when the token was issued. Tokens are
+signed and not stored. A token is invalid once its user is dropped or has another password. A token is a JSON Web Token,
+because YDB's clients read its time of expiry: https://www.rfc-editor.org/rfc/rfc7519.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ SPACE, COMPANIONS = "ydb", "ydb users"
 
 ROOT: Final = "root"
 BUILTIN: Final = "root@builtin"
-"""Who everybody is where nobody has to log in."""
+"""The user of every call on a server without login."""
 
 ADMINISTRATORS: Final = "ADMINS"
 EVERYBODY: Final = "all-users@well-known"
 
 TOKEN_LIFE: Final[Span] = 12 * HOUR
 ATTEMPTS: Final = 5
-"""Wrong passwords in a row before a user has to wait."""
+"""Wrong passwords in a row before a user is locked out."""
 
+# How long a user is locked out.
 LOCKED: Final[Span] = MINUTE
 
 MOST_STRANGERS: Final = 10_000
-"""Names without a user whose attempts are counted: anybody may think of more."""
+"""Unknown names whose failed logins are counted. Clients choose the names, so the number has a limit."""
 
 WRONG: Final = "Invalid password"
 _NO_TOKEN: Final = "Access denied without user token"  # noqa: S105 - a text
@@ -48,14 +49,18 @@ _BAD_TOKEN: Final = "Could not find correct token validator"  # noqa: S105 - a t
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """A password that cannot be read back: Argon2id with this salt; both in base64."""
+    """The Argon2id hash of a password and its salt, both in base64."""
 
     salt: str
     hash: str
 
 
 class User(msgspec.Struct, frozen=True):
-    """`secret` None: its password is empty. `login`: may log in. `state`: another number for each password it had."""
+    """A user.
+
+    `secret` None: the password is empty. `login`: the user may log in. `state`: a random number, drawn again with each
+    new password.
+    """
 
     name: str
     secret: Secret | None = None
@@ -65,7 +70,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """`iat`, `exp`: from when on and until when, in seconds since 1970, by this server's clock."""
+    """The claims of a token. `iat`, `exp`: issue and end of validity, in seconds since 1970 by Mayfly's clock."""
 
     sub: str
     state: int
@@ -77,11 +82,14 @@ _HEADER: Final = b'{"alg":"HS256","typ":"JWT"}'
 
 
 class Accounts:
-    """Those of one server. The user `root` is always there."""
+    """The users and groups of one server. The user `root` always exists."""
 
     def __init__(self, engine: Engine, chance: Random, enforced: bool, secret: bytes, root: str | None) -> None:
-        """`enforced`: who has no token is refused. `secret` signs tokens. `root`: the password of `root`; None: any will do,
-        as nobody has to log in then."""
+        """Take the login policy.
+
+        `enforced`: calls without a token are refused. `secret`: the key that signs tokens. `root`: the password of
+        `root`; None: any password is accepted, as no login is needed.
+        """
         self._engine = engine
         self._chance = chance
         self.enforced = enforced
@@ -91,14 +99,18 @@ class Accounts:
         self._known: dict[str, User] = {}
         self._failures: dict[bytes, tuple[int, Instant]] = {}
         self._strangers: dict[bytes, tuple[int, Instant]] = {}
-        """The same of names that no user has, so that nobody learns by it which ones there are."""
+        """Failed logins of names without a user.
+
+        They are counted as those of users are, so that a lockout does not reveal which users exist.
+        """
         self._checking = asyncio.Lock()
 
-    # --- who somebody is -------------------------------------------------------------------------------------------------
+    # --- logins and tokens -------------------------------------------------------------------------------------------
 
     async def login(self, name: str, password: str, now: Instant) -> str:
-        """A token. Faults: UNAUTHORIZED."""
-        # One after the other: of many attempts at once, all would be counted as the first.
+        """Return a token for a name and its password. Faults: UNAUTHORIZED."""
+        # Logins are checked one after the other. Of many concurrent attempts, each would see the count before the
+        # first.
         async with self._checking:
             user = await self.find(name)
             failures = self._strangers if user is None else self._failures
@@ -115,13 +127,13 @@ class Accounts:
         return self.token(user, now)
 
     def token(self, user: User, now: Instant) -> str:
-        """What its holder is known by for a while."""
+        """Return a new token of a user."""
         content = msgspec.json.encode(Token(user.name, user.state, now // SECOND, (now + TOKEN_LIFE) // SECOND))
         signed = f"{_armoured(_HEADER)}.{_armoured(content)}"
         return f"{signed}.{_armoured(self._signature(signed))}"
 
     async def who(self, ticket: str | None, now: Instant) -> str:
-        """Whose token this is. Denied for one that is not good, and for none."""
+        """Return the name of the user that a token stands for. Denied for a missing or invalid token."""
         if not self.enforced:
             return BUILTIN
         if not ticket:
@@ -140,13 +152,13 @@ class Accounts:
         return user.name
 
     async def groups_of(self, name: str) -> tuple[str, ...]:
-        """Those that this user belongs to."""
+        """Return the names of the groups that a user belongs to."""
         user = await self.find(name)
         own = () if user is None else user.groups
         return (*own, *([ADMINISTRATORS] if name in (ROOT, BUILTIN) else []), EVERYBODY)
 
     async def administers(self, name: str) -> bool:
-        """Whether this user may make others."""
+        """True if the user may create and change users."""
         return ADMINISTRATORS in await self.groups_of(name)
 
     async def _is_right(self, user: User, password: str) -> bool:
@@ -163,7 +175,7 @@ class Accounts:
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
     async def find(self, name: str) -> User | None:
-        """The user, if there is one."""
+        """Return the user with this name; None if no such user exists."""
         version = self._engine.catalog_version
         if version != self._version:
             self._version, self._known = version, {}
@@ -175,7 +187,7 @@ class Accounts:
         return self._known[name]
 
     async def create(self, name: str, password: str | None, login: bool, now: Instant) -> None:
-        """GENERIC_ERROR if there is one of this name."""
+        """Create a user. GENERIC_ERROR if the name is taken."""
         taken = fault(f"User already exists: {name}")
         if name == ROOT:
             raise taken
@@ -186,14 +198,14 @@ class Accounts:
             raise taken from None
 
     async def create_group(self, name: str, now: Instant) -> None:
-        """GENERIC_ERROR if there is one of this name."""
+        """Create a group. GENERIC_ERROR if the name is taken."""
         try:
             await self._make(f"group {name}", {}, now)
         except Conflict:
             raise fault(f"Group already exists: {name}") from None
 
     async def change(self, name: str, password: str | None, login: bool | None, now: Instant) -> None:
-        """Another password, or whether it may log in; None: as it was. GENERIC_ERROR if there is no such user."""
+        """Set the password or the right to log in; None leaves it as it is. GENERIC_ERROR for an unknown user."""
         secret, state = await self._secret(password), self._chance.getrandbits(53)
 
         def judge(before: User) -> User:
@@ -203,7 +215,7 @@ class Accounts:
         await self._replace(name, judge, now)
 
     async def join(self, name: str, group: str, belongs: bool, now: Instant) -> None:
-        """Put a user into a group, or take it out. GENERIC_ERROR if there is no such user or group."""
+        """Put a user into a group (`belongs`) or take the user out. GENERIC_ERROR for an unknown user or group."""
         if name == ROOT or (group != ADMINISTRATORS and await self._node(f"group {group}") is None):
             raise missing(name) if name == ROOT else fault(f"Group not found: {group}")
 
@@ -214,12 +226,12 @@ class Accounts:
         await self._replace(name, judge, now)
 
     async def drop(self, name: str) -> None:
-        """GENERIC_ERROR if there is none."""
+        """Drop a user. GENERIC_ERROR for an unknown user."""
         if name == ROOT or not await self._drop(f"user {name}"):
             raise missing(name)
 
     async def drop_group(self, name: str, now: Instant, if_exists: bool = False) -> None:
-        """Nobody belongs to it any more. GENERIC_ERROR if there is none."""
+        """Drop a group and all memberships in it. GENERIC_ERROR for an unknown group."""
         node = await self._node(f"group {name}")
         if node is None:
             if not if_exists:
@@ -247,7 +259,7 @@ class Accounts:
             raise missing(name)
 
         def changed(before: Node | None) -> Definition:
-            # By what it is then: others may change it, too.
+            # The change applies to the user as stored now: another call may have changed the user in between.
             after = judge(msgspec.convert((before or node).body, User))
             return Definition(msgspec.to_builtins(after), now)
 
@@ -266,14 +278,14 @@ class Accounts:
 
 
 def derived(password: str, salt: bytes) -> bytes:
-    """The hash that is kept of a password."""
+    """Return the Argon2id hash of a password."""
     from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
     return Argon2id(salt=salt, length=32, iterations=2, lanes=1, memory_cost=19_456).derive(password.encode())
 
 
 def missing(name: str) -> Fault:
-    """A user that there is not."""
+    """The fault of an unknown user."""
     return fault(f"User not found: {name}", status="GENERIC_ERROR")
 
 

@@ -1,4 +1,4 @@
-"""The YDB front end: the bytes of a request in, the bytes of its answer out."""
+"""Calls of the YDB front end: the bytes of a request in, the bytes of its answer out."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from mayflydb.query.yql.faults import Status, fault
 log = logging.getLogger(__name__)
 
 OPEN_SERVICES = frozenset({"Ydb.Auth.V1.AuthService"})
-"""What may be asked without a login."""
+"""Services that need no login."""
 
 LARGEST: Final = 64 << 20
-"""Bytes of a message, in either direction."""
+"""The size limit of a gRPC message in either direction, in bytes."""
 
 ANY_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *OPEN_SERVICES})
-"""Services whose requests say themselves which database they mean, or mean none."""
+"""Services whose requests name their database themselves, or need none."""
 
 
 class Asked(msgspec.Struct):
-    """What comes with a request besides its message."""
+    """The metadata of a request. `remaining`: seconds until the client's deadline; None: no deadline."""
 
     database: str = ""
     ticket: str | None = None
@@ -54,26 +54,26 @@ class YdbApp:
     def __init__(
         self, engine: Engine, options: Options, chance: Random, handlers: Mapping[str, Unary | Streaming] = COMMANDS
     ) -> None:
-        """`chance`: where ids come from, unguessable."""
+        """Build the services. `chance`: an unguessable source of ids."""
         self.services = Services(engine, options, chance)
         self.handlers = handlers
         self.stopping = False
 
     async def resume(self) -> None:
-        """Go on with what a process before this one has left half done."""
+        """Resume the work that an earlier process left unfinished."""
         await self.services.resume()
 
     def stop(self) -> None:
-        """Tell those who hold sessions that they end."""
+        """Close all sessions and tell their clients that the node shuts down."""
         self.stopping = True
         self.services.sessions.close_all("node_shutdown")
 
     async def close(self) -> None:
-        """End what goes on in the background."""
+        """Stop all background work."""
         await self.services.close()
 
     async def answer(self, method: Method, data: bytes, asked: Asked) -> bytes:
-        """The response to a request. Denied: whoever asks has to log in."""
+        """Return the response to a request. Denied: the caller has to log in."""
         try:
             call, request = await self._begin(method, data, asked)
             handler: Any = _handler(method)
@@ -96,7 +96,7 @@ class YdbApp:
             return method.refuse(*broken())
 
     async def stream(self, method: Method, data: bytes, asked: Asked) -> AsyncIterator[bytes]:
-        """The messages that answer a request. Errors as in `answer`."""
+        """Yield the messages that answer a request. Errors as in `answer`."""
         try:
             call, request = await self._begin(method, data, asked)
             handler: Any = _handler(method)
@@ -137,7 +137,9 @@ class YdbApp:
 
 
 def _checked(answer: bytes) -> bytes:
-    """gRPC would refuse what is larger, and its client would try again."""
+    """Return an answer unless it is larger than gRPC allows. gRPC would refuse a larger one, and the client would try
+    again.
+    """
     if len(answer) > LARGEST:
         said = f"Query result size limit exceeded. ({len(answer)} > {LARGEST})"
         raise fault(said, status="PRECONDITION_FAILED", code=2013)
@@ -154,7 +156,10 @@ _LATE: dict[Status, str] = {"TIMEOUT": "Operation timeout.", "CANCELLED": "Opera
 
 
 def _limit(method: Method, request: Any, limit: asyncio.Timeout) -> Status:
-    """Set the time that the request leaves for its answer; what is said when that is over."""
+    """Apply the timeouts of a request's `operation_params`.
+
+    Return the status that the call ends with when the time is over.
+    """
     if not (method.has_parameters and request.HasField("operation_params")):
         return "TIMEOUT"
     asked = request.operation_params

@@ -17,11 +17,11 @@ from mayflydb.query.yql.types import DecimalType, OptionalType, Primitive, Type,
 
 FORMAT: Final = 2
 _CODECS: Final = {2: "zstd", 3: "lz4"}
-"""By the number of CompressionCodec's type; others are none."""
+"""Codecs by the number of `CompressionCodec.type`; other numbers stand for no compression."""
 
 
 def layout(settings: Any, once: bool) -> Layout:
-    """Batches with the compression that was asked for. Faults: UNSUPPORTED without pyarrow."""
+    """Return the format of record batches with the requested compression. Faults: UNSUPPORTED without pyarrow."""
     try:
         pa: Any = import_module("pyarrow")
     except ImportError as error:
@@ -34,7 +34,7 @@ def layout(settings: Any, once: bool) -> Layout:
 
 
 class Batches:
-    """Result sets in record batches. `once`: columns and schema stand in the first message of each set only."""
+    """Result sets as record batches. `once`: columns and schema stand in the first message of each result set only."""
 
     def __init__(self, pa: Any, compression: Any, once: bool) -> None:
         self._arrow = pa
@@ -42,12 +42,12 @@ class Batches:
         self._once = once
 
     def begin(self, columns: Columns) -> Filling:
-        """As in Layout."""
+        """See `ResultFormat.begin`."""
         return BatchFilling(self._arrow, self._options, columns, self._once)
 
 
 class BatchFilling:
-    """Rows in record batches of about USUAL bytes, one in each message."""
+    """Encodes rows as record batches of about DEFAULT_MESSAGE_BYTES bytes, one in each message."""
 
     def __init__(self, pa: Any, options: Any, columns: Columns, once: bool) -> None:
         self._arrow = pa
@@ -66,7 +66,7 @@ class BatchFilling:
         self._size = 0
 
     async def add(self, rows: Sequence[Row]) -> AsyncGenerator[bytes, None]:
-        """As in Filling."""
+        """See `ResultMessages.add`."""
         for start in range(0, len(rows), SLICE_ROWS):
             for batch in _cut(self._batch(rows[start : start + SLICE_ROWS])):
                 if self._kept and self._size + batch.nbytes > USUAL:
@@ -77,7 +77,7 @@ class BatchFilling:
                 await asyncio.sleep(0)
 
     def rest(self) -> bytes:
-        """What is held, as one message."""
+        """See `ResultMessages.rest`."""
         batch = self._joined()
         self._kept, self._size = [], 0
         head = columns_block(self._columns) if self._shown else b""
@@ -101,7 +101,11 @@ class BatchFilling:
         return self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _message(self, batch: Any) -> bytes:
-        """The message of a batch. Only streams can compress: this is the second message of one, after its schema."""
+        """Return the IPC message of a batch.
+
+        Only streams of pyarrow compress, so the batch is written as a stream of schema and batch, and the second
+        message is taken.
+        """
         ipc = self._arrow.ipc
         sink = self._arrow.BufferOutputStream()
         with ipc.new_stream(sink, batch.schema, options=self._options) as stream:
@@ -113,7 +117,7 @@ class BatchFilling:
 
 
 def _cut(batch: Any) -> list[Any]:
-    """In pieces that are not large, as far as rows allow it."""
+    """Halve a batch until each part is within the limit or a single row."""
     if batch.nbytes <= USUAL or batch.num_rows < 2:
         return [batch]
     half = batch.num_rows // 2
@@ -138,7 +142,7 @@ _SIMPLE: Final = {
     "Json": "string",
     "JsonDocument": "string",
 }
-"""pyarrow's name of the type that values of a type have as they are."""
+"""pyarrow's types by YQL type, for types whose values pyarrow takes unchanged."""
 
 
 def _kind(arrow: Any, type: Type) -> tuple[Any, Callable[[Value], Value]]:

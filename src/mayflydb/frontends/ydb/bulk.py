@@ -1,4 +1,4 @@
-"""Writes that need not read: decided in one go inside the writer, without a transaction of their own before."""
+"""Writes that read nothing before: the writer decides them in one transaction, without a snapshot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from mayflydb.query.yql.schemas import Effect
 
 
 async def commands_of(layout: Layout, effect: Effect) -> list[Command]:
-    """What an effect comes to, row by row, but for UPDATE. PRECONDITION_FAILED for an INSERT of one key twice."""
+    """Return the commands of an effect, one for each row, for every verb but UPDATE.
+
+    PRECONDITION_FAILED if an INSERT names a key twice.
+    """
     rows = Rows(layout, effect.columns, effect.generated)
     command = command_factory(effect, rows)
     commands: list[Command] = []
@@ -29,9 +32,10 @@ async def commands_of(layout: Layout, effect: Effect) -> list[Command]:
 
 
 async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: Instant) -> None:
-    """All of them, one after the other, or none. Errors: PRECONDITION_FAILED for a unique key that is taken, OwnerNotFound.
+    """Apply all effects in order, or none. Errors: PRECONDITION_FAILED for a taken unique key, OwnerNotFound.
 
-    WriteConflict if a table is another by now, or a hidden row is in the way which an open transaction may have saved.
+    WriteConflict if the definition of a table has changed, or if a hidden row is in the way that an open transaction
+    may have updated.
     """
     meant = [(layout.view.node.id, effect, await commands_of(layout, effect)) for layout, effect in effects]
 
@@ -48,6 +52,6 @@ async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: I
                 except OwnerNotFound:
                     raise
                 except NotFound:
-                    pass  # A row that is not there is deleted already.
+                    pass  # A DELETE of a missing row has nothing to do.
 
     await engine.transact(body, now, waits=False)

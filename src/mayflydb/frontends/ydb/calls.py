@@ -1,4 +1,4 @@
-"""A call as its handler sees it. Handlers return the bytes of the whole answer, and refuse by raising."""
+"""A call as data. Handlers take it, return the bytes of the whole answer and refuse by raising."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from mayflydb.model.instant import Instant
 
 
 class Entrance(msgspec.Struct, frozen=True):
-    """The port that a call came in by."""
+    """The port at which a call arrived."""
 
     port: int
     tls: bool = False
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call. `database`: the path that its metadata names, `/local` where it names none. `now`: its one instant.
+    """One call.
 
-    `user`: who asks (`root@builtin` where nobody has to log in). `remaining`: seconds until the client stops
-    waiting; None: for ever. `peer`: `ipv4:127.0.0.1:40000`, as gRPC writes it. `entrance`: where it came in; None: from within
-    this process.
+    `database`: the path in its metadata; the first served database if the metadata names none. `now`: the instant at
+    which the call happens, read once.
+
+    `user`: the authenticated user, `root@builtin` on a server without login. `peer`: the client's address as gRPC
+    writes it, `ipv4:127.0.0.1:40000`. `trace`: the client's trace id. `remaining`: seconds until the client's deadline;
+    None: no deadline. `entrance`: the port; None for calls from within this process.
     """
 
     database: str

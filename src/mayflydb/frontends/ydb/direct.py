@@ -1,6 +1,7 @@
-"""Tables of a query whose transaction is its own.
+"""Tables of a query that is a transaction of its own.
 
-As long as it does no more than read one row, or write without reading, it needs no snapshot, which costs as much as all the rest.
+A query that reads a single row, or writes without reading, runs without a snapshot. A snapshot would double the cost of
+such a query.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from mayflydb.query.yql.schemas import Access, Effect, Row
 
 
 class DirectTables:
-    """`Tables` of one run of a plan. `opened` gives the tables of a snapshot, for what cannot be done without."""
+    """`Tables` of one run of a plan.
+
+    `opened` opens the tables of a snapshot; the run does so when it needs more than a point read or blind writes.
+    """
 
     def __init__(
         self,
@@ -47,7 +51,7 @@ class DirectTables:
         self._effects: list[Effect] = []
 
     async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
-        """The rows, batch by batch. Errors: as of StoreTables."""
+        """Yield the rows of an access in batches. Errors as of `StoreTables.read`."""
         view = self._views[access.table]
         if self._tables is None and self._seen is None and self._plan.read_only and isinstance(view, TableView):
             key = is_row(view, access)
@@ -69,7 +73,7 @@ class DirectTables:
         return [layout.picker(access.columns)(layout.decode(record.value))]
 
     async def write(self, effect: Effect) -> Sequence[Row]:
-        """Do it, at the end or at once. Errors: as of StoreTables."""
+        """Apply an effect at once, or keep it for `finish`. Errors as of `StoreTables.write`."""
         if self._tables is None and effect.returning is None and effect.verb != "UPDATE" and not self._plan.reads:
             view = self._views[effect.table]
             assert isinstance(view, TableView)
@@ -80,6 +84,8 @@ class DirectTables:
     async def _opened(self) -> StoreTables:
         if self._tables is None:
             self._tables = await self._open()
+            # The point read was made before the snapshot was taken. The same row with another lsn shows that both see
+            # different states.
             if self._seen is not None:
                 layout, key, lsn = self._seen
                 record = await self._tables.record(layout.view.node.id, key)
@@ -91,7 +97,7 @@ class DirectTables:
         return self._tables
 
     async def finish(self) -> None:
-        """Do what is left to be done. Errors: as of `bulk.write`."""
+        """Write the effects that were kept. Errors as of `bulk.write`."""
         meant: list[tuple[Layout, Effect]] = []
         for effect in self._effects:
             view = self._views[effect.table]

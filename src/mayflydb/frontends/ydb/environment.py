@@ -1,4 +1,4 @@
-"""The surroundings of a query: snapshots, tables, and the refusal of a transaction that cannot go on."""
+"""The services that queries run with: snapshots, tables, and the fault of a transaction that failed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mayflydb.query.yql.types import Value
 
 
 class Environment:
-    """The parts of a server that queries are run with. `chance`: the source of ids and of Random()."""
+    """The parts of a server that queries need. `chance`: the source of ids and of Random()."""
 
     def __init__(self, engine: Engine, schemes: Schemes, chance: Chance, stopwatch: Stopwatch = monotonic_us) -> None:
         self.engine = engine
@@ -29,20 +29,23 @@ class Environment:
         self.stopwatch = stopwatch
 
     async def snapshot(self, call: Call, serializable: bool) -> Snapshot:
-        """The committed state, for one transaction."""
+        """Begin a snapshot for one transaction."""
         homes = await self.schemes.parents()
         return await Snapshot.begin(self.engine, call.now, homes, serializable=serializable)
 
     def tables(self, snapshot: Snapshot, views: Views, mode: Mode, accessed: dict[str, Accessed]) -> StoreTables:
-        """The tables of a transaction, as its snapshot has them."""
+        """Return the tables of a transaction over its snapshot."""
         return StoreTables(snapshot, views, self.layouts, mode, accessed, self.schemes.system_rows, self.sequences)
 
     def run_of(self, call: Call, parameters: Mapping[str, Value]) -> Run:
-        """One execution of a plan."""
+        """Build the run of a plan: instant, parameters, user and database of one execution."""
         return Run(call.now, parameters, self.chance, call.user, call.database)
 
     async def refusal_of(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
-        """The fault that ends a transaction, which names its table where one is known. `views`: the tables of the query."""
+        """Return the fault that ends a transaction.
+
+        The fault names the conflicting table if one is known. `views`: the tables of the query.
+        """
         container = error.detail.get("container")
         path = await self.schemes.path_of(container) if isinstance(container, int) else None
         gone = path is None and container is not None

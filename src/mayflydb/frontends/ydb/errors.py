@@ -1,4 +1,4 @@
-"""From the kinds of failure to YDB's statuses and issues."""
+"""The mapping from kinds of errors to YDB's statuses and issues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mayflydb.model import errors as kinds
 from mayflydb.query.yql.faults import Fault, Issue, Status
 
 _STATUSES: Final[tuple[tuple[type[kinds.MayflyError], Status, int], ...]] = (
-    # The first that fits; 0 is an issue without a code.
+    # The first matching kind counts. Code 0 stands for an issue without a code.
     (kinds.Unsupported, "UNSUPPORTED", 0),
     (kinds.Unauthenticated, "UNAUTHORIZED", 0),
     (kinds.Forbidden, "UNAUTHORIZED", 2018),
@@ -29,11 +29,11 @@ _STATUSES: Final[tuple[tuple[type[kinds.MayflyError], Status, int], ...]] = (
 
 
 class Denied(Exception):
-    """Nobody who may ask: the call ends as gRPC's UNAUTHENTICATED, which no client repeats."""
+    """The caller has to log in. The call ends with gRPC's UNAUTHENTICATED, which clients do not retry."""
 
 
 def answer_to(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
-    """Status and issues of a failure."""
+    """Return status and issues of an error."""
     if isinstance(error, kinds.WriteConflict):
         error = scheme_changed(None) if error.detail.get("scheme") else aborted(None)
     if isinstance(error, Fault):
@@ -45,5 +45,5 @@ def answer_to(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
 
 
 def broken() -> tuple[Status, tuple[Issue, ...]]:
-    """What is said of a defect; the log has the rest."""
+    """Return status and issues of a defect. The log has the cause."""
     return "INTERNAL_ERROR", (Issue("An internal error occurred."),)

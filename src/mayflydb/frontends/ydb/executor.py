@@ -1,4 +1,4 @@
-"""Queries from text to rows: read, bound, planned, and run in the transaction that the request names."""
+"""The execution of queries: parse, bind, plan, and run in the transaction that the request names."""
 
 from __future__ import annotations
 
@@ -38,19 +38,22 @@ from mayflydb.query.yql.statements import Commit, Pragma, Script
 from mayflydb.query.yql.types import UTF8, Type, Value
 
 ATTEMPTS: Final = 5
-"""How often a query is run whose transaction is its own, while others are first."""
+"""Attempts at a query that is a transaction of its own and meets write conflicts."""
 
 Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
-"""By name without `$`."""
+"""Type and value by parameter name, without `$`."""
 
 _DEFINITIONS: Final = get_args(Definition)
 _BESIDE: Final = (Pragma, Commit)
-"""What may stand among definitions: each of them holds at once, so that COMMIT has nothing to do."""
+"""Statements that may stand among definitions.
+
+Each definition is committed on its own, so COMMIT has no effect there.
+"""
 _OF_SCHEMES: Final = frozenset((*_DEFINITIONS, ShowCreate))
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A query that was not run, and the id by which to run it."""
+    """The plan of a query that was not run, and the id under which the query may be executed."""
 
     id: str
     text: str
@@ -58,22 +61,22 @@ class Described(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> Mapping[str, Type]:
-        """Types of all it takes."""
+        """The types of the parameters, by name."""
         return self.bound.parameters
 
     @property
     def results(self) -> tuple[Columns, ...]:
-        """Columns of each result set."""
+        """The columns of each result set."""
         return self.bound.results
 
     @property
     def writes(self) -> bool:
-        """Whether it changes data."""
+        """True if the query changes data."""
         return not self.bound.read_only
 
     @property
     def plan(self) -> str:
-        """As JSON."""
+        """The plan as JSON."""
         return json.dumps(plans.explain(self.bound))
 
 
@@ -99,9 +102,13 @@ class Executor:
         control: Control | None = None,
         stats: bool = False,
     ) -> AsyncGenerator[ResultPart, None]:
-        """Run a query. `session`: the one it was sent in; without one no transaction stays open.
+        """Run a query and yield its results.
 
-        Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
+        `session`: the session of the request; without a session no transaction stays open. `stats`: the last part
+        carries statistics.
+
+        Faults: those of parsing, planning and tables; NOT_FOUND for an unknown transaction; ABORTED for a write
+        conflict.
         """
         began = self._stopwatch()
         with self._ending(session, control):
@@ -135,7 +142,7 @@ class Executor:
 
     @contextmanager
     def _ending(self, session: Session | None, control: Control | None) -> Iterator[None]:
-        """The transaction of a statement that fails is over, even if it fails before it is run."""
+        """End the transaction of the request if its statement fails, even before the statement is run."""
         try:
             yield
         except BaseException:
@@ -148,7 +155,10 @@ class Executor:
     async def _alone(
         self, work: Work, text: str, parameters: Parameters, mode: Mode
     ) -> AsyncGenerator[ResultPart, None]:
-        """In a transaction of its own: nobody knows of an attempt that came to nothing."""
+        """Run a query in a transaction of its own, again after a write conflict.
+
+        Results of a failed attempt are not sent, so no attempt is repeated once the first part is out.
+        """
         for attempt in range(1, ATTEMPTS + 1):
             began = False
             try:
@@ -164,7 +174,7 @@ class Executor:
             work.prepared, _ = await self._prepared(work.call, text, work.script, types)
 
     async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncGenerator[ResultPart, None]:
-        """The statements of a query that changes the scheme, one after the other."""
+        """Execute the statements of a query that changes the scheme, one after the other."""
         if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, *_BESIDE)) for each in script.statements):
             raise mixed()
         prefix = ""
@@ -185,9 +195,9 @@ class Executor:
             yield ResultPart(-1, (), ())
 
     async def define(self, call: Call, text: str) -> tuple[Issue, ...]:
-        """Run a query that only changes the scheme; what there is to notice, which is all if what it makes is there already.
+        """Execute a query that only changes the scheme. Return its notices, such as that a table already exists.
 
-        Faults: those of the text; GENERIC_ERROR for what is no such statement; why it cannot be.
+        Faults: those of parsing; GENERIC_ERROR for any other statement; the refusal of a definition.
         """
         script = self.texts.script(text)
         for each in script.statements:
@@ -203,10 +213,13 @@ class Executor:
         return tuple(notices)
 
     async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> Described:
-        """Read, bind and plan a query, without running it; it may be executed by its id then. Faults: as of `execute`."""
+        """Parse, bind and plan a query without running it.
+
+        The query may then be executed by its id. Faults as of `execute`.
+        """
         script = self.texts.script(text)
         if _changes_scheme(script):
-            # There is nothing to plan.
+            # Definitions have no plan.
             script = Script(())
         prepared, _ = await self._prepared(call, text, script, parameters or {})
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
@@ -214,13 +227,13 @@ class Executor:
         return Described(id, text, prepared.plan)
 
     def transactions(self, session: Session | None) -> Transactions:
-        """Those of a session. BAD_REQUEST where there is none."""
+        """Return the open transactions of a session. BAD_REQUEST without a session."""
         if session is None:
             raise fault("A transaction that stays open needs a session", status="BAD_REQUEST")
         return Transactions(session, self.environment.chance)
 
     async def commit(self, call: Call, session: Session, id: str) -> None:
-        """Make hold what a transaction has done. Faults: NOT_FOUND, ABORTED."""
+        """Commit an open transaction. Faults: NOT_FOUND, ABORTED."""
         transactions = self.transactions(session)
         transaction = transactions.find(id)
         try:
@@ -230,18 +243,20 @@ class Executor:
         finally:
             transactions.end(transaction)
 
-    # --- what queries are made of --------------------------------------------------------------------------------------
+    # --- preparation -------------------------------------------------------------------------------------------------
 
     async def _prepared(
         self, call: Call, text: str, script: Script, types: Mapping[str, Type]
     ) -> tuple[Prepared, bool]:
-        """The plan of a query, and whether it was known already."""
+        """Return the plan of a query, and True if the plan was cached."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
         version = self._engine.catalog_version
         known = self.texts.plans.get(key)
         if known is not None and known.version == version:
             return known, True
         schemas = await self._schemas(plans.tables_of(script, call.database), call.database)
+        # The catalogue changed, but the tables of this plan may not have: then the plan stays valid for the new
+        # version.
         if known is not None and known.schemas == schemas and await self._stand(known.views):
             known.version = version
             return known, True
@@ -252,7 +267,7 @@ class Executor:
         return prepared, False
 
     async def _schemas(self, paths: Sequence[str], database: str) -> Schemas:
-        """The tables and views at these paths, and at those that the queries of views name."""
+        """Return the tables and views at these paths, and those that the queries of views name."""
         found: dict[str, Table | View] = {}
         while paths:
             new = await self._schemes.schemas(paths)
@@ -270,5 +285,5 @@ class Executor:
 
 
 def _changes_scheme(script: Script) -> bool:
-    """Whether it is about the scheme, or is to be refused for being about both."""
+    """True if a script changes the scheme, or mixes definitions and data and is to be refused."""
     return not _OF_SCHEMES.isdisjoint(map(type, script.statements))

@@ -1,4 +1,4 @@
-"""How the rows of a table die, told to people: by which column, after what, and what a change would come to."""
+"""TTL of a table for the admin API: its column, spans, the preview of a change, and the deadline of a row."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _key_types(node: Node) -> list[Type]:
 
 
 def key_text(node: Node, key: bytes) -> str:
-    """A key as people write it: of one column its text, of several a JSON list of texts; NULL is null."""
+    """Return a key as text: the value of a single column, or a JSON list of several. NULL is null."""
     types = _key_types(node)
     values = decode_key(types, key)
     texts = [None if value is None else to_text(bare(type), value) for type, value in zip(types, values, strict=True)]
@@ -50,7 +50,7 @@ def key_text(node: Node, key: bytes) -> str:
 
 
 def places(node: Node, id: str) -> list[tuple[bytes, bytes]]:
-    """(partition, key) where a row of this key may lie. BadRequest: no key of the table is written so."""
+    """Return the (partition, key) pairs that a text may stand for. BadRequest if the text is no key of the table."""
     types = _key_types(node)
     readings: list[list[Any]] = [[id]] if len(types) == 1 else []
     try:
@@ -77,7 +77,7 @@ def _key(types: list[Type], texts: list[str | None]) -> bytes | None:
 
 
 def ttl_columns(node: Node) -> list[dict[str, Any]]:
-    """The TTL column: its name, seconds, what lives count from, and the unit of a number."""
+    """Return the TTL column: its name, span in seconds, what the span counts from, and the unit of a number."""
     ttl = body_of(node.definition).ttl
     if ttl is None:
         return []
@@ -87,12 +87,12 @@ def ttl_columns(node: Node) -> list[dict[str, Any]]:
 
 
 def partitions_of(node: Node) -> int:
-    """How many partitions a table is said to have."""
+    """The number of partitions that a table reports."""
     return partitions(body_of(node.definition).settings)
 
 
 def _meant(body: TableBody, change: Change) -> StoredColumn:
-    """The column that a change is about. BadRequest or NotFound: there is none, or it cannot be one."""
+    """Return the column that a change names. BadRequest or NotFound if there is no such column."""
     name = change.field or change.index or (None if body.ttl is None else body.ttl.column)
     if name is None:
         raise BadRequest("the table has no TTL column", hint="name one: --column COLUMN (field=COLUMN)")
@@ -103,7 +103,10 @@ def _meant(body: TableBody, change: Change) -> StoredColumn:
 
 
 def _unit(body: TableBody, column: StoredColumn, change: Change) -> Unit | None:
-    """What a column counts in: as is wanted, as it is set, or seconds. BadRequest: it does not, or not so."""
+    """Return the unit of a TTL column: the requested one, the current one, or seconds.
+
+    None for a date. BadRequest for a unit that does not fit the type.
+    """
     counts = bare(type_of(column.type)) in COUNTS
     if change.unit is not None:
         units: tuple[Unit, ...] = get_args(Unit)
@@ -118,14 +121,14 @@ def _unit(body: TableBody, column: StoredColumn, change: Change) -> Unit | None:
 
 
 def _runs(body: TableBody, column: StoredColumn, change: Change) -> int | None:
-    """Seconds between runs: as is wanted, or as they are set for this column; None: as is usual."""
+    """Return the seconds between removal runs: the requested or the current setting; None: the server's default."""
     if change.run_interval is None and body.ttl is not None and body.ttl.column == column.name:
         return body.ttl.run_interval
     return change.run_interval or None
 
 
 def proposed(database: str, node: Node, change: Change) -> Proposal:
-    """What would be if the change were made now. BadRequest: it cannot be."""
+    """Return the preview of a TTL change made now. BadRequest if the table cannot have these settings."""
     body = body_of(node.definition)
     column = _meant(body, change)
     current = body.ttl.expire_after if body.ttl is not None and body.ttl.column == column.name else None
@@ -144,6 +147,7 @@ def proposed(database: str, node: Node, change: Change) -> Proposal:
     return Proposal((rule,), current, column.name, dated, _statements(database, node.name, ttl))
 
 
+# A new column or unit has no dates in the store yet, so the preview derives them from the rows.
 def _dating(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> Callable[[Record], Record]:
     layout, type_name = Layout(table_view(node, node.name)), str(bare(type_of(column.type)))
 
@@ -155,7 +159,7 @@ def _dating(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> C
 
 
 async def change(schemes: Schemes, database: str, node: Node, wanted: Change) -> None:
-    """Change a table's TTL. Errors: those of `proposed`, and of what refuses TTL settings."""
+    """Change the TTL of a table. Errors as of `preview_change`, and the refusals of TTL settings."""
     body = body_of(node.definition)
     column = _meant(body, wanted)
     proposed(database, node, wanted)
@@ -170,14 +174,14 @@ async def change(schemes: Schemes, database: str, node: Node, wanted: Change) ->
 
 
 def fitting(node: Node) -> dict[str, bool]:
-    """The columns by which rows may die, and whether they are numbers, which need a unit; in the order of the table."""
+    """Return the columns that a TTL may use, in the order of the table; True for numbers, which need a unit."""
     body = body_of(node.definition)
     types = {column.name: bare(type_of(column.type)) for column in body.columns}
     return {name: type in COUNTS for name, type in types.items() if type in DATES | COUNTS}
 
 
 def _statements(database: str, name: str, ttl: TtlSettings | None) -> tuple[str, str]:
-    """What brings a table to these settings, as a statement of YQL and as a command line."""
+    """Return the YQL statement and the command line that set these TTL settings."""
     table, command = shlex.quote(name), f"ydb -d {shlex.quote(database)} table ttl"
     if ttl is None:
         return f"ALTER TABLE {quoted(name)} RESET (TTL);", f"{command} reset {table}"
@@ -196,7 +200,7 @@ def _statements(database: str, name: str, ttl: TtlSettings | None) -> tuple[str,
 
 
 def told(node: Node, record: Record) -> dict[str, Any]:
-    """What counts in a row: when it was written, and what its TTL column says."""
+    """Return the last write of a row and the date in its TTL column."""
     found: dict[str, Any] = {"written": to_rfc3339(record.written)}
     body = body_of(node.definition)
     if body.ttl is None:

@@ -1,4 +1,4 @@
-"""Every method of every service that is known, and how each of them says no."""
+"""All methods of the served gRPC services, and the response by which each refuses a call."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ SERVICES: Final = (
 
 
 class Method(msgspec.Struct, frozen=True):
-    """`name`: `Ydb.Table.V1.TableService/CreateTable`. `refuse`: the bytes of a response that carries status and issues.
+    """One method.
 
-    `handler`: None where there is nothing that does it. `has_parameters`: the request has `operation_params`.
+    `name`: `Ydb.Table.V1.TableService/CreateTable`. `refuse`: builds the bytes of a response with status and issues.
+
+    `handler` None: the method is not supported. `has_parameters`: the request has `operation_params`.
     """
 
     service: str
@@ -53,7 +55,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 def methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
-    """All there are. KeyError for a handler of a method that there is not."""
+    """Yield all methods of the services. KeyError if a handler's method does not exist."""
     left = dict(handlers)
     for name in SERVICES:
         for each in service(name).methods:
@@ -73,21 +75,24 @@ def methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
 
 
 def refusal_of(response: Any) -> Refuse:
-    """How a message of this kind (a descriptor) says what went wrong: itself, or in a part that is made for it."""
+    """Return the function that builds a refusal for a response type (a descriptor).
+
+    Status and issues stand in the message itself, in its operation, or in a nested message.
+    """
     fields = response.fields_by_name
     if "operation" in fields and fields["operation"].message_type is not None:
         return lambda status, issues: wire.operation(status, issues=issues)
     if "status" in fields and "issues" in fields:
         at_status, at_issues = fields["status"].number, fields["issues"].number
 
-        # An operation by itself has to say that it is over.
+        # A bare Operation is complete only with `ready` set.
         head = wire.number(fields["ready"].number, 1) if "ready" in fields else b""
 
         def direct(status: str, issues: Sequence[Issue]) -> bytes:
             return head + wire.number(at_status, wire.status_number(status)) + wire.issues(at_issues, issues)
 
         return direct
-    # A stream whose messages are of several kinds, as those of coordination.
+    # Streams with messages of several kinds, such as coordination's, have a message of their own for failures.
     inner = fields["failure"]
     within = refusal_of(inner.message_type)
     return lambda status, issues: wire.block(inner.number, within(status, issues))

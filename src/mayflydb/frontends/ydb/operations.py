@@ -1,4 +1,4 @@
-"""Work that goes on after the call that asked for it: scripts, whose results are kept for a while."""
+"""Long-running operations: scripts that run after their call was answered, and whose results are kept for a while."""
 
 from __future__ import annotations
 
@@ -22,22 +22,25 @@ from mayflydb.query.yql.types import Type
 log = logging.getLogger(__name__)
 
 SCRIPTS: Final = "scriptexec"
-"""The kind by which scripts are listed."""
+"""The kind under which ListOperations finds scripts."""
 
 LIFE: Final[Span] = DAY
-"""How long results are kept where nobody says."""
+"""How long results are kept unless the request says otherwise."""
 
 MOST: Final = 1000
-"""Scripts that are kept; the oldest of those that have ended goes first."""
+"""Scripts that are kept. A new script removes the oldest finished one."""
 
 
+# One result set of a script.
 class ResultSet(msgspec.Struct):
     columns: Sequence[tuple[str, Type]]
     rows: list[Row]
 
 
 class Script(msgspec.Struct, eq=False):
-    """One script. `status` None: it goes on. `kept`: for how long after it `began`, once it has ended.
+    """One script.
+
+    `status` None: the script is running. `kept`: the time after `began` during which its results are kept.
 
     `mode`: the number of its ExecMode.
     """
@@ -57,14 +60,14 @@ class Script(msgspec.Struct, eq=False):
 
 
 class Operations:
-    """Those of one server, on its event loop."""
+    """The scripts of one server, on its event loop."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self._scripts: dict[str, Script] = {}
 
     def begin(self, script: Script, parts: AsyncIterator[ResultPart]) -> None:
-        """Run it in the background. Faults: OVERLOADED where as many as may be are at work."""
+        """Run a script in the background. Faults: OVERLOADED if the limit of running scripts is reached."""
         self._clear(script.began)
         if len(self._scripts) >= MOST:
             ended = next((each for each in self._scripts.values() if each.status is not None), None)
@@ -75,43 +78,43 @@ class Operations:
         script.task = asyncio.create_task(_run(script, parts), name="script")
 
     def new_id(self) -> str:
-        """Of a script."""
+        """Return a new operation id."""
         secret = base64.urlsafe_b64encode(self._chance.getrandbits(128).to_bytes(16, "big")).decode().rstrip("=")
         return f"ydb://{SCRIPTS}/9?node_id=1&id={secret}"
 
     def find(self, id: str, user: str, now: Instant) -> Script:
-        """Faults: NOT_FOUND, also for one whose results have been kept long enough."""
+        """Return a script of this user. Faults: NOT_FOUND for an unknown id, and once the results are too old."""
         script = self._scripts.get(id)
         if script is None or script.user != user or self._is_over(script, now):
             raise Fault("NOT_FOUND", Issue(f"Operation not found: {id}"))
         return script
 
     def all(self, user: str, now: Instant) -> list[Script]:
-        """Those of a user, the latest first."""
+        """Return the scripts of a user, latest first."""
         self._clear(now)
         return [script for script in reversed(self._scripts.values()) if script.user == user]
 
     def cancel(self, script: Script) -> None:
-        """It goes no further. Faults: PRECONDITION_FAILED if it has ended."""
+        """Stop a running script. Faults: PRECONDITION_FAILED if the script has ended."""
         if script.status is not None or script.task is None:
             raise fault("Operation is finished", status="PRECONDITION_FAILED")
         script.task.cancel()
 
     def forget(self, script: Script) -> None:
-        """Nothing is kept of it. Faults: PRECONDITION_FAILED as long as it goes on."""
+        """Remove a finished script. Faults: PRECONDITION_FAILED while the script runs."""
         if script.status is None:
             raise fault("Operation is in progress", status="PRECONDITION_FAILED")
         self._scripts.pop(script.id, None)
 
     async def close(self) -> None:
-        """End all of them."""
+        """Stop all scripts."""
         tasks = [script.task for script in self._scripts.values() if script.task is not None and not script.task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _clear(self, now: Instant) -> None:
-        """Forget those whose results have been kept long enough."""
+        """Remove the scripts whose results are too old."""
         for script in [each for each in self._scripts.values() if self._is_over(each, now)]:
             del self._scripts[script.id]
 

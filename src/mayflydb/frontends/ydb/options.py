@@ -1,4 +1,4 @@
-"""What the front end is told at its start."""
+"""The options of the front end, fixed at the start."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from mayflydb.model.instant import HOUR, MINUTE, Span
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`databases`: paths that clients may name; the first is meant where they name none. `advertise`: (host, port) that
-    discovery gives instead of what clients used; port None: the listener's.
+    """`databases`: the served paths; calls that name no database use the first.
 
-    `hide_expired`: rows that are due are seen no more, though they are erased later. `run_interval`: how often a table is swept
-    that says nothing of it; `min_run_interval`: the least that it may say. `session_idle`: how long a table session
-    lives unused. `result_rows`: the most of one result set in the table service; 0: no limit. `auth`: clients log in. `secret`
-    signs their tokens. `password`: that of the user `root`; None: any will do. `version`: ours.
+    `advertise`: (host, port) that discovery returns instead of the address in use; port None: the listener's.
+
+    `hide_expired`: hide due rows until the next removal run erases them. `run_interval`: time between the removal runs
+    of a table without a setting of its own; `min_run_interval`: the least value of that setting. `session_idle`: how
+    long an unused session of the table service lives. `result_rows`: limit of rows in one result set of the table
+    service; 0: no limit. `auth`: clients must log in. `secret`: the key that signs tokens. `password`: the password of
+    `root`; None: any password is accepted. `version`: Mayfly's version.
     """
 
     databases: tuple[str, ...] = ("/local", "/Root")

@@ -1,4 +1,4 @@
-"""Rows of a result set as bytes, a column at a time: for most types that is one pass of a C function over the values."""
+"""Result rows as bytes, one column at a time: for most types, one pass of a C function over the values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import NullType, OptionalType, Primitive, Type, Value
 
 Column: TypeAlias = Callable[[Sequence[Value]], Iterable[bytes]]
-"""From the values of a column to elements of `items`, one for each."""
+"""Encodes the values of a column as elements of `items`, one for each value."""
 
 _FIXED: Final[dict[str, tuple[bytes, str]]] = {
     **dict.fromkeys(("Int8", "Int16", "Int32", "Date32"), (b"\x62\x05\x15", "i")),
@@ -24,7 +24,7 @@ _FIXED: Final[dict[str, tuple[bytes, str]]] = {
     "Float": (b"\x62\x05\x35", "f"),
     "Double": (b"\x62\x09\x39", "d"),
 }
-"""Types whose values always take the same room: the bytes in front, and the form of the rest."""
+"""Types with values of fixed size: the bytes in front of each value, and its struct format."""
 
 _TEXTS: Final = frozenset({"Utf8", "Json", "JsonDocument"})
 _BYTES: Final = frozenset({"String", "Yson"})
@@ -32,7 +32,7 @@ _NULL: Final = b"\x62\x02\x50\x00"
 _BOOLS: Final = (b"\x62\x02\x08\x00", b"\x62\x02\x08\x01")
 
 _SHORT: Final = 126
-"""Bytes of text that are so few that all lengths around them take one byte."""
+"""Texts with fewer bytes than this have all their lengths in one byte, so their heads are precomputed."""
 
 _TEXT_HEADS: Final = tuple(bytes((0x62, size + 2, 0x4A, size)) for size in range(_SHORT))
 _BYTES_HEADS: Final = tuple(bytes((0x62, size + 2, 0x42, size)) for size in range(_SHORT))
@@ -40,17 +40,17 @@ _ROW_HEADS: Final = tuple(bytes((0x12, size)) for size in range(128))
 
 
 Encode: TypeAlias = Callable[[Sequence[Row]], bytes]
-"""From rows to the `rows` of a ResultSet."""
+"""Encodes rows as the `rows` field of a ResultSet."""
 
 
 @lru_cache(2048)
 def layout_of(columns: tuple[tuple[str, Type], ...]) -> tuple[bytes, Encode]:
-    """The `columns` of a ResultSet that has these, and what encodes its rows."""
+    """Return the `columns` field of a ResultSet and the encoder of its rows."""
     return columns_block(columns), rows_encoder(type for _, type in columns)
 
 
 def rows_encoder(types: Iterable[Type]) -> Encode:
-    """What encodes rows of these types."""
+    """Return the encoder of rows of these types."""
     return _rows_encoder(tuple(types))
 
 

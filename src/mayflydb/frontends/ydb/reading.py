@@ -1,4 +1,4 @@
-"""Reads of tables: ranges of keys as ranges of index entries, and their records as rows, in order."""
+"""Reads of tables: key ranges become ranges of index entries, and their records become rows, in key order."""
 
 from __future__ import annotations
 
@@ -21,29 +21,34 @@ from mayflydb.query.yql.schemas import PRIMARY, Access, KeyRange, Row
 CHANGED: Final = "What was read was changed by somebody else."
 
 BATCH: Final = 256
-"""Rows that are read at once."""
+"""Rows in one batch of a read."""
 
 ABOVE: Final = b"\xff" * (HASH_BYTES + 1)
-"""Behind a key, this is above all entries of that key and of those that begin with it: no value begins with FF, and what of a
-partition stands behind a key is one byte shorter."""
+"""The suffix that makes a key an upper bound of all entries that begin with the key.
+
+No encoded value begins with FF, and the partition behind an entry's key is one byte shorter than this suffix.
+"""
 
 END: Final = b"\xff" * 16
-"""Above every key."""
+"""A bound above every key."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """lower <= key < upper, both of uncut keys, of which any may have ABOVE behind it."""
+    """lower <= key < upper. Both are full keys, and may end in ABOVE."""
 
     lower: bytes
     upper: bytes
 
     def has(self, key: bytes) -> bool:
-        """Whether an uncut key lies in them."""
+        """True if a full key lies within the bounds."""
         return self.lower <= key < self.upper
 
     @property
     def entries(self) -> EntryRange | None:
-        """The entries among which theirs are; None: there are none."""
+        """The range of entries that contains all keys within the bounds; None if there is none.
+
+        Entries hold only a prefix of a long key, so the range may contain other keys too.
+        """
         upper = self.upper
         if not is_sorted_by(upper.removesuffix(ABOVE)):
             upper = upper[:KEPT] + ABOVE
@@ -52,7 +57,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 def bounds(encoded: Callable[[Sequence[object]], bytes], within: KeyRange) -> Bounds:
-    """The keys in a range; `encoded` gives the bytes of the first columns of a key."""
+    """Return the bounds of a key range. `encoded` encodes the first columns of a key."""
     lower = encoded(within.lower) if within.lower else b""
     upper = encoded(within.upper) if within.upper else END
     if within.lower and within.lower_open:
@@ -66,7 +71,7 @@ Entry: TypeAlias = tuple[bytes, Record]
 
 
 def is_row(view: TableView, access: Access) -> Row | None:
-    """The key of the one row that an access asks for; None: it may be more of them."""
+    """Return the key if an access asks for a single row by its whole primary key; otherwise None."""
     if access.index not in (None, PRIMARY) or access.ranges is None or len(access.ranges) != 1:
         return None
     (only,) = access.ranges
@@ -81,7 +86,7 @@ class Reader:
         self._layout = layout
 
     async def read(self, access: Access) -> AsyncIterator[list[Row]]:
-        """What an access asks for, batch by batch. Errors: WriteConflict, OwnerNotFound."""
+        """Yield the rows of an access in batches. Errors: WriteConflict, OwnerNotFound."""
         pick = self._layout.picker(access.columns)
         left = access.limit
         if left is not None and left <= 0:
@@ -119,7 +124,7 @@ class Reader:
             yield found
 
     async def get(self, key: bytes) -> Record | None:
-        """The record with this key. Errors: WriteConflict, OwnerNotFound."""
+        """Return the record with this key. Errors: WriteConflict, OwnerNotFound."""
         return await self._snapshot.get(self._layout.view.node.id, partition_of(key), key)
 
     async def _ranges(
@@ -153,7 +158,10 @@ class Reader:
     async def _sorted(
         self, walk: AsyncIterator[list[Entry]], index: Index, within: Bounds, descending: bool
     ) -> AsyncIterator[list[Record]]:
-        """Records in the order of their whole keys, though entries have only so much of them."""
+        """Yield records in the order of their full keys.
+
+        Entries hold only a prefix of a long key, so records with the same prefix are collected and sorted here.
+        """
         alike: list[Entry] = []
         prefix = b""
 
@@ -178,7 +186,10 @@ class Reader:
 
 
 def index_of(view: TableView, name: str | None) -> Index:
-    """The engine's index by its name in the table. SCHEME_ERROR for one that is not there, or not complete."""
+    """Return the engine's index by its name in the table.
+
+    SCHEME_ERROR if the index does not exist or is not complete.
+    """
     if name is None or name == PRIMARY:
         return view.primary
     index = view.indexes.get(name)
@@ -188,17 +199,17 @@ def index_of(view: TableView, name: str | None) -> Index:
 
 
 def no_index(name: str) -> Fault:
-    """An index that is not there, or not complete."""
+    """The fault of an index that does not exist or is not complete."""
     return fault(f"Required global index not found, index name: {name}", status="SCHEME_ERROR", code=2003)
 
 
 def conflict(path: str, cause: str) -> Fault:
-    """A row that must not be there: PRECONDITION_FAILED."""
+    """The fault of a violated key or unique index: PRECONDITION_FAILED."""
     table = Issue(f"Constraint violated. Table: `{path}`.", 2012, issues=(Issue(cause, 2012),))
     return Fault("PRECONDITION_FAILED", table)
 
 
 def rows_of(layout: Layout, columns: Sequence[str], found: Iterable[Values]) -> list[Row]:
-    """These columns of rows."""
+    """Return these columns of rows."""
     pick = layout.picker(columns)
     return [pick(values) for values in found]

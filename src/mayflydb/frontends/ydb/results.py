@@ -1,4 +1,4 @@
-"""Result sets in messages that clients can take: each is filled with rows up to a number of bytes."""
+"""Result sets in messages of limited size."""
 
 from __future__ import annotations
 
@@ -16,54 +16,57 @@ from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
 
 USUAL: Final = 1 << 20
-"""Bytes of rows in one message where a client asks for nothing else."""
+"""Bytes of rows in one message, unless the client asks for another limit."""
 
 LARGEST: Final = 48 << 20
-"""And at most: clients refuse messages of 64 MiB."""
+"""The upper bound of that limit. Clients refuse messages of 64 MiB."""
 
 SLICE_BYTES: Final = 64 << 10
 SLICE_ROWS: Final = 512
-"""Bytes and rows that are encoded in one turn of the event loop, about: well under two milliseconds of work."""
+"""About so many bytes or rows are encoded before other tasks run: well under two milliseconds of work."""
 
 FIRST_ROWS: Final = 16
-"""Rows of the first slice, before it is known how large they are."""
+"""Rows in the first slice, before the size of rows is known."""
 
 
 class Filling(Protocol):
-    """One result set on its way into messages."""
+    """Encodes one result set as a series of messages."""
 
     def add(self, rows: Sequence[Row]) -> AsyncIterator[bytes]:
-        """Take more rows; the messages' contents that are full by that."""
+        """Take more rows. Yield the contents of the messages that are full."""
 
     def rest(self) -> bytes:
-        """The content of the last message, which may be without rows. It is asked for once, at the end."""
+        """Return the content of the last message, which may have no rows. To be called once, at the end."""
 
 
 class Layout(Protocol):
-    """How rows become ResultSet messages."""
+    """A format of ResultSet messages."""
 
     def begin(self, columns: Columns) -> Filling:
-        """A new result set."""
+        """Begin a new result set."""
 
 
 class Parts:
-    """Values of protobuf. `limit`: bytes of a message, 0: the usual. `once`: columns stand in the first one of each set only."""
+    """Rows as values of protobuf.
+
+    `limit`: bytes of one message; 0: the default. `once`: columns stand in the first message of each result set only.
+    """
 
     def __init__(self, limit: int = 0, once: bool = False) -> None:
         self._limit = limit
         self._once = once
 
     def begin(self, columns: Columns) -> Filling:
-        """As in Layout."""
+        """See `ResultFormat.begin`."""
         head, encode = layout_of(tuple(columns))
         return RowFilling(head, encode, self._limit, once=self._once)
 
 
 class RowFilling:
-    """Rows, encoded slice by slice, in messages of about `limit` bytes, each with `head` in front.
+    """Encodes rows in slices, and collects slices in messages of about `limit` bytes, each beginning with `head`.
 
-    `limit` 0: the usual. `most_rows`: of a message; 0: any number. `once`: only the first message has the head. A row that is
-    larger than the limit has a message of its own. No more than one message and one slice are held.
+    `limit` 0: the default. `most_rows`: limit of rows in a message; 0: none. `once`: only the first message has the
+    head. A row above the limit has a message of its own. At most one message and one slice are in memory.
     """
 
     def __init__(self, head: bytes, encode: Encode, limit: int = 0, most_rows: int = 0, once: bool = False) -> None:
@@ -79,7 +82,7 @@ class RowFilling:
         self._turn = 0
 
     async def add(self, rows: Sequence[Row]) -> AsyncGenerator[bytes, None]:
-        """As in Filling."""
+        """See `ResultMessages.add`."""
         start = 0
         while start < len(rows):
             room = self._most_rows - self._rows or self._most_rows
@@ -101,7 +104,7 @@ class RowFilling:
                 await asyncio.sleep(0)
 
     def rest(self) -> bytes:
-        """What is held, as one message."""
+        """Return the collected slices as one message."""
         content = self._head + b"".join(self._kept)
         self._kept, self._size, self._rows = [], 0, 0
         if self._once:
@@ -110,7 +113,7 @@ class RowFilling:
 
 
 def _halved(encode: Encode, rows: Sequence[Row], limit: int) -> Iterator[tuple[bytes, int]]:
-    """Rows, encoded, in pieces within the limit as far as single rows are; with the number of rows in each."""
+    """Encode rows, halved until each part is within the limit or a single row. Yield (bytes, number of rows)."""
     content = encode(rows)
     if len(content) <= limit or len(rows) == 1:
         yield content, len(rows)
@@ -121,9 +124,11 @@ def _halved(encode: Encode, rows: Sequence[Row], limit: int) -> Iterator[tuple[b
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What one message says. `content`: the inside of a ResultSet; None: there is none. `tx_id` as in ResultPart.
+    """The parts of one response message.
 
-    `warnings`: in the first one. `stats`: in the last one, where asked for.
+    `content`: the inside of a ResultSet; None: the message has none. `tx_id`: see ResultPart.
+
+    `warnings` stand in the first message of a query, `stats` in the last one, if the request asks for statistics.
     """
 
     index: int
@@ -134,7 +139,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 async def filled(results: AsyncIterator[ResultPart], layout: Layout) -> AsyncGenerator[Piece, None]:
-    """The messages of a query's result sets: one at least for each."""
+    """Yield the messages of a query's result sets, at least one for each."""
     filling: Filling | None = None
     last: ResultPart | None = None
     warnings: tuple[Issue, ...] = ()
@@ -157,6 +162,6 @@ async def filled(results: AsyncIterator[ResultPart], layout: Layout) -> AsyncGen
 
 
 def result_set(columns: Sequence[tuple[str, Type]], rows: Sequence[Row], truncated: bool = False) -> bytes:
-    """The inside of one ResultSet."""
+    """Return the inside of a ResultSet."""
     head, encode = layout_of(tuple(columns))
     return head + encode(rows) + wire.number(3, int(truncated))

@@ -1,7 +1,7 @@
-"""Rows as records: an array of values by column number, under the bytes of the primary key.
+"""Rows as records. A record's key is the encoded primary key, and its value an array of values by column number.
 
-An array is as long as the table had columns, dropped ones too, when its row was written; a column that is newer has its default
-there. What MessagePack has no number for, Decimal and DyNumber, stands as bytes and as text.
+The array is as long as the table had columns, dropped ones included, when the row was written. A newer column has its
+default in older rows. MessagePack has no numbers for Decimal and DyNumber, which are stored as bytes and as text.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DYNUMBER, DecimalType, Type, Value, bare
 
 WIDEST: Final = LONGEST_ORDERED - HASH_BYTES
-"""Bytes of an index key that an entry has room for."""
+"""The longest key that fits into an index entry, in bytes."""
 
 KEPT: Final = WIDEST - 32
-"""Of a key that is longer, these are in its entry, and then a digest of the whole: so entries stay unique, and their order tells
-keys apart that differ in these bytes."""
+"""An entry holds this prefix of a longer key, and a digest of the whole key.
+
+So entries stay unique, and keys with different prefixes keep their order.
+"""
 
 MOST_LAYOUTS: Final = 4096
-"""Tables whose layouts are kept, those included that are gone."""
+"""Tables whose layouts are cached, dropped tables included."""
 
 SCHEME_CHANGED: Final = "The table's columns were changed by somebody else."
 
@@ -46,17 +48,17 @@ Values = list[Value]
 
 
 def partition_of(key: bytes) -> bytes:
-    """The partition in which the record with this key lies."""
+    """Return the partition of the record with this key."""
     return blake2b(key, digest_size=HASH_BYTES).digest()
 
 
 def cut(key: bytes) -> bytes:
-    """A key as entries have it."""
+    """Return a key as it stands in entries: whole, or prefix and digest."""
     return key if len(key) <= WIDEST else key[:KEPT] + blake2b(key, digest_size=32).digest()
 
 
 def is_sorted_by(key: bytes) -> bool:
-    """Whether a key's place among entries is its own: longer ones may be mixed up with those that begin alike."""
+    """True if entries with this key are in the key's own order. Longer keys are ordered by their prefix only."""
     return len(key) < KEPT
 
 
@@ -72,25 +74,27 @@ Coder = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 def _coder(type: Type) -> Coder | None:
-    """How values of a type are stored, and read back; None: as they are."""
+    """Return the functions that convert a value of this type to its stored form and back; None if values are stored
+    unchanged.
+    """
     if isinstance(bare(type), DecimalType):
         return _decimal_bytes, _decimal_of
     return (str, Decimal) if bare(type) == DYNUMBER else None
 
 
 class _By(NamedTuple):
-    """The columns of an index, and the rest of the key."""
+    """The columns of an index, and the key columns that are not among them."""
 
     numbers: tuple[int, ...]
     types: tuple[Type, ...]
     rest: tuple[int, ...]
     rest_types: tuple[Type, ...]
     key: Callable[[Sequence[Value]], bytes]
-    """Encodes the values of all of them."""
+    """Encodes the values of all these columns."""
 
 
 class Layout:
-    """The rows of a table, as it is under one definition."""
+    """Converts rows of a table under one definition of it."""
 
     __slots__ = (
         "_by",
@@ -128,11 +132,11 @@ class Layout:
     # --- rows and bytes ------------------------------------------------------------------------------------------------
 
     def blank(self) -> Values:
-        """A new row, in which every column has its default."""
+        """Return a new row in which every column has its default."""
         return self._tail.copy()
 
     def encode(self, values: Values) -> bytes:
-        """The value of the record of a row."""
+        """Return the value of a row's record."""
         if self._coders:
             values = values.copy()
             for number, (store, _) in self._coders:
@@ -141,7 +145,7 @@ class Layout:
         return _encode(values)
 
     def decode(self, value: bytes) -> Values:
-        """The row in a record's value."""
+        """Return the row in a record's value."""
         values: Values = _decode(value)
         known = len(values)
         if known < self.width:
@@ -152,7 +156,7 @@ class Layout:
         return values
 
     def picker(self, columns: Sequence[str]) -> Callable[[Values], Row]:
-        """What takes these columns out of a row, in this order. KeyError for a name that is none."""
+        """Return a function that takes these columns out of a row, in this order. KeyError for an unknown column."""
         numbers = [self.numbers[name] for name in columns]
         if not numbers:
             return lambda values: ()
@@ -164,27 +168,27 @@ class Layout:
     # --- keys ----------------------------------------------------------------------------------------------------------
 
     def key_of(self, values: Values) -> bytes:
-        """The key of a row's record."""
+        """Return the key of a row's record."""
         return self._key([values[number] for number in self._key_numbers])
 
     def key_from(self, values: Sequence[Value]) -> bytes:
-        """The bytes of the first columns of the key with these values; all of them are a record's key."""
+        """Encode the values of the first key columns. The values of all key columns give a record's key."""
         return self._key(values) if len(values) == len(self._key_types) else encode_key(self._key_types, values)
 
     @property
     def key_width(self) -> int:
-        """How many columns the key has."""
+        """The number of key columns."""
         return len(self._key_numbers)
 
     def index_types(self, index: Index) -> tuple[Type, ...]:
-        """The types of the columns that an index is by: its own, then those of the key that are not among them."""
+        """Return the types of the columns that order an index: its own columns, then the other key columns."""
         if is_primary(index):
             return self._key_types
         by = self._of(index)
         return (*by.types, *by.rest_types)
 
     def full_key(self, index: Index, key: bytes, values: Values) -> bytes:
-        """What orders a row in an index, uncut; `key`: that of its record."""
+        """Return the full key of a row in an index, not shortened. `key`: the key of the row's record."""
         if is_primary(index):
             return key
         by = self._of(index)
@@ -207,7 +211,11 @@ class Layout:
         return known
 
     def entry_key(self, index: Index, key: bytes, values: Values) -> bytes:
-        """The key of a row in an index, as entries have it. In a unique one it is of its columns alone, unless one is NULL."""
+        """Return the key of a row's entry in an index.
+
+        In a unique index the key has the index's columns alone, unless one of them is NULL: NULLs are not equal to each
+        other.
+        """
         if index.unique:
             by = self._of(index)
             own = [values[number] for number in by.numbers]
@@ -216,19 +224,19 @@ class Layout:
         return cut(self.full_key(index, key, values))
 
     def keys(self, record: Record, index: Index) -> Sequence[bytes]:
-        """The keys of a record in an index, as engine builds ask for them: one."""
+        """Return the keys of a record in an index, for the engine's index builds: always one."""
         values = [] if is_primary(index) else self.decode(record.value)
         return (self.entry_key(index, record.key, values),)
 
     def entries(self, indexes: Iterable[Index], key: bytes, values: Values) -> tuple[Entry, ...]:
-        """All entries of a row."""
+        """Return the entries of a row in these indexes."""
         partition = partition_of(key)
         return tuple([entry(index, self.entry_key(index, key, values), partition) for index in indexes])
 
     # --- records to be -------------------------------------------------------------------------------------------------
 
     def draft(self, values: Values, key: bytes) -> Draft:
-        """The record of a row, with the entries and dates that go with it."""
+        """Return the record of a row with its entries and dates."""
         return Draft(
             self.encode(values),
             indexed=lambda indexes: self.entries(indexes, key, values),
@@ -236,9 +244,9 @@ class Layout:
         )
 
     def dates(self, definition: Definition, values: Values) -> Dates:
-        """The date that a row's TTL column comes to, by the table as it is in the transaction that writes it.
+        """Return the date in a row's TTL column, under the definition that the writing transaction sees.
 
-        WriteConflict if its columns are others than those of the row.
+        WriteConflict if that definition has other columns than this layout.
         """
         if self._dated is None or self._dated[0] is not definition:
             self._dated = definition, self._ttl_of(definition)
@@ -261,18 +269,18 @@ class Layout:
 
 
 def keys_of(view: TableView) -> KeysOf:
-    """What gives the keys of a table's records in any of its indexes."""
+    """Return the function that gives the keys of a table's records in any of its indexes."""
     return Layout(view).keys
 
 
 class Layouts:
-    """Those of a server's tables, each made once as long as its table stays the same."""
+    """A cache of layouts, by table. A layout is replaced when the definition of its table changes."""
 
     def __init__(self) -> None:
         self._known: dict[int, Layout] = {}
 
     def of(self, view: TableView) -> Layout:
-        """The layout of a table."""
+        """Return the layout of a table."""
         known = self._known.get(view.node.id)
         if known is None or known.view is not view:
             if len(self._known) >= MOST_LAYOUTS:

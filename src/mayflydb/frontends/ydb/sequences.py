@@ -1,8 +1,9 @@
-"""The sequences of tables, as the store keeps them: each number is given out once, whatever becomes of the row it was for.
+"""The stored state of sequences. Each number is given out once, even if its row is never written.
 
-How a sequence stands is a record in a container of its own, which belongs to the table (space `ydb sequences`) and goes with it;
-it is made when the first number is drawn. Until then a sequence is as the table's row of the catalogue has it. A draw commits
-before anything is done with its numbers, so neither a rollback nor a crash brings one back; nodes that share a store take turns.
+The state of a sequence is a record in a container that belongs to the table (space `ydb sequences`) and is dropped with
+it. The record is written when the first number is drawn. Until then the sequence is in the state of the table's
+definition. A draw commits before its numbers are used, so neither a rollback nor a crash returns them. Nodes on the
+same store draw one after the other.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from mayflydb.query.yql.schemas import Effect
 SPACE: Final = "ydb sequences"
 PARTITION: Final = b"\0" * 8
 ENDED: Final = 200503
-"""The code of the issue that tells of a sequence's end."""
+"""The issue code of an exhausted sequence."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Sequence).decode
 
 
 class Sequences:
-    """Those of all tables of an engine."""
+    """The sequences of all tables."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def numbered(self, view: TableView, effect: Effect, now: Instant) -> Effect:
-        """The same write with numbers for the Serial columns that it leaves out. Faults: a sequence has ended; OwnerNotFound."""
+        """Add values for the Serial columns that a write leaves out. Faults: an exhausted sequence; OwnerNotFound."""
         missing = [] if effect.verb in ("UPDATE", "DELETE") else left_out(view, effect.columns)
         if not missing or not effect.rows:
             return effect
@@ -51,7 +52,10 @@ class Sequences:
         return msgspec.structs.replace(effect, columns=(*effect.columns, *names), rows=rows, generated=generated)
 
     async def draw(self, view: TableView, column: StoredColumn, count: int, now: Instant) -> list[int]:
-        """The next numbers of a column. Faults: there are not so many left; those that are left are used up. OwnerNotFound."""
+        """Draw the next numbers of a column.
+
+        Faults: the sequence has fewer numbers left, and those are used up; OwnerNotFound.
+        """
 
         def take(before: Sequence) -> tuple[Sequence, Drawn]:
             found = drawn(before, count)
@@ -63,11 +67,11 @@ class Sequences:
         return list(found.numbers)
 
     async def alter(self, view: TableView, column: StoredColumn, change: Alteration, now: Instant) -> None:
-        """Other settings, or another position. ValueError: what no sequence can be; OwnerNotFound."""
+        """Change a sequence's settings or position. ValueError for invalid settings; OwnerNotFound."""
         await self._change(view, column, lambda before: (altered(before, change), None), now)
 
     async def states(self, view: TableView, now: Instant) -> Mapping[str, Sequence]:
-        """How the sequences of a table stand, by name of the column."""
+        """Return the sequences of a table in their current state, by column."""
         serial = [column for column in view.body.columns if column.sequence is not None]
         home = await self._engine.node(*home_of(SPACE, view.node.id)) if serial else None
         found: dict[str, Sequence] = {}
@@ -78,7 +82,7 @@ class Sequences:
         return found
 
     async def copy(self, source: TableView, copy: TableView, now: Instant) -> None:
-        """Let the sequences of a copy stand as those of its source do now."""
+        """Copy the current state of a table's sequences to a copy of the table."""
         states = await self.states(source, now)
         for column in copy.body.columns:
             if column.sequence is not None and states[column.name] != column.sequence:
@@ -94,7 +98,7 @@ class Sequences:
 
 
 def left_out(view: TableView, columns: tuple[str, ...]) -> list[StoredColumn]:
-    """The Serial columns of a table that are not among these."""
+    """Return the Serial columns that a write leaves out."""
     return [column for column in view.body.columns if column.sequence is not None and column.name not in columns]
 
 

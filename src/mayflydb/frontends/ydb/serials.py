@@ -1,4 +1,4 @@
-"""Sequences, which number the rows of Serial columns: what one is, and what drawing from it does to it. Pure.
+"""Sequences, which number the rows of Serial columns: settings, draws and changes. Pure.
 
 Sources: https://ydb.tech/docs/en/yql/reference/types/serial, `SequenceDescription` in `ydb_table.proto`, and
 `ydb/core/tx/sequenceshard/tx_allocate_sequence.cpp` of https://github.com/ydb-platform/ydb.
@@ -16,17 +16,20 @@ from mayflydb.query.yql.names import SERIALS
 from mayflydb.query.yql.types import Type, bare
 
 PREFIX: Final = "_serial_column_"
-"""What stands before the column's name in that of its sequence, which lies below the table."""
+"""A sequence's name is this prefix and the column's name. Its path lies below the table."""
 
 LIMITS: Final = {type: 2 ** (int(type.name.removeprefix("Int")) - 1) - 1 for type in SERIALS.values()}
-"""The greatest number by the type of the column."""
+"""The greatest number of a sequence, by column type."""
 
 _NAMES: Final = {"Int16": "Serial2", "Int32": "Serial4", "Int64": "Serial8"}
 
 
 class Sequence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Numbers from `low` to `high`, at a distance of `increment`. `next` is given next; `used`: it was given already, as the last
-    one there is. `start`: where RESTART goes. `cycle`: after the last one comes the first."""
+    """Numbers from `low` to `high` in steps of `increment`.
+
+    `next`: the number to be drawn next; `used`: `next` was the last number and is drawn already. `start`: the position
+    after RESTART. `cycle`: the first number follows the last.
+    """
 
     high: int
     low: int = 1
@@ -39,40 +42,40 @@ class Sequence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def sequence_of(type: Type) -> Sequence | None:
-    """The sequence of a Serial column that holds this type; None: no such column does."""
+    """Return the sequence of a Serial column with this type; None if Serial columns cannot have the type."""
     high = LIMITS.get(bare(type))  # type: ignore[call-overload]  # Any type may be asked for.
     return None if high is None else Sequence(high)
 
 
 def serial_name(type: Type) -> str:
-    """`Serial4` for Int32: the type that makes such a column."""
+    """Return the Serial type of a column's type: `Serial4` for Int32."""
     return _NAMES[str(bare(type))]
 
 
 def sequence_name(column: str) -> str:
-    """The name of a column's sequence."""
+    """Return the name of a column's sequence."""
     return PREFIX + column
 
 
 class Drawn(msgspec.Struct, frozen=True):
-    """Numbers, in the order in which they are given, and the sequence afterwards. There may be fewer than were asked for."""
+    """Drawn numbers in order, and the sequence after the draw. A draw may give fewer numbers than requested."""
 
     ranges: tuple[range, ...]
     after: Sequence
 
     @property
     def numbers(self) -> Iterator[int]:
-        """One after the other."""
+        """The numbers in the order of the draw."""
         return chain.from_iterable(self.ranges)
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many numbers were drawn."""
         return sum(map(len, self.ranges))
 
 
 def drawn(sequence: Sequence, count: int) -> Drawn:
-    """The next numbers. Where a sequence ends that does not cycle, they are as many as there are."""
+    """Draw the next numbers. A sequence that does not cycle gives what it has left."""
     ranges: list[range] = []
     step = sequence.increment
     left = count
@@ -91,7 +94,7 @@ def drawn(sequence: Sequence, count: int) -> Drawn:
 
 
 def _following(sequence: Sequence, number: int) -> int | None:
-    """The number after another one; None: that was the last."""
+    """Return the number that follows; None at the end of the sequence."""
     found = number + sequence.increment
     if sequence.low <= found <= sequence.high:
         return found
@@ -101,7 +104,10 @@ def _following(sequence: Sequence, number: int) -> int | None:
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """What ALTER SEQUENCE asks for; None: it stays. `restart`: begin anew, at `restart_at` or else at the start."""
+    """The changes of ALTER SEQUENCE; None leaves a setting as it is.
+
+    `restart`: go back to `restart_at`, or to the start.
+    """
 
     start: int | None = None
     increment: int | None = None
@@ -110,7 +116,7 @@ class Alteration(msgspec.Struct, frozen=True):
 
 
 def altered(sequence: Sequence, change: Alteration) -> Sequence:
-    """The sequence after a change. ValueError with YDB's text: what none can be."""
+    """Return the sequence after a change. ValueError with YDB's text for an invalid change."""
     start = sequence.start if change.start is None else change.start
     increment = sequence.increment if change.increment is None else change.increment
     check(msgspec.structs.replace(sequence, start=start, increment=increment))
@@ -124,7 +130,7 @@ def altered(sequence: Sequence, change: Alteration) -> Sequence:
 
 
 def check(sequence: Sequence) -> None:
-    """ValueError with YDB's text for what no sequence can be."""
+    """Check the settings of a sequence. ValueError with YDB's text."""
     if sequence.increment == 0:
         raise ValueError("INCREMENT must not be zero")
     if sequence.low > sequence.high:

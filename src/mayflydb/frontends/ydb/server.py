@@ -1,4 +1,4 @@
-"""gRPC around the front end: ports, metadata, and bytes handed through."""
+"""The gRPC server around the front end. Messages pass through as bytes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from mayflydb.frontends.ydb.errors import Denied
 from mayflydb.frontends.ydb.methods import SERVICES, Method, methods
 
 OPTIONS: Final = (
-    # Clients ping every ten seconds while a stream is open; a server that counts those as strikes hangs up after a minute.
+    # Clients ping every ten seconds while a stream is open. By default, gRPC counts these pings as abuse and closes the
+    # connection after a minute.
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
-    # So that streams of clients that are gone end.
+    # Pings find connections whose client is gone, so that their streams end.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_receive_message_length", LARGEST),
     ("grpc.max_send_message_length", LARGEST),
-    # Otherwise a second server would take the same port, and half of the connections.
+    # With port reuse, a second server could bind the same port and would get half of the connections.
     ("grpc.so_reuseport", 0),
 )
 
 CLOSING: Final = (("x-ydb-server-hints", "session-close"),)
-"""Metadata that tells a client to look for another session."""
+"""The metadata that makes a client replace its session."""
 
 _DATABASE, _TICKET, _TRACE = "x-ydb-database", "x-ydb-auth-ticket", "x-ydb-trace-id"
 
 
 class Door:
-    """One port, open from `open` to `close`."""
+    """One port. The port takes calls from `open` to `close`."""
 
     def __init__(self, app: YdbApp, entrance: Entrance) -> None:
         self._app = app
@@ -49,7 +50,10 @@ class Door:
         )
 
     def bind(self, address: str, credentials: tuple[bytes, bytes] | None = None) -> None:
-        """Listen on `127.0.0.1:2136`. `credentials`: private key and chain of certificates, PEM. OSError if it is taken."""
+        """Bind an address such as `127.0.0.1:2136`.
+
+        `credentials`: private key and certificate chain, PEM. OSError if the address is taken.
+        """
         try:
             if credentials is None:
                 bound = self._server.add_insecure_port(address)
@@ -61,11 +65,11 @@ class Door:
             raise OSError(f"{address} cannot be listened on")
 
     async def open(self) -> None:
-        """Answer from now on."""
+        """Start to take calls."""
         await self._server.start()
 
     async def close(self, grace: float) -> None:
-        """Take no more calls, and let those in work finish."""
+        """Refuse new calls, and let running calls finish within `grace` seconds."""
         await self._server.stop(grace)
 
     def _handlers(self, known: Iterable[Method]) -> dict[str, Any]:
@@ -105,7 +109,7 @@ class Door:
         return handle
 
     def _conversation(self, method: Method) -> Callable[[Any, Any], Any]:
-        """Those with requests in a stream are refused at their first one."""
+        """Methods with a stream of requests are not supported: the first request gets the refusal."""
 
         async def handle(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
             async for first in requests:

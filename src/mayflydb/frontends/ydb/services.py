@@ -1,4 +1,4 @@
-"""The parts of a server that answer calls, and the shape of the functions that do so."""
+"""The parts of a server that commands use, and the types of handlers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mayflydb.frontends.ydb.sessions import Sessions
 
 
 class Services:
-    """One set per server. Calls are data; handlers are given these beside them."""
+    """The parts of one server. A call is data; handlers get the services beside it."""
 
     def __init__(self, engine: Engine, options: Options, chance: Random) -> None:
-        """`chance`: where ids come from, unguessable."""
+        """Build all parts. `chance`: an unguessable source of ids."""
         self.engine = engine
         self.options = options
         self.sessions = Sessions(chance, options.session_idle, options.max_sessions)
@@ -32,17 +32,17 @@ class Services:
         self.operations = Operations(chance)
 
     async def resume(self) -> None:
-        """Go on with what a process before this one has left half done."""
+        """Resume the work that an earlier process left unfinished."""
         await self.schemes.resume(await self.engine.now())
 
     async def close(self) -> None:
-        """End all work in the background."""
+        """Stop all background work."""
         await self.operations.close()
         await self.schemes.close()
 
 
 Unary: TypeAlias = Callable[[Services, Call, Any], Awaitable[bytes]]
-"""From a request, parsed, to the bytes of its response (`wire` makes them)."""
+"""Takes a parsed request and returns the bytes of its response, built by `wire`."""
 
 Streaming: TypeAlias = Callable[[Services, Call, Any], AsyncIterator[bytes]]
-"""From a request to the messages of its stream."""
+"""Takes a parsed request and yields the messages of its stream."""

@@ -1,4 +1,7 @@
-"""Sessions: of the table service, which end unused, and of the query service, which end with the stream that holds them."""
+"""Sessions.
+
+Those of the table service end when unused; those of the query service end with the stream that is attached to them.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,24 @@ Kind = Literal["table", "query"]
 Hint = Literal["session_shutdown", "node_shutdown"]
 
 UNATTACHED: Final = 60.0
-"""Seconds that a session of the query service lives before anybody attaches to it."""
+"""Seconds until a session of the query service ends if no client attaches to it."""
 
 DETACHED: Final = 5.0
-"""Seconds that it lives when its stream has ended."""
+"""Seconds until it ends after its last stream has ended."""
 
 
 class Held(Protocol):
-    """What a session has open."""
+    """An open transaction of a session."""
 
     def close(self) -> None:
-        """Nothing more comes of it."""
+        """Discard its changes."""
 
 
 class Session:
-    """`transactions`: open ones by id. `used`: when its last request began, by the loop's clock. One request at a time has it."""
+    """One session, used by one request at a time.
+
+    `transactions`: the open ones, by id. `used`: begin of the last request, by the loop's clock.
+    """
 
     __slots__ = (
         "_ended",
@@ -62,19 +68,19 @@ class Session:
         self._timer: asyncio.TimerHandle | None = None
 
     async def ended(self) -> Hint | None:
-        """Wait until it is closed; why, where that was not for its client to say."""
+        """Wait until the session is closed. Return the reason, unless the client closed it."""
         return await asyncio.shield(self._ended)
 
     def roll_back(self) -> None:
-        """Nothing comes of its transactions."""
+        """Roll back all open transactions."""
         open_ones, self.transactions = self.transactions, {}
         for each in open_ones.values():
             each.close()
 
-    # --- what Sessions does with it --------------------------------------------------------------------------------------
+    # --- called by Sessions ------------------------------------------------------------------------------------------
 
     def finish(self, hint: Hint | None) -> None:
-        """It is closed; its transactions end now, or with the request that works on it."""
+        """Mark the session closed. Its transactions are rolled back now, or after the request that uses it."""
         self.closed = True
         self.watch(None)
         if not self._ended.done():
@@ -83,14 +89,14 @@ class Session:
             self.roll_back()
 
     def watch(self, timer: asyncio.TimerHandle | None) -> None:
-        """This will close it, and nothing that was to do so before."""
+        """Set the timer that closes the session, in place of an earlier one."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = timer
 
 
 class Work:
-    """A request that has a session to itself, until it lets go or ends."""
+    """The exclusive use of a session by one request."""
 
     __slots__ = ("_held", "session")
 
@@ -100,7 +106,10 @@ class Work:
         session.busy = True
 
     def release(self) -> None:
-        """Others may have it. To be called before the last message of an answer goes out: its client asks again at once."""
+        """Release the session.
+
+        A stream calls this before its last message, because the client sends its next request at once.
+        """
         if not self._held:
             return
         self._held = False
@@ -118,11 +127,15 @@ class Work:
 
 
 class Sessions:
-    """Those of one server, on its event loop."""
+    """The sessions of one server, on its event loop."""
 
     def __init__(self, chance: Random, idle: Span, most: int, time: Callable[[], float] | None = None) -> None:
-        """`idle`: how long those of the table service live unused. `most`: how many there may be at once. `time`: seconds that
-        pass for clients too, whatever is done to the clock that rows live by; by default the event loop's."""
+        """Build an empty registry.
+
+        `idle`: how long an unused session of the table service lives. `most`: limit of sessions. `time`: seconds of
+        real time, by default the event loop's; sessions do not follow Mayfly's clock, since a test that moves time must
+        not close its clients' sessions.
+        """
         self._time = time or asyncio.get_running_loop().time
         self._chance = chance
         self._idle = idle / SECOND
@@ -134,7 +147,7 @@ class Sessions:
         return len(self._sessions)
 
     def create(self, call: Call, kind: Kind) -> Session:
-        """A new one. Faults: OVERLOADED where there are too many."""
+        """Create a session. Faults: OVERLOADED if the limit is reached."""
         self._expire()
         if len(self._sessions) >= self._most:
             raise fault("Active sessions limit exceeded", status="OVERLOADED")
@@ -148,7 +161,7 @@ class Sessions:
         return session
 
     def find(self, call: Call, id: str) -> Session:
-        """The session of this id. Faults: BAD_SESSION."""
+        """Return the session with this id and mark it used. Faults: BAD_SESSION."""
         session = self.known(call, id)
         if session is None:
             raise Fault("BAD_SESSION", Issue(f"Session not found: {id}"))
@@ -158,36 +171,41 @@ class Sessions:
         return session
 
     def known(self, call: Call, id: str) -> Session | None:
-        """The session of this id, if there is one; that of somebody else is none."""
+        """Return the session with this id; None if no such session exists or the session belongs to another user or
+        database.
+        """
         self._expire()
         session = self._sessions.get(id)
         return session if session and session.user == call.user and session.database == call.database else None
 
     def enter(self, call: Call, id: str) -> Work:
-        """The session, for this request alone: `with sessions.enter(call, id) as work`. Faults: BAD_SESSION, SESSION_BUSY."""
+        """Return the session for the exclusive use of one request: `with sessions.hold(call, id) as hold`.
+
+        Faults: BAD_SESSION, SESSION_BUSY.
+        """
         session = self.find(call, id)
         if session.busy:
             raise Fault("SESSION_BUSY", Issue("Pending previous query completion"))
         return Work(session)
 
     def close(self, session: Session, hint: Hint | None = None) -> None:
-        """End it, and with it its transactions; those that a request works on end with that."""
+        """Close a session and roll back its transactions, those in use when the request is done."""
         if self._sessions.pop(session.id, None) is not None:
             self._by_use.pop(session.id, None)
             session.finish(hint)
 
     def close_all(self, hint: Hint | None = None) -> None:
-        """End all of them."""
+        """Close all sessions."""
         for session in list(self._sessions.values()):
             self.close(session, hint)
 
     def attach(self, session: Session) -> None:
-        """A stream holds it from now on."""
+        """Keep the session open while a stream is attached."""
         session.attached += 1
         session.watch(None)
 
     def detach(self, session: Session) -> None:
-        """That stream has ended."""
+        """Note the end of a stream. The session ends soon unless another stream is attached."""
         session.attached -= 1
         if not (session.attached or session.closed):
             self._end_after(session, DETACHED)

@@ -1,4 +1,4 @@
-"""The tables that a query reads and writes, as they are in its transaction."""
+"""Tables as a query's transaction sees them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row, Table
 
 Readable: TypeAlias = TableView | IndexEntry | SystemEntry
-"""What can stand in FROM and has rows of its own."""
+"""The entries with rows, which may stand in FROM."""
 
 Views: TypeAlias = Mapping[str, Readable]
-"""By absolute path, as a plan was bound to them."""
+"""The entries of a plan, by absolute path."""
 
 SystemRows: TypeAlias = Callable[[SystemEntry], Awaitable[Sequence[Row]]]
-"""The rows that a table of the system has now, of all its columns."""
+"""Returns the current rows of a system table, with all columns."""
 
 
 class Accessed(msgspec.Struct):
-    """How many rows of a table a query read, wrote and deleted."""
+    """The numbers of rows of a table that a query has read, written and deleted."""
 
     reads: int = 0
     updates: int = 0
     deletes: int = 0
 
     def count(self, effect: Effect) -> None:
-        """A write more."""
+        """Count the rows of a write."""
         if effect.verb == "DELETE":
             self.deletes += len(effect.rows)
         else:
@@ -46,7 +46,7 @@ class Accessed(msgspec.Struct):
 
 
 class StoreTables:
-    """`Tables` over a snapshot. `accessed` gets what is done with each."""
+    """`Tables` over a snapshot. `accessed` collects the numbers of rows by table."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class StoreTables:
         self._system_rows = system_rows
 
     async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
-        """The rows, batch by batch. Errors: faults of the access, WriteConflict, OwnerNotFound."""
+        """Yield the rows of an access in batches. Errors: faults of the access, WriteConflict, OwnerNotFound."""
         view = self._views[access.table]
         counts = self._counts(access.table)
         if isinstance(view, SystemEntry):
@@ -84,27 +84,27 @@ class StoreTables:
             yield rows
 
     async def write(self, effect: Effect) -> Sequence[Row]:
-        """Do it; what `returning` asks for. Errors: constraints, WriteConflict, OwnerNotFound."""
+        """Apply an effect. Return the rows of `returning`. Errors: constraints, WriteConflict, OwnerNotFound."""
         self._counts(effect.table).count(effect)
         view = self._views[effect.table]
         assert isinstance(view, TableView)
         effect = await self._sequences.numbered(view, effect, self._snapshot.now)
-        # Snapshots are told apart by what was written, and by nothing else.
+        # In snapshot modes, two transactions that write the same row conflict; no read is validated.
         blind = self._mode == "serializable_read_write"
         return await Writer(self._snapshot, self._layouts.of(view), blind).write(effect)
 
     async def finish(self) -> None:
-        """Nothing: all that was written is in the snapshot, and holds when that is committed."""
+        """Do nothing: the snapshot has all writes, and its commit makes them durable."""
 
     async def record(self, container: int, key: bytes) -> Record | None:
-        """The record with this key in a table. Errors: WriteConflict, OwnerNotFound."""
+        """Return the record with this key. Errors: WriteConflict, OwnerNotFound."""
         return await self._snapshot.get(container, partition_of(key), key)
 
     def _counts(self, path: str) -> Accessed:
         return self._accessed.setdefault(path, Accessed())
 
     def _check_index(self, view: TableView, name: str | None) -> None:
-        """An index that follows the table later may be read only by who takes what is stale."""
+        """Check the index of a read. Asynchronous indexes are refused except in stale read only mode, as YDB does."""
         if name is None or self._mode == "stale_read_only":
             return
         if any(index.name == name and index.kind == "async" for index in view.table.indexes):
@@ -115,7 +115,7 @@ class StoreTables:
 
 
 def within(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
-    """What an access asks for of rows that are at hand; they have all columns of their table."""
+    """Return the rows of an access, selected from rows in memory with all columns of the table."""
     names = [column.name for column in table.columns]
     key = [names.index(name) for name in table.key]
     order = [sort_key(table.columns[place].type) for place in key]

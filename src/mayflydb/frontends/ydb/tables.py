@@ -1,9 +1,8 @@
-"""Tables as the catalogue keeps them. The row of a table has this as its body; a directory or a view is a row, too.
+"""The body of a table's node in the catalogue.
 
-A table's container is named by its path below the database, `orders` or `shop/carts`. Its first index
-(FIRST_ORDERED) orders it by
-primary key and has `{"primary": true}` as spec; secondary ones have `{"name", "columns", "cover", "kind"}`. The dates of its TTL
-column lie in the slot that `slot` names.
+The table's container is named by the path below the database: `orders`, `shop/carts`. The index FIRST_ORDERED orders
+the table by primary key and has the spec `{"primary": true}`. Secondary indexes have `{"name", "columns", "cover",
+"kind"}`. The dates of the TTL column stand in the slot `TtlSettings.slot`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,11 @@ Unit = Literal["SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS"]
 
 
 class TtlSettings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`unit` None: the column is of a date type. `run_interval`: seconds, as far as somebody has set it. `slot`:
-    where records have
-    their dates."""
+    """TTL of a table.
+
+    `unit` None: the column has a date type. `run_interval`: seconds; None: the server's default. `slot`: the date slot
+    of the column.
+    """
 
     column: str
     expire_after: int
@@ -32,10 +33,13 @@ class TtlSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`number`: its place in stored rows, from 0; no other column of the table ever had it. `type` as `format_type` writes it.
+    """One column.
 
-    `default`: a literal of YQL, for rows that do not name the column; also for rows that are older than the column. `sequence`:
-    that of a Serial column as it was at first; see `sequences` for how it stands.
+    `number`: its index in stored rows, from 0, never used by another column of the table. `type`: as `format_type`
+    writes it.
+
+    `default`: a literal of YQL, used for rows that leave the column out and for rows older than the column. `sequence`:
+    the initial state of a Serial column's sequence; `sequences` has the current one.
     """
 
     number: int
@@ -47,8 +51,11 @@ class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`numbered`: how many numbers columns have had. `settings`: physical ones, which are kept, described, and mean
-    nothing here. `permissions`: names of what a subject may do."""
+    """The definition of a table.
+
+    `numbered`: the number of column numbers given so far. `settings`: physical settings, which are stored and described
+    and have no effect. `permissions`: permission names by subject.
+    """
 
     columns: tuple[StoredColumn, ...]
     key: tuple[str, ...]
@@ -68,14 +75,15 @@ PRIMARY_SPEC: Final[dict[str, Any]] = {"primary": True}
 
 
 def is_primary(index: Index) -> bool:
-    """Whether an index is the one that orders its table."""
+    """True for the index of the primary key."""
     return bool((index.spec or {}).get("primary"))
 
 
 class TableView(msgspec.Struct, frozen=True):
-    """A table, decoded from its node once as long as that stays the same.
+    """A table decoded from its node. The view is built once for each definition of the table.
 
-    `numbers`: those of `table.columns`, in the same order. `primary`: the index that orders it. `indexes`: engine index by name.
+    `numbers`: column numbers, in the order of `table.columns`. `primary`: the index of the primary key. `indexes`:
+    secondary indexes by name.
     """
 
     node: Node

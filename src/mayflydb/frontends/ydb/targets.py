@@ -1,4 +1,4 @@
-"""Tables as the admin API names them. What it takes to read rows is loaded when there are any."""
+"""Tables as targets of the admin API. The modules that read rows are imported on first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class YdbTargets:
-    """What the admin API needs to know about tables, and how it changes their TTL."""
+    """YDB's part of the admin API: settings of tables, rows by key, and changes of TTL."""
 
     space = "ydb"
     causes: Mapping[Cause, str] = {}
@@ -25,58 +25,57 @@ class YdbTargets:
     keeps_empty = True
 
     def __init__(self, databases: Sequence[str], schemes: Callable[[], Schemes | None]) -> None:
-        """`databases`: the paths of those that are served. `schemes`: those of this server; None: YDB is not served."""
+        """Take the served databases and the function that returns the schemes; None if YDB is not served."""
         self.databases = tuple(databases)
         self._schemes = schemes
 
     def lists(self, database: str, container: Node | None = None) -> bool:
-        """Whether it is a table; directories and views hold no rows."""
+        """True for a database and for a table. Directories and views have no rows."""
         return container is None or "columns" in container.body
 
     def last_words(self, node: Node) -> bytes:
-        """Nothing: nobody is told."""
+        """Return no event: YDB's clients are not told of drops."""
         return b""
 
     def settings(self, database: str, container: Node) -> dict[str, Any]:
-        """`indexes`: the TTL column, as an index over dates that it is like. `partitions` that the table is said to have.
-
-        `fitting`: the columns that a TTL may be set on; true for numbers, which count in a unit.
+        """Return the settings of a table: the TTL column, shown like an index of dates; `partitions`, the number that
+        the table reports; `fitting`, the columns that a TTL may use, True for numbers, which need a unit.
         """
         indexes = _lives().ttl_columns(container) if self._has_ttl(container) else []
         said = {"partitions": _lives().partitions_of(container), "fitting": _lives().fitting(container)}
         return {"default_ttl": None, "indexes": indexes, **said}
 
     def default_ttl(self, container: Node) -> int | None:
-        """None: lives are counted from a column."""
+        """Return None: every deadline counts from a column."""
         return None
 
     def names(self, container: Node) -> Mapping[int, str]:
-        """The TTL column, by slot."""
+        """Return the name of the TTL column, by slot."""
         return {container.body["ttl"]["slot"]: container.body["ttl"]["column"]} if self._has_ttl(container) else {}
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
-        """(key, None): a text, or of several columns a JSON list of texts; tables have no partition key."""
+        """Return (key, None). A key of several columns is a JSON list of texts. Tables have no partition key."""
         return _lives().key_text(container, key), None
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
-        """(partition, key) of the row with this key, written as `identity` does."""
+        """Return the (partition, key) pairs of a row whose key is written as in `identity`."""
         if pk is not None:
             raise BadRequest("tables of YDB have no partition key", hint="leave --pk (pk) out")
         found: list[tuple[bytes, bytes]] = _lives().places(container, id)
         return found
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
-        """Last write, and what the TTL column says."""
+        """Return the last write of a row and the date in its TTL column."""
         found: dict[str, Any] = _lives().told(container, record)
         return found
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
-        """What another TTL comes to."""
+        """Return the preview of a TTL change."""
         found: Proposal = _lives().proposed(database, container, change)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:
-        """Change the table as a client would."""
+        """Change the TTL of a table, as ALTER TABLE does."""
         schemes = self._schemes()
         if schemes is None:
             raise Unsupported("YDB is not served here", hint="serve with --ydb-port")

@@ -1,4 +1,4 @@
-"""What texts of queries were found to be, kept while they are asked for again: trees by text, plans by what they rest on."""
+"""Caches of queries: syntax trees by text, plans by text and schema, and prepared texts by id."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ PLANS: Final = 2_000
 PREPARED: Final = 10_000
 
 LENGTH: Final = 4 << 20
-"""Characters of all texts whose trees, or plans, are kept: those are many times as large."""
+"""Limit of the length of all cached texts, in characters, for trees and for plans.
+
+A tree is many times as large as its text.
+"""
 
 LENGTH_PREPARED: Final = 64 << 20
-"""Characters of all texts that are kept as such."""
+"""Limit of the length of all prepared texts, in characters."""
 
 
 class Recent(Generic[K, V]):
-    """As many as were asked for last, and no more than `room` in size together; but the last one in any case."""
+    """A cache that drops the least recently used entries above a count, or above a total size.
+
+    The newest entry is always kept.
+    """
 
     def __init__(self, most: int, room: int) -> None:
         self._most = most
@@ -42,7 +48,7 @@ class Recent(Generic[K, V]):
         return len(self._kept)
 
     def get(self, key: K) -> V | None:
-        """What is kept under a key."""
+        """Return the cached value; None if there is none."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -50,7 +56,7 @@ class Recent(Generic[K, V]):
         return found[0]
 
     def put(self, key: K, value: V, size: int) -> None:
-        """Keep it; those that nobody has asked for longest go."""
+        """Store a value and drop the least recently used ones above the limits."""
         _, before = self._kept.pop(key, (None, 0))
         self._kept[key] = value, size
         self._size += size - before
@@ -60,7 +66,8 @@ class Recent(Generic[K, V]):
 
 
 class Prepared(msgspec.Struct, eq=False):
-    """A plan, and what it was made for: the tables by path, and the version of the catalogue in which they last were those."""
+    """A plan and its premises: the tables by path, and the last version of the catalogue for which they were confirmed.
+    """
 
     plan: Plan
     schemas: Schemas
@@ -69,11 +76,11 @@ class Prepared(msgspec.Struct, eq=False):
 
 
 PlanKey = tuple[str, str, tuple[tuple[str, Type], ...]]
-"""The text, the database, and the types of the parameters by name."""
+"""Text, database, and types of the parameters by name."""
 
 
 class Texts:
-    """The caches of one server."""
+    """The query caches of one server."""
 
     def __init__(self) -> None:
         self._scripts: Recent[str, Script] = Recent(SCRIPTS, LENGTH)
@@ -81,7 +88,7 @@ class Texts:
         self.plans: Recent[PlanKey, Prepared] = Recent(PLANS, LENGTH)
 
     def script(self, text: str) -> Script:
-        """The tree of a text. Faults: those of a text that cannot be read."""
+        """Return the syntax tree of a text. Faults: syntax errors."""
         found = self._scripts.get(text)
         if found is None:
             found = parse(text)
@@ -89,9 +96,9 @@ class Texts:
         return found
 
     def keep(self, id: str, text: str) -> None:
-        """A text may be executed by this id from now on, in any session."""
+        """Keep a text under an id, under which any session may execute it."""
         self._ids.put(id, text, len(text))
 
     def text_of(self, id: str) -> str | None:
-        """The text that was prepared under an id, as long as it is kept."""
+        """Return the prepared text of an id; None if unknown or dropped."""
         return self._ids.get(id)

@@ -1,7 +1,8 @@
-"""Transactions of sessions: what a request may say of its own, which are open, and how they end.
+"""Transactions of sessions: control fields of requests, open transactions, commits and refusals.
 
-Serializable ones are optimistic: they read what was there when they began and what they have written, and hold if nobody has
-changed that at their end. Whoever fails, even with a single statement, is over, and its id is unknown from then on.
+Serializable transactions are optimistic. A transaction reads the state at its beginning and its own writes, and commits
+only if no other transaction has changed what it read. An error in any statement ends the transaction; its id is unknown
+afterwards.
 """
 
 from __future__ import annotations
@@ -21,22 +22,27 @@ Mode = Literal[
 
 READ_ONLY: Final = frozenset({"snapshot_read_only", "online_read_only", "stale_read_only"})
 ONE_SHOT: Final = frozenset({"online_read_only", "stale_read_only"})
-"""Modes in which no request begins a transaction; queries do, and those of the table service end it, too."""
+"""Modes without a BeginTransaction request.
+
+Only queries begin such a transaction, and in the table service the same query has to commit it.
+"""
 
 
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class Session(Protocol):
-    """What keeps transactions between requests, and closes them at its end."""
+    """The owner of open transactions, which closes them at its own end."""
 
     @property
     def transactions(self) -> dict[str, Any]: ...
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What a request says of its transaction: the `id` of one that is open, or the mode in which one is to `begin`; `commit`: it
-    ends with this request. A request that says nothing has None instead."""
+    """The transaction control of a request: the `id` of an open transaction, or the mode of a new one (`begin`).
+
+    `commit`: commit at the end of the request.
+    """
 
     id: str = ""
     begin: Mode | None = None
@@ -44,58 +50,58 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class OpenTransaction(msgspec.Struct, eq=False):
-    """A transaction between two requests. `snapshot` None: nothing was read or written in it yet."""
+    """A transaction between two requests. `snapshot` None: nothing was read or written yet."""
 
     id: str
     mode: Mode
     snapshot: Snapshot | None = None
 
     async def commit(self, now: Instant) -> None:
-        """Make its writes hold. Errors: WriteConflict, OwnerNotFound."""
+        """Commit the writes. Errors: WriteConflict, OwnerNotFound."""
         if self.snapshot is not None:
             await self.snapshot.commit(now)
 
     def close(self) -> None:
-        """Forget what it has done."""
+        """Discard the writes."""
         if self.snapshot is not None:
             self.snapshot.close()
             self.snapshot = None
 
 
 class Transactions:
-    """Those of one session, which keeps them by id. `chance`: where ids come from, unguessable."""
+    """The open transactions of one session. `chance`: an unguessable source of ids."""
 
     def __init__(self, session: Session, chance: Chance) -> None:
         self._chance = chance
         self._open = session.transactions
 
     def begin(self, mode: Mode) -> OpenTransaction:
-        """A new one, by a request of its own. BAD_REQUEST for a mode that only a query may begin."""
+        """Begin a transaction on request. BAD_REQUEST for a mode that only queries may begin."""
         if mode in ONE_SHOT:
             raise begun_open(mode)
         return self.add(mode)
 
     def add(self, mode: Mode) -> OpenTransaction:
-        """A new one, by a query."""
+        """Begin a transaction for a query."""
         transaction = OpenTransaction(new_id(self._chance), mode)
         self._open[transaction.id] = transaction
         return transaction
 
     def find(self, id: str) -> OpenTransaction:
-        """The one with this id. NOT_FOUND, code 2015."""
+        """Return the transaction with this id. Faults: NOT_FOUND, code 2015."""
         found = self._open.get(id)
         if not isinstance(found, OpenTransaction):
             raise not_found(id)
         return found
 
     def end(self, transaction: OpenTransaction) -> None:
-        """It is over, however it ended."""
+        """Remove a transaction and discard what it has not committed."""
         self._open.pop(transaction.id, None)
         transaction.close()
 
 
 def new_id(chance: Chance) -> str:
-    """26 letters and digits, of 130 bits."""
+    """Return a new id: 26 letters and digits, of 130 random bits."""
     bits = chance.getrandbits(130)
     return "".join(_DIGITS[bits >> shift & 31] for shift in range(0, 130, 5))
 
@@ -105,7 +111,7 @@ def _mode_name(mode: Mode) -> str:
 
 
 def begun_open(mode: Mode) -> Fault:
-    """BeginTransaction in a mode that only a query may begin."""
+    """The fault of BeginTransaction in a mode that only queries may begin."""
     text = f"Failed to begin transaction: open transactions not supported for transaction mode {_mode_name(mode)}"
     return fault(
         f"{text}, use tx_control field in ExecuteDataQueryRequest to begin transaction with this mode.",
@@ -114,18 +120,18 @@ def begun_open(mode: Mode) -> Fault:
 
 
 def left_open(mode: Mode) -> Fault:
-    """A query of the table service that begins one in such a mode and does not commit it."""
+    """The fault of a table service query that begins a transaction in such a mode and does not commit it."""
     text = f"Failed to execute query: open transactions not supported for transaction mode: {_mode_name(mode)}"
     return fault(f"{text}, use commit_tx flag to explicitely commit transaction.", status="BAD_REQUEST")
 
 
 def not_found(id: str) -> Fault:
-    """A transaction that nobody knows, or not any more."""
+    """The fault of an unknown or ended transaction."""
     return fault(f"Transaction not found: {id}", status="NOT_FOUND", code=2015)
 
 
 def aborted(table: str | None) -> Fault:
-    """Somebody else was first; nothing was done."""
+    """The fault of a write conflict. Nothing was written."""
     where = "" if table is None else f" Table: `{table}`"
     return Fault(
         "ABORTED",
@@ -135,28 +141,28 @@ def aborted(table: str | None) -> Fault:
 
 
 def scheme_changed(table: str | None) -> Fault:
-    """The table is no longer what the plan was made for."""
+    """The fault of a table whose definition has changed since the query was planned."""
     return fault(
         "Schema changed" if table is None else f"Schema changed. Table: `{table}`", status="ABORTED", code=2028
     )
 
 
 def read_only(verb: str) -> Fault:
-    """A write in a mode that has none."""
+    """The fault of a write in a read-only mode."""
     return fault(f"Operation '{verb.capitalize()}' can't be performed in read only transaction", code=2008)
 
 
 def no_scheme(verb: str) -> Fault:
-    """A statement where only those belong that change the scheme."""
+    """The fault of a data statement in a request for definitions."""
     return fault(f"Operation '{verb.capitalize()}' can't be performed in scheme query", code=2008)
 
 
 def scheme_in_transaction() -> Fault:
-    """DDL with tx_control."""
+    """The fault of a definition with transaction control."""
     return fault("Scheme operations cannot be executed inside transaction", status="PRECONDITION_FAILED")
 
 
 def mixed() -> Fault:
-    """DDL and DML in one query."""
+    """The fault of definitions and data in one query."""
     text = "Queries with mixed data and scheme operations are not supported."
     return fault(f"{text} Use separate queries for different types of operations.", code=2009)

@@ -1,8 +1,9 @@
-"""The TTL column of a YDB row as an anchor: the instant its life is counted from.
+"""The TTL column of a row as an anchor: the instant from which the deadline counts.
 
-A row is due when its value lies at or before now - expire_after. YDB compares the value with the wall clock, cut down to the
-unit of the column; an anchor rounded towards the side on which that comparison fails gives the same answer at every instant.
-Source: https://ydb.tech/docs/en/concepts/ttl and `ydb/core/tx/schemeshard/schemeshard__conditional_erase.cpp`.
+A row is due when its value is at or before now - expire_after. YDB compares the value with the wall clock, truncated to
+the column's unit. The anchor is rounded towards the side on which that comparison fails, so it gives the same answer at
+every instant. Source: https://ydb.tech/docs/en/concepts/ttl and
+`ydb/core/tx/schemeshard/schemeshard__conditional_erase.cpp`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ DATE_TYPES: Final[Mapping[str, Span]] = {
     "Datetime64": SECOND,
     "Timestamp64": 1,
 }
-"""Types that are instants by themselves, and what one of their units is."""
+"""Types whose values are instants, and the span of one of their units."""
 
 NUMBER_TYPES: Final = ("Uint32", "Uint64", "DyNumber")
-"""Types whose values are counted from the epoch in a unit of UNITS."""
+"""Types whose values count from the epoch in one of UNITS."""
 
 UNITS: Final[Mapping[str, Span | None]] = {
     "SECONDS": SECOND,
@@ -33,7 +34,7 @@ UNITS: Final[Mapping[str, Span | None]] = {
     "MICROSECONDS": 1,
     "NANOSECONDS": None,
 }
-"""Microseconds of one unit; None: a thousandth of one."""
+"""The span of a unit in microseconds; None: a thousandth of one."""
 
 
 def is_ttl_column(type_name: str, unit: str | None) -> bool:
@@ -42,10 +43,10 @@ def is_ttl_column(type_name: str, unit: str | None) -> bool:
 
 
 def anchor_of(type_name: str, unit: str | None, value: Any) -> Instant | None:
-    """The instant that a value of a TTL column stands for; None: its row never dies.
+    """Return the instant in a TTL column; None if the row never expires.
 
-    `value`: int, or Decimal for DyNumber; None is NULL. What lies beyond all clocks is never, what lies before them long ago.
-    Errors: ValueError for a type that cannot be a TTL column, or not with this unit.
+    `value`: int, or Decimal for DyNumber; None is NULL. Values after the last instant never expire; values before the
+    first one have long expired. Errors: ValueError for a type that cannot be a TTL column, or not with this unit.
     """
     if not is_ttl_column(type_name, unit):
         raise ValueError(f"no TTL column: {type_name} in {unit}")
@@ -57,7 +58,8 @@ def anchor_of(type_name: str, unit: str | None, value: Any) -> Instant | None:
 
 def _count_to_instant(type_name: str, unit: str, value: Any) -> Instant:
     size = UNITS[unit]
-    # YDB compares integers in nanoseconds rounded down, decimal numbers as they are: these are due at the next whole one.
+    # YDB compares integers in whole nanoseconds, rounded down, and DyNumbers exactly. So a DyNumber is due at the next
+    # whole unit.
     whole: int = value if type_name != "DyNumber" else math.ceil(value)
     if size is not None:
         return whole * size

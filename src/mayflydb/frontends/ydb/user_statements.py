@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of users and groups."""
+"""Execution of CREATE, ALTER and DROP of users and groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _MEMBERS: Final = {"ADD USER": True, "WITH USER": True, "USER": True, "DROP USER
 
 
 async def perform(accounts: Accounts, call: Call, statement: UserSpec) -> None:
-    """Do what a statement says. Faults: UNAUTHORIZED for who may not, GENERIC_ERROR, unsupported phrases by name."""
+    """Execute a statement.
+
+    Faults: UNAUTHORIZED without administrator's rights, GENERIC_ERROR, unsupported phrases by name.
+    """
     if not await accounts.administers(call.user):
         raise fault("Access denied", status="UNAUTHORIZED", code=2018)
     if statement.kind == "GROUP":

@@ -1,6 +1,6 @@
-"""Types and values on the wire, both ways. A value becomes bytes without an object in between.
+"""Types and values on the wire, in both directions. Values are encoded directly as bytes, without a protobuf object.
 
-Encoders and decoders are made once for each type: most calls are of a type that has been seen before.
+Encoders and decoders are built once for each type and cached.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from mayflydb.query.yql.types import (
 )
 
 Encode: TypeAlias = Callable[[Value], bytes]
-"""From a value to the inside of a Value message."""
+"""Encodes a value as the inside of a Value message."""
 
 Decode: TypeAlias = Callable[[Any], Value]
-"""From a Value message to a value."""
+"""Decodes a Value message."""
 
 NUMBERS: Final = {
     "Bool": 0x06,
@@ -89,7 +89,7 @@ _DEEPEST: Final = 100
 
 @cache
 def type_bytes(type: Type) -> bytes:
-    """The inside of a Type message."""
+    """Return the inside of a Type message."""
     match type:
         case Primitive(name):
             return b"\x08" + wire.varint(NUMBERS[name])
@@ -119,7 +119,7 @@ def _members(type: Type) -> bytes:
 
 
 def type_of(given: Any) -> Type:
-    """The type that a Type message says. Faults: BAD_REQUEST for one that says none."""
+    """Return the type in a Type message. Faults: BAD_REQUEST for an unknown or missing type."""
     return _type_of(given.SerializeToString(deterministic=True))
 
 
@@ -180,7 +180,7 @@ _READERS: Final[dict[str | None, Callable[[Any, int], Type]]] = {
 
 
 def columns_block(columns: Iterable[tuple[str, Type]]) -> bytes:
-    """The `columns` of a ResultSet."""
+    """Return the `columns` field of a ResultSet."""
     return b"".join(wire.block(1, wire.text(1, name) + wire.block(2, type_bytes(type))) for name, type in columns)
 
 
@@ -214,7 +214,10 @@ def _int128(value: Value) -> bytes:
 
 
 def _halves(value: bytes) -> bytes:
-    """The lower half is a member of the oneof, and always there; the upper one is a field of its own, left out when it is 0."""
+    """Encode 16 bytes as two halves.
+
+    The lower half is a member of the oneof and always present; the upper half is a field of its own, left out when 0.
+    """
     low, high = value[:8], value[8:]
     return b"\x79" + low if high == _NO_HIGH else b"\x79" + low + b"\x81\x01" + high
 
@@ -239,7 +242,7 @@ _PRIMITIVE_ENCODERS: Final[dict[str, Encode]] = {
 
 @cache
 def encoder(type: Type) -> Encode:
-    """From values of this type to the inside of a Value message."""
+    """Return the encoder of values of this type as the inside of a Value message."""
     match type:
         case Primitive(name):
             found = _PRIMITIVE_ENCODERS.get(name)
@@ -310,7 +313,7 @@ def _variant_encoder(over: Type) -> Encode:
 
 
 def alternatives(over: Type) -> tuple[Type, ...]:
-    """What a Variant over this tuple or struct may hold."""
+    """Return the alternatives of a Variant over this tuple or struct."""
     if isinstance(over, TupleType):
         return over.items
     assert isinstance(over, StructType)
@@ -318,7 +321,7 @@ def alternatives(over: Type) -> tuple[Type, ...]:
 
 
 def typed_value(type: Type, value: Value) -> bytes:
-    """The inside of a TypedValue message."""
+    """Return the inside of a TypedValue message."""
     return wire.block(1, type_bytes(type)) + wire.block(2, encoder(type)(value))
 
 
@@ -330,7 +333,10 @@ def _bad(text: str) -> Fault:
 
 
 def _taken(type: Type, field: str, low: int | None = None, high: int | None = None) -> Decode:
-    """A value that lies in this field; within these limits, both included."""
+    """Return the decoder of a value in this field.
+
+    `low`, `high`: limits of the type, inclusive, if the field could hold more.
+    """
 
     def decode(given: Any) -> Value:
         if given.WhichOneof("value") != field:
@@ -376,12 +382,12 @@ _LIMITS: Final[dict[str, tuple[str, int | None, int | None]]] = {
     "Timestamp64": ("int64_value", -4_611_669_897_600_000_000, 4_611_669_811_199_999_999),
     "Interval64": ("int64_value", -9_223_339_708_799_999_999, 9_223_339_708_799_999_999),
 }
-"""Where the values of a type lie, and between which limits, where the field could hold more."""
+"""The field of each type's values, and the limits of the type where the field could hold more."""
 
 
 @cache
 def decoder(type: Type) -> Decode:
-    """From Value messages to values of this type. Faults: BAD_REQUEST for what is none."""
+    """Return the decoder of Value messages of this type. Faults: BAD_REQUEST for an invalid value."""
     match type:
         case Primitive(name) if name in _LIMITS:
             return _taken(type, *_LIMITS[name])
@@ -461,7 +467,7 @@ def _optional_decoder(item: Type) -> Decode:
             kind = given.WhichOneof("value")
             if kind == "nested_value":
                 return Just(inner(given.nested_value))
-            # Some clients write what is there without a level around it.
+            # Some clients send a present value without the nested level.
             return None if kind == "null_flag_value" else Just(inner(given))
 
         return nested
@@ -485,7 +491,7 @@ def _pairs_decoder(key: Decode, payload: Decode) -> Decode:
 
 
 def hashable(value: Value) -> Value:
-    """A value that may be a key of a dict."""
+    """Return a value that can be a key of a dict."""
     return tuple(map(hashable, value)) if isinstance(value, list) else value
 
 
@@ -501,6 +507,6 @@ def _variant_decoder(type: Type, over: Type) -> Decode:
 
 
 def read_typed(given: Any) -> tuple[Type, Value]:
-    """Type and value of a TypedValue message. Faults: BAD_REQUEST."""
+    """Return type and value of a TypedValue message. Faults: BAD_REQUEST."""
     type = type_of(given.type)
     return type, decoder(type)(given.value)

@@ -1,14 +1,14 @@
-"""The meaning of INSERT, UPSERT, REPLACE and DELETE: the command that one row of each comes to.
+"""The meaning of INSERT, UPSERT, REPLACE and DELETE: the command for one row of each.
 
 | verb    | the key has no row                | the key has a row                                           |
-|---------|-----------------------------------|-------------------------------------------------------------|
+||---------|-----------------------------------|-------------------------------------------------------------|
 | INSERT  | the row is created                | PRECONDITION_FAILED; INSERT OR IGNORE passes over the row    |
 | UPSERT  | the row is created                | the given values replace its own, its other columns stay    |
 | REPLACE | the row is created                | the row is replaced                                         |
 | DELETE  | nothing                           | the row is removed                                          |
 
-Columns that a created or replaced row does not give have their defaults. UPDATE writes rows that were read; see `writing`.
-Source: https://ydb.tech/docs/en/yql/reference/syntax/upsert_into and its neighbours.
+Columns that a created or replaced row does not give have their defaults. UPDATE writes rows that were read; see
+`writing`. Source: https://ydb.tech/docs/en/yql/reference/syntax/upsert_into and its neighbours.
 """
 
 from __future__ import annotations
@@ -32,28 +32,31 @@ EXISTS: Final = "Conflict with existing key."
 TWICE: Final = "Duplicated keys found."
 
 MOST_CELL: Final = 16 << 20
-"""Bytes of one value, as data shards of YDB allow."""
+"""Limit of one value, in bytes, as YDB's data shards have it."""
 
 MOST_KEY: Final = (1 << 20) + 1024
-"""Bytes of all values of a key."""
+"""Limit of all values of a key together, in bytes."""
 
 SIZED: Final = frozenset(("String", "Utf8", "Yson", "Json", "JsonDocument"))
-"""Types whose values may be large."""
+"""Types with values of any length."""
 
 SURELY_SMALL: Final = 32 << 10
-"""Bytes or characters that a value of a key may have, whatever the others have, without coming near to a limit."""
+"""Key values of at most this many bytes or characters cannot exceed a limit together, so they are not measured."""
 
 ROWS_AT_ONCE: Final = 64
-"""Rows after which a loop over a client's rows lets other tasks run; a client that has left ends the loop there."""
+"""Rows after which a loop over a client's rows lets other tasks run. The loop can be cancelled there."""
 
 
 def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
-    """ROWS_AT_ONCE rows at a time."""
+    """Return the rows in slices of ROWS_AT_ONCE."""
     return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
 
 
 async def keyed_rows(effect: Effect, rows: Rows) -> list[tuple[bytes, Row]]:
-    """The rows of an effect, and their keys. An INSERT may name a key once: PRECONDITION_FAILED; OR IGNORE keeps the first."""
+    """Return the rows of an effect with their keys.
+
+    An INSERT that names a key twice is refused with PRECONDITION_FAILED; OR IGNORE keeps the first row.
+    """
     keyed: list[tuple[bytes, Row]] = []
     for batch in batches(effect.rows):
         keyed += [(rows.key_of(row), row) for row in batch]
@@ -67,9 +70,10 @@ async def keyed_rows(effect: Effect, rows: Rows) -> list[tuple[bytes, Row]]:
 
 
 def command_factory(effect: Effect, rows: Rows) -> Callable[[bytes, Row], Command]:
-    """The function that makes the command of one row, by its key, for every verb but UPDATE.
+    """Return the function that builds the command of one row from its key, for every verb but UPDATE.
 
-    Such a command raises Conflict, which `taken` puts into words, and NotFound, which is no error: a DELETE met no row.
+    The command may raise Conflict, which the caller turns into the fault `key_conflict`, or NotFound, which is no
+    error: a DELETE of a missing row.
     """
     if effect.verb == "DELETE":
         return lambda key, row: Command(Mode.DELETE, partition_of(key), key)
@@ -79,17 +83,17 @@ def command_factory(effect: Effect, rows: Rows) -> Callable[[bytes, Row], Comman
 
 
 def keeps_others(effect: Effect, rows: Rows) -> bool:
-    """Whether what is written depends on the row that is there: an UPSERT that does not give all columns."""
+    """True if the written row depends on the stored one: an UPSERT without all columns."""
     return effect.verb == "UPSERT" and not rows.whole
 
 
 def taken(effect: Effect) -> Fault:
-    """PRECONDITION_FAILED: the key of an INSERT has a row, or a unique value is that of another row."""
+    """The fault of a taken key or unique value: PRECONDITION_FAILED."""
     return conflict(effect.table, EXISTS)
 
 
 class Rows:
-    """Rows given by values of some columns, as rows of their table. `generated`: those of them that are for new rows alone."""
+    """Rows of a write, given as values of some columns. `generated`: columns whose values are for new rows only."""
 
     def __init__(self, layout: Layout, columns: Sequence[str], generated: Sequence[str] = ()) -> None:
         self._layout = layout
@@ -103,7 +107,7 @@ class Rows:
         self.whole = len(set(columns)) == len(layout.numbers) and not generated
 
     def key_of(self, row: Row) -> bytes:
-        """The key of the record of a row. BAD_REQUEST for a value, or a key, that is too large."""
+        """Return the key of a row's record. BAD_REQUEST for a value or key above its limit."""
         for place in self._sized:
             if row[place] is not None and len(row[place]) > SURELY_SMALL:
                 self._measure(row)
@@ -120,26 +124,26 @@ class Rows:
                 raise _too_large("cell", size, MOST_CELL)
 
     def new(self, row: Row) -> Values:
-        """A row that has these values, and defaults where there are none."""
+        """Return a new row of these values, with defaults in the other columns."""
         return self.over(self._layout.blank(), row)
 
     def over(self, values: Values, row: Row) -> Values:
-        """A row with these values in it; it is changed."""
+        """Write the values into a row, in place, and return it."""
         for number, value in zip(self._numbers, row, strict=True):
             values[number] = value
         return values
 
     def draft(self, row: Row, key: bytes) -> Draft:
-        """The record of a row that has these values, and defaults where there are none."""
+        """Return the record of a new row."""
         return self._layout.draft(self.new(row), key)
 
     def merge(self, row: Row, key: bytes) -> Callable[[Record | None], Draft]:
-        """What an UPSERT makes of the record that is there, or is not."""
+        """Return the function by which an UPSERT turns the stored record, or None, into the new one."""
 
         return lambda before: self._layout.draft(self.upon(before, row), key)
 
     def upon(self, before: Record | None, row: Row) -> Values:
-        """The record that is there with these values in it, or a new row."""
+        """Return the stored row with these values in it, or a new row."""
         if before is None:
             return self.new(row)
         values = self._layout.decode(before.value)

@@ -1,7 +1,9 @@
-"""Answers, packed by hand: an object for each message would cost several times what its bytes do.
+"""Response messages packed by hand.
 
-Field numbers: https://github.com/ydb-platform/ydb-api-protos `ydb_operation.proto`, `ydb_query.proto`, `ydb_issue_message.proto`,
-`ydb_value.proto`.
+A protobuf object for each message would cost several times as much as its bytes.
+
+Field numbers: https://github.com/ydb-platform/ydb-api-protos `ydb_operation.proto`, `ydb_query.proto`,
+`ydb_issue_message.proto`, `ydb_value.proto`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ ANY_PREFIX: Final = "type.googleapis.com/"
 
 
 def varint(number: int) -> bytes:
-    """A whole number, not negative."""
+    """Encode a whole number that is not negative."""
     if number < 128:
         return _SMALL[number]
     out = bytearray()
@@ -31,28 +33,28 @@ def varint(number: int) -> bytes:
 
 
 def block(field: int, content: bytes) -> bytes:
-    """A field of bytes, text or a message."""
+    """Encode a field of bytes, text or a message."""
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
 def number(field: int, value: int) -> bytes:
-    """A field of a whole number; nothing for 0, which is what a missing one means."""
+    """Encode a field of a whole number. 0 is left out, since a missing field means 0."""
     return varint(field << 3) + varint(value) if value else b""
 
 
 def text(field: int, value: str) -> bytes:
-    """A field of text; nothing for an empty one."""
+    """Encode a field of text. An empty text is left out."""
     return block(field, value.encode()) if value else b""
 
 
 @cache
 def status_number(status: str) -> int:
-    """400000 for SUCCESS, 0 for STATUS_CODE_UNSPECIFIED."""
+    """Return the number of a status: 400000 for SUCCESS, 0 for STATUS_CODE_UNSPECIFIED."""
     return enum_number("Ydb.StatusIds.StatusCode", status)
 
 
 def issue(given: Issue) -> bytes:
-    """An IssueMessage."""
+    """Encode an IssueMessage."""
     place = b"" if given.position is None else _position(given.position)
     inner = b"".join(block(6, issue(each)) for each in given.issues)
     end = block(3, place) if place else b""
@@ -65,18 +67,18 @@ def _position(position: Position) -> bytes:
 
 
 def issues(field: int, given: Iterable[Issue]) -> bytes:
-    """A repeated field of them."""
+    """Encode a repeated field of issues."""
     return b"".join(block(field, issue(each)) for each in given)
 
 
 @cache
 def any_of(type_name: str) -> bytes:
-    """How an Any begins that holds a message of this name, `Ydb.Table.ExecuteQueryResult`."""
+    """Return the beginning of an Any that holds a message of this name, such as `Ydb.Table.ExecuteQueryResult`."""
     return block(1, (ANY_PREFIX + type_name).encode())
 
 
 def packed(type_name: str, content: bytes) -> bytes:
-    """An Any."""
+    """Encode an Any."""
     return any_of(type_name) + block(2, content)
 
 
@@ -93,9 +95,9 @@ def operation(
     *,
     metadata: bytes = b"",
 ) -> bytes:
-    """A response whose one field is its operation, which is done.
+    """Encode a response whose single field is a finished operation.
 
-    `result`: the message of the name `type_name`, if there is one. `metadata`: an Any, packed.
+    `result`: a message of the type `type_name`, if that is given. `metadata`: a packed Any.
     """
     return block(1, operation_message(status, result, type_name, issues, metadata=metadata))
 
@@ -110,7 +112,10 @@ def operation_message(
     ready: bool = True,
     metadata: bytes = b"",
 ) -> bytes:
-    """An Operation by itself, for lists of them. One that is under way has a status, too: that of the request that began it."""
+    """Encode an Operation on its own, for lists of operations.
+
+    A running operation has a status too: that of the request that began it.
+    """
     content = text(1, id) + (_head(status) if ready else number(3, status_number(status)))
     if issues:
         content += _issues(4, issues)
@@ -130,7 +135,7 @@ def _direct_head(status: str) -> bytes:
 
 
 def direct(status: str = "SUCCESS", rest: bytes = b"", issues: Sequence[Issue] = ()) -> bytes:
-    """A response that carries status and issues itself; `rest`: its other fields, packed."""
+    """Encode a response with status and issues of its own. `rest`: its other fields, packed."""
     return _direct_head(status) + _issues(2, issues) + rest
 
 
@@ -143,10 +148,10 @@ def part(
     status: str = "SUCCESS",
     issues: Sequence[Issue] = (),
 ) -> bytes:
-    """One message of ExecuteQuery's stream.
+    """Encode one message of ExecuteQuery's stream.
 
-    `result_set`: the inside of a ResultSet, None where there is none. `tx_id`: None where nothing is said of a transaction, empty
-    where it has ended. `stats`: a QueryStats.
+    `result_set`: the inside of a ResultSet; None: the message has none. `tx_id`: None: the message says nothing of a
+    transaction; empty: the transaction has ended. `stats`: a QueryStats.
     """
     pieces = [_direct_head(status)]
     if issues:

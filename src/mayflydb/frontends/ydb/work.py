@@ -1,4 +1,4 @@
-"""One run of a query in a transaction, and what it gives."""
+"""One execution of a query in a transaction, and its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ Columns: TypeAlias = tuple[tuple[str, Type], ...]
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What a query did: rows by table; whether its plan was known, and what finding it took; what all took, in microseconds."""
+    """Statistics of a query: numbers of rows by table, whether the plan was cached, and the microseconds of planning
+    and of the whole.
+    """
 
     accessed: Mapping[str, Accessed]
     cached: bool
@@ -37,16 +39,16 @@ class Stats(msgspec.Struct, frozen=True):
 
     @property
     def plan(self) -> str:
-        """As JSON."""
+        """The plan as JSON."""
         return json.dumps(plans.explain(self.bound))
 
 
 class ResultPart(msgspec.Struct, frozen=True):
-    """Some rows of one result set, or, where `index` is -1, none.
+    """Some rows of one result set; none where `index` is -1.
 
-    Each result set has one part at least, which may have no rows; a query without result sets has one part of index -1. `tx_id`,
-    in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for. `warnings`: in the
-    first part, those of the plan.
+    Each result set has at least one part, which may have no rows. A query without result sets has one part with the
+    index -1. `tx_id`, in all parts: the transaction that stays open, or "". `stats`: in the last part, if requested.
+    `warnings`: those of the plan, in the first part.
     """
 
     index: int
@@ -58,7 +60,9 @@ class ResultPart(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What the stats of a query say besides what it does: whether its plan was known, when it began, what planning took."""
+    """The part of the statistics that is known before the run: whether the plan was cached, the begin of the call, and
+    the microseconds of planning.
+    """
 
     cached: bool
     began: int
@@ -66,7 +70,10 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Work:
-    """A query that is run in one transaction, or in one after the other until one holds. `told` None: nobody wants its stats."""
+    """One query, run in a transaction; again in another one after a write conflict.
+
+    `told` None: no statistics are requested.
+    """
 
     def __init__(
         self, environment: Environment, call: Call, script: Script, prepared: Prepared, parameters: Mapping[str, Value]
@@ -81,11 +88,15 @@ class Work:
     async def within(
         self, transactions: Transactions | None, transaction: OpenTransaction, commit: bool
     ) -> AsyncGenerator[ResultPart, None]:
-        """Run in a transaction, which is over afterwards if that was to be, or if anything failed. Faults: as of `execute`."""
+        """Run in a transaction and yield the results.
+
+        The transaction ends if it is to commit or roll back, or if anything fails. Faults as of `execute`.
+        """
         plan = self.prepared.plan
         commit = commit or plan.commit
         id = "" if commit or plan.rollback else transaction.id
-        # What was written holds, or nothing of it was ever said.
+        # Results are held back until the commit has succeeded. Otherwise a client could see rows of a transaction that
+        # then fails. A transaction that only reads cannot fail at its end.
         keeps = commit and not (plan.read_only and (transaction.snapshot is None or not transaction.snapshot.written))
         held: list[ResultPart] = []
         accessed: dict[str, Accessed] = {}
@@ -117,12 +128,12 @@ class Work:
     async def _tables(
         self, transaction: OpenTransaction, alone: bool, accessed: dict[str, Accessed]
     ) -> DirectTables | StoreTables:
-        """Those of a transaction; `alone`: it has no other query, so that it may do without a snapshot."""
+        """Return the tables of a transaction. `alone`: the transaction has no other query, and may need no snapshot."""
         environment, plan, views = self._environment, self.prepared.plan, self.prepared.views
 
         async def opened() -> StoreTables:
             if transaction.snapshot is None:
-                # Whoever writes nothing is never in conflict, so nobody needs to know what he has read.
+                # A transaction that writes nothing has no conflicts, so its reads need no record.
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
                 transaction.snapshot = await environment.snapshot(self.call, serializable)
             return environment.tables(transaction.snapshot, views, transaction.mode, accessed)
@@ -162,5 +173,5 @@ def _end(transactions: Transactions | None, transaction: OpenTransaction) -> Non
 
 
 def verb_of(statement: Statement) -> str:
-    """What a statement does, in a word."""
+    """Return the verb of a statement."""
     return statement.verb if isinstance(statement, Write) else statement.__class__.__name__

@@ -1,4 +1,4 @@
-"""Writes of rows in a transaction that reads: over its snapshot, row by row, with the checks of unique indexes."""
+"""Writes of rows over the snapshot of a transaction, row by row, with checks of unique indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row
 class Writer:
     """Writes of one table in one transaction.
 
-    `blind`: an UPSERT, REPLACE or DELETE is no conflict with another transaction's write, unless the row was read here, too.
+    `blind`: an UPSERT, REPLACE or DELETE conflicts with another transaction's write only if this transaction has read
+    the row.
     """
 
     def __init__(self, snapshot: Snapshot, layout: Layout, blind: bool) -> None:
@@ -29,7 +30,7 @@ class Writer:
         self._unique = [index for index in layout.view.table.indexes if index.kind == "unique"]
 
     async def write(self, effect: Effect) -> Sequence[Row]:
-        """Do it. Errors: PRECONDITION_FAILED for keys that are taken, WriteConflict, OwnerNotFound."""
+        """Apply an effect. Errors: PRECONDITION_FAILED for taken keys, WriteConflict, OwnerNotFound."""
         done: list[Values] = []
         rows = Rows(self._layout, effect.columns, effect.generated)
         keyed = await keyed_rows(effect, rows)
@@ -51,7 +52,10 @@ class Writer:
         return () if effect.returning is None else rows_of(self._layout, effect.returning, done)
 
     async def _vacant(self, effect: Effect, keyed: list[tuple[bytes, Row]]) -> list[tuple[bytes, Row]]:
-        """The rows of an INSERT whose keys have no row yet. All are looked up before any is written."""
+        """Return the rows of an INSERT whose keys have no row yet.
+
+        All keys are looked up before the first row is written.
+        """
         vacant = [(key, row) for key, row in keyed if await self._get(key) is None]
         if len(vacant) < len(keyed) and not effect.ignore_existing:
             raise taken(effect)
@@ -61,7 +65,10 @@ class Writer:
         return await self._snapshot.get(self._container, partition_of(key), key)
 
     async def _change(self, effect: Effect, rows: Rows, row: Row, command: Command) -> Values | None:
-        """INSERT, UPSERT, REPLACE or DELETE of one row; the row that was written or removed, if the effect returns any."""
+        """Write one row of INSERT, UPSERT, REPLACE or DELETE.
+
+        Return the written or removed row if the effect returns rows.
+        """
         if self._unique and effect.verb != "DELETE":
             await self._check_change(effect, rows, row, command.key)
         blind = self._blind and effect.returning is None
@@ -70,7 +77,7 @@ class Writer:
         except OwnerNotFound:
             raise
         except NotFound:
-            return None  # A row that is not there is deleted already.
+            return None  # A DELETE of a missing row has nothing to do.
         return None if effect.returning is None else self._layout.decode(written.record.value)
 
     async def _check_change(self, effect: Effect, rows: Rows, row: Row, key: bytes) -> None:
@@ -91,7 +98,11 @@ class Writer:
         return values
 
     async def _check_unique(self, effect: Effect, key: bytes, values: Values) -> None:
-        """In what the transaction sees, which is not what is stored by now, nobody else has what is unique. Counts as read."""
+        """Check that no other row has the unique values.
+
+        The check reads the transaction's snapshot, not the latest state, and counts as read: a concurrent transaction
+        with the same values is then a write conflict.
+        """
         table = self._layout.view.table
         for index in self._unique:
             own = tuple(values[self._layout.numbers[name]] for name in index.columns)

@@ -1,1 +1,1 @@
-"""What answers each method."""
+"""Handlers of the gRPC methods."""

@@ -1,4 +1,4 @@
-"""BulkUpsert: rows into one table, without a session or a transaction of its client's.
+"""BulkUpsert: rows into one table, without session and transaction.
 
 Texts: `ydb/core/tx/tx_proxy/upload_rows_common_impl.h` of https://github.com/ydb-platform/ydb.
 """
@@ -27,7 +27,7 @@ def _bad(text: str) -> Fault:
 
 
 async def bulk_upsert(services: Services, call: Call, request: Any) -> bytes:
-    """`BulkUpsert`: all rows or none. The last of several with one key is what stays."""
+    """`BulkUpsert`: all rows or none. Of several rows with one key, the last one counts."""
     view = await services.schemes.table(resolve(call.database, None, request.table))
     form = request.WhichOneof("data_format")
     if form == "arrow_batch_settings":
@@ -56,7 +56,7 @@ def _columns(view: TableView) -> dict[str, Column]:
 
 
 def _check_columns(view: TableView, types: Mapping[str, Type | None]) -> None:
-    """Whether rows with these columns can be written. `types` None: whatever a column has."""
+    """Check that rows with these columns can be written. A type of None stands for the column's own type."""
     columns = _columns(view)
     for name, type in types.items():
         if name not in columns:
@@ -83,7 +83,7 @@ def _check_nulls(view: TableView, names: Sequence[str], rows: Sequence[Row]) -> 
 
 
 class _Dialect(csv.excel):
-    """What a request says of its CSV."""
+    """The CSV dialect of a request."""
 
     strict = True
 
@@ -91,7 +91,7 @@ class _Dialect(csv.excel):
 def _from_csv(view: TableView, settings: Any, data: bytes) -> tuple[list[str], list[Row]]:
     try:
         dialect = type("_Given", (_Dialect,), _dialect(settings))
-        # Only CR and LF end a line here, and not what Unicode has besides.
+        # Only CR and LF end a line here; Unicode has other line ends.
         lines = islice(io.StringIO(data.decode(), newline=""), settings.skip_rows, None)
         read = [line for line in csv.reader(lines, dialect=dialect) if line]
         null = settings.null_value.decode()

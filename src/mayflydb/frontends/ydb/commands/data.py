@@ -1,4 +1,4 @@
-"""Queries of the table service, whose answers are whole, and transactions of both services."""
+"""Queries of the table service, whose answers are single messages, and transactions of both services."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
 
 BASIC, FULL = 2, 3
-"""From these modes on: what was done is told, and the plan, too."""
+"""Modes of statistics: row counts from BASIC on, and the plan from FULL on."""
 
 
 def types_block(field: int, types: Mapping[str, Type]) -> bytes:
-    """A map field of parameters' types, by name with `$`."""
+    """Return a map field of the types of parameters, by name with `$`."""
     return _types_block(field, tuple(types.items()))
 
 
@@ -34,7 +34,7 @@ def _types_block(field: int, types: tuple[tuple[str, Type], ...]) -> bytes:
 
 
 class ResultSets:
-    """Result sets that are gathered whole, up to so many rows each (0: all)."""
+    """Result sets collected in memory, up to a limit of rows in each (0: no limit)."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -42,14 +42,14 @@ class ResultSets:
         self._rows: dict[int, list[Row]] = {}
 
     def add(self, index: int, columns: Columns, rows: Iterable[Row]) -> None:
-        """More rows of one of them."""
+        """Add rows to a result set."""
         self._columns[index] = columns
         kept = self._rows.setdefault(index, [])
         if not self._most or len(kept) <= self._most:
             kept.extend(rows)
 
     def blocks(self, field: int) -> bytes:
-        """All of them, in order."""
+        """Encode all result sets in order."""
         return b"".join(wire.block(field, self._one(index)) for index in sorted(self._columns))
 
     def _one(self, index: int) -> bytes:
@@ -61,7 +61,7 @@ class ResultSets:
 
 
 def text_of(services: Services, query: Any) -> str:
-    """The text of a Query message. NOT_FOUND for the id of one that was not prepared, or is forgotten."""
+    """Return the text of a Query message. NOT_FOUND for an unknown or dropped id."""
     if query.WhichOneof("query") != "id":
         text: str = query.yql_text
         return text
@@ -104,14 +104,14 @@ def _stats_block(field: int, stats: Stats | None, mode: int) -> bytes:
 
 
 async def execute_scheme_query(services: Services, call: Call, request: Any) -> bytes:
-    """`ExecuteSchemeQuery`: DDL, as much of it as the text has. It accepts to make a table that is there, and says so."""
+    """`ExecuteSchemeQuery`: all definitions of a text. CREATE TABLE of an existing table succeeds with a notice."""
     with services.sessions.enter(call, request.session_id):
         notices = await services.executor.define(call, request.yql_text)
     return wire.operation(issues=notices)
 
 
 async def prepare_data_query(services: Services, call: Call, request: Any) -> bytes:
-    """`PrepareDataQuery`: an id by which the text may be executed, in any session."""
+    """`PrepareDataQuery`: returns an id under which any session may execute the text."""
     with services.sessions.enter(call, request.session_id):
         described = await services.executor.describe(call, request.yql_text)
     result = wire.text(1, described.id) + types_block(2, described.parameters)
@@ -130,19 +130,19 @@ async def explain_data_query(services: Services, call: Call, request: Any) -> by
 
 
 async def begin(services: Services, call: Call, request: Any) -> str:
-    """A new transaction in its session; its id."""
+    """Begin a transaction in its session and return its id."""
     with services.sessions.enter(call, request.session_id) as work:
         return services.executor.transactions(work.session).begin(mode_of(request.tx_settings)).id
 
 
 async def commit(services: Services, call: Call, request: Any) -> None:
-    """What an open transaction has done holds."""
+    """Commit an open transaction."""
     with services.sessions.enter(call, request.session_id) as work:
         await services.executor.commit(call, work.session, request.tx_id)
 
 
 async def roll_back(services: Services, call: Call, request: Any) -> None:
-    """What an open transaction has done is forgotten."""
+    """Roll back an open transaction."""
     with services.sessions.enter(call, request.session_id) as work:
         transactions = services.executor.transactions(work.session)
         transactions.end(transactions.find(request.tx_id))

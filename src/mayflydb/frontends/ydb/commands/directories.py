@@ -1,4 +1,4 @@
-"""The scheme service: directories, and what lies in them."""
+"""The scheme service: directories and their entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mayflydb.query.yql.faults import fault
 
 
 async def list_directory(services: Services, call: Call, request: Any) -> bytes:
-    """`ListDirectory`; what is no directory has nothing in it."""
+    """`ListDirectory`. A table or view has no children."""
     path = resolve(call.database, None, request.path)
     schemes = services.schemes
     entry = await schemes.find(path)
@@ -52,7 +52,7 @@ async def describe_path(services: Services, call: Call, request: Any) -> bytes:
 
 
 async def make_directory(services: Services, call: Call, request: Any) -> bytes:
-    """`MakeDirectory`; one that is there already is accepted."""
+    """`MakeDirectory`. An existing directory is accepted."""
     path = resolve(call.database, None, request.path)
     if await services.schemes.make_directory(path, call.now, call.user):
         return wire.operation()
@@ -66,7 +66,7 @@ async def remove_directory(services: Services, call: Call, request: Any) -> byte
 
 
 async def modify_permissions(services: Services, call: Call, request: Any) -> bytes:
-    """`ModifyPermissions`: they are kept, and asked by nobody."""
+    """`ModifyPermissions`. Permissions are stored and described, and never checked."""
     path = resolve(call.database, None, request.path)
     if request.WhichOneof("inheritance") is not None and request.interrupt_inheritance:
         raise fault("Interrupting inheritance of permissions is not supported", status="UNSUPPORTED")

@@ -1,4 +1,4 @@
-"""Discovery: where clients are to go, and who they are."""
+"""Discovery: the endpoints of the server, and the name of the user."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ SERVICES: Final = (
     "auth",
     "monitoring",
 )
-"""Names by which clients look for an endpoint that serves something."""
+"""The services of the endpoint, by which clients choose one."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A host, and its numeric IPv6 address where some clients could not take that for a host."""
+    """A host, and its numeric IPv6 address where some clients could not use that as the host."""
 
     host: str
     ipv6: str = ""
 
 
 async def list_endpoints(services: Services, call: Call, request: Any) -> bytes:
-    """`ListEndpoints`: the one there is, by a name under which whoever asks can reach it."""
+    """`ListEndpoints`: the single endpoint, at an address that the client can reach."""
     database = joined(request.database or call.database)
     if database not in services.options.databases:
         raise fault("Requested database not exists", status="NOT_FOUND")
@@ -69,7 +69,7 @@ async def list_endpoints(services: Services, call: Call, request: Any) -> bytes:
 
 
 def place_for(peer: str) -> Place:
-    """By which address a peer, as gRPC writes it, can reach this machine."""
+    """Return the address by which a peer, as gRPC writes it, reaches this machine."""
     kind, _, rest = unquote(peer).partition(":")
     host = rest.rpartition(":")[0].strip("[]").partition("%")[0]
     if kind not in ("ipv4", "ipv6"):
@@ -79,11 +79,11 @@ def place_for(peer: str) -> Place:
     if mapped is not None:
         address = mapped
     if address.is_loopback:
-        # An IPv6 literal and a port, put together as some clients do it, can no longer be told apart.
+        # Some clients join an IPv6 literal and the port without brackets, which is ambiguous.
         return Place("127.0.0.1") if address.version == 4 else Place("localhost", "::1")
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with closing(socket.socket(family, socket.SOCK_DGRAM)) as probe:
-        # Nothing is sent: the system only says by which of its addresses it would.
+        # Nothing is sent: connecting a datagram socket makes the system choose the source address.
         probe.connect((str(address), 9))
         own = str(probe.getsockname()[0])
     return Place(own, own if address.version == 6 else "")

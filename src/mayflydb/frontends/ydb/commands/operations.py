@@ -1,4 +1,4 @@
-"""Operations: what goes on, or has ended, behind calls that were answered at once. And whether the server is well."""
+"""Long-running operations, and health checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USUAL_PAGE: Final = 10
 LARGEST_PAGE: Final = 1000
 
 BUILDS: Final = "buildindex"
-"""Indexes are complete when the call that adds them is answered: none of this kind is ever left."""
+"""The kind of index builds. Its list is always empty, since ALTER TABLE is answered when its indexes are complete."""
 
 _GOOD: Final = wire.number(1, 1)
 
@@ -27,7 +27,7 @@ async def get(services: Services, call: Call, request: Any) -> bytes:
 
 
 async def list_operations(services: Services, call: Call, request: Any) -> bytes:
-    """`ListOperations`: page by page, the latest first."""
+    """`ListOperations`: in pages, latest first."""
     if request.kind not in (SCRIPTS, BUILDS):
         raise fault(f"Listing operations of kind {request.kind!r} is not supported", status="UNSUPPORTED")
     found = services.operations.all(call.user, call.now) if request.kind == SCRIPTS else []
@@ -58,7 +58,7 @@ async def forget(services: Services, call: Call, request: Any) -> bytes:
 
 
 async def check(services: Services, call: Call, request: Any) -> bytes:
-    """`SelfCheck`, `NodeCheck`: the store answers."""
+    """`SelfCheck`, `NodeCheck`: good if the store answers."""
     await services.engine.node("ydb")
     return wire.operation(result=_GOOD, type_name="Ydb.Monitoring.SelfCheckResult")
 

@@ -32,12 +32,12 @@ MODES: Final[Mapping[str, Mode]] = {
 
 
 def mode_of(settings: Any) -> Mode:
-    """The mode that TransactionSettings ask for; serializable where they ask for none."""
+    """Return the mode in TransactionSettings; serializable by default."""
     return MODES[settings.WhichOneof("tx_mode") or "serializable_read_write"]
 
 
 def control_of(request: Any) -> Control | None:
-    """What a request says of its transaction; None: nothing."""
+    """Return the transaction control of a request; None if it has none."""
     if not request.HasField("tx_control"):
         return None
     given = request.tx_control
@@ -47,7 +47,7 @@ def control_of(request: Any) -> Control | None:
 
 
 def parameters_of(given: Any) -> dict[str, tuple[Type, Value]]:
-    """By name without `$`. Faults: BAD_REQUEST for what is no value of its type."""
+    """Return the parameters by name, without `$`. Faults: BAD_REQUEST for a value that does not fit its type."""
     found: dict[str, tuple[Type, Value]] = {}
     for name, each in given.items():
         try:
@@ -69,7 +69,7 @@ def _syntax_checked(request: Any) -> str:
 async def execute_query(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`ExecuteQuery`
 
-    Each message waits for the one after it, since the session has to be free before the last one goes out.
+    Each message is held until the next one is there, because the session has to be free before the last one goes out.
     """
     with services.sessions.enter(call, request.session_id) as work:
         text = _syntax_checked(request)
@@ -86,7 +86,7 @@ async def execute_query(services: Services, call: Call, request: Any) -> AsyncIt
             call, work.session, text, parameters_of(request.parameters), control, wanted >= BASIC
         )
         held: bytes | None = None
-        # A client that leaves ends the query at once, before its session is free.
+        # A client that disconnects ends the query at once, before its session is free.
         async with (
             aclosing(results),
             aclosing(_messages(results, _layout(request), control is not None, wanted >= FULL)) as messages,
@@ -109,7 +109,7 @@ def _layout(request: Any) -> Layout:
 async def _messages(
     results: AsyncIterator[ResultPart], layout: Layout, in_transaction: bool, with_plan: bool
 ) -> AsyncGenerator[bytes, None]:
-    """The messages of a stream. What is said of the transaction is said in the first one."""
+    """Yield the messages of a stream. The first message names the transaction."""
     said = not in_transaction
     async with aclosing(filled(results, layout)) as pieces:
         async for piece in pieces:
@@ -120,7 +120,7 @@ async def _messages(
 
 
 async def _described(services: Services, call: Call, request: Any, text: str) -> bytes:
-    """What a query that is not run comes to: nothing but that it could be, or its plan."""
+    """Return the answer to a query that is only parsed, validated or explained: success alone, or the plan."""
     types = {name: type for name, (type, _) in parameters_of(request.parameters).items()}
     if request.exec_mode == PARSE:
         services.executor.texts.script(text)
@@ -132,7 +132,7 @@ async def _described(services: Services, call: Call, request: Any, text: str) ->
 
 
 def stats_message(stats: Stats, with_plan: bool) -> bytes:
-    """A QueryStats."""
+    """Encode a QueryStats."""
     tables = b"".join(
         wire.block(2, wire.text(1, path) + _rows(3, each.reads) + _rows(4, each.updates) + _rows(5, each.deletes))
         for path, each in stats.accessed.items()

@@ -1,4 +1,4 @@
-"""Reads that are no queries, ReadRows and StreamReadTable, and queries that may be long, StreamExecuteScanQuery."""
+"""Reads without a query (ReadRows and StreamReadTable), and scan queries (StreamExecuteScanQuery)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _found(services: Services, call: Call, name: str) -> TableView | Index
 
 
 def _columns(table: Table, names: Sequence[str]) -> Columns:
-    """The columns that a request names; all, where it names none."""
+    """Return the requested columns; all columns if the request names none."""
     types = {column.name: column.type for column in table.columns}
     for name in names:
         if name not in types:
@@ -54,7 +54,7 @@ async def _tables(services: Services, call: Call, view: TableView | IndexEntry) 
 
 
 async def read_rows(services: Services, call: Call, request: Any) -> bytes:
-    """`ReadRows`: the rows with these keys, as far as they are there."""
+    """`ReadRows`: the existing rows among these keys."""
     view = await _found(services, call, request.path)
     columns = _columns(view.table, request.columns)
     keys = _keys(view.table, request.keys)
@@ -93,7 +93,7 @@ def _bad(text: str) -> Fault:
 
 
 def _check_types(table: Table, given: Sequence[Type]) -> None:
-    """Whether values of these types may be those of the first columns of the key."""
+    """Check that the types fit the first columns of the key."""
     columns = {column.name: column.type for column in table.columns}
     for name, type in zip(table.key, given, strict=False):
         if bare(type) != bare(columns[name]):
@@ -104,12 +104,12 @@ def _check_types(table: Table, given: Sequence[Type]) -> None:
 
 
 async def stream_read_table(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
-    """`StreamReadTable`: rows of a table, or of an index, in a range of its key, as they were when it began."""
+    """`StreamReadTable`: rows of a table or an index in a key range, from one snapshot."""
     if request.session_id:
         services.sessions.find(call, request.session_id)
     view = await _found(services, call, request.path)
     columns = _columns(view.table, request.columns)
-    # FeatureFlag: 1 is ENABLED, 2 DISABLED; without it, columns that take no NULL read as if they did.
+    # FeatureFlag: 1 is ENABLED, 2 is DISABLED. Unless disabled, columns that are NOT NULL are sent as optional.
     shown = columns if request.return_not_null_data_as_optional == 2 else tuple((n, optional(t)) for n, t in columns)
     within = _range(view.table, request.key_range)
     limit = request.row_limit or None
@@ -159,7 +159,7 @@ _EXPLAIN: Final = 1
 
 
 async def stream_execute_scan_query(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
-    """`StreamExecuteScanQuery`: a query with one result set, over what is there now, however long that is."""
+    """`StreamExecuteScanQuery`: a query with a single result set of any length, over one snapshot."""
     executor = services.executor
     text = text_of(services, request.query)
     parameters = parameters_of(request.parameters)

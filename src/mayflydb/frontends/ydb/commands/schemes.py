@@ -1,4 +1,4 @@
-"""Tables by request: made, changed, dropped, copied, renamed, described."""
+"""Requests that create, change, drop, copy, rename and describe tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mayflydb.query.yql.faults import fault
 
 
 async def create_table(services: Services, call: Call, request: Any) -> bytes:
-    """`CreateTable`; of a table that is there already it says so, and that it has accepted the request."""
+    """`CreateTable`. A table that already exists is accepted with a notice."""
     path = resolve(call.database, None, request.path)
     with judged(CREATING):
         spec = table_spec(request)
@@ -32,7 +32,7 @@ async def create_table(services: Services, call: Call, request: Any) -> bytes:
 
 
 async def alter_table(services: Services, call: Call, request: Any) -> bytes:
-    """`AlterTable`: all changes at once; then it waits until new indexes are complete."""
+    """`AlterTable`: all changes at once. The answer waits until new indexes are complete."""
     path = resolve(call.database, None, request.path)
     with judged(ALTERING):
         spec = alter_spec(request)
@@ -44,7 +44,7 @@ async def alter_table(services: Services, call: Call, request: Any) -> bytes:
 
 
 def _built(path: str, request: Any) -> bytes:
-    """An Any that tells of the first index that has been built."""
+    """Return an Any with the metadata of the first index that was built."""
     told = message("Ydb.Table.IndexBuildMetadata")(state=_DONE, progress=100.0)
     told.description.path = path
     told.description.index.CopyFrom(request.add_indexes[0])
@@ -67,7 +67,7 @@ async def copy_table(services: Services, call: Call, request: Any) -> bytes:
 
 
 async def copy_tables_request(services: Services, call: Call, request: Any) -> bytes:
-    """`CopyTables`: all as they are at one instant, or none."""
+    """`CopyTables`: copies from one snapshot, all or none."""
     if not request.tables:
         raise fault("At least one table should be provided", status="BAD_REQUEST")
     copies = [
@@ -83,7 +83,7 @@ async def copy_tables_request(services: Services, call: Call, request: Any) -> b
 
 
 async def rename_tables(services: Services, call: Call, request: Any) -> bytes:
-    """`RenameTables`: all or none, one after the other."""
+    """`RenameTables`: all or none, in order."""
     if not request.tables:
         raise fault("At least one table should be provided", status="BAD_REQUEST")
     moves = [
@@ -99,7 +99,7 @@ async def rename_tables(services: Services, call: Call, request: Any) -> bytes:
 
 
 async def describe_table_request(services: Services, call: Call, request: Any) -> bytes:
-    """`DescribeTable`; of what is no table it says only what that is."""
+    """`DescribeTable`. For other entries, the kind of the entry alone."""
     path = resolve(call.database, None, request.path)
     entry = await services.schemes.find(path)
     if entry is None:
@@ -115,7 +115,7 @@ async def describe_table_request(services: Services, call: Call, request: Any) -
 
 
 async def describe_options(services: Services, call: Call, request: Any) -> bytes:
-    """`DescribeTableOptions`: there is nothing to choose from."""
+    """`DescribeTableOptions`: empty, since no presets exist."""
     result = message("Ydb.Table.DescribeTableOptionsResult")()
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableOptionsResult")
 

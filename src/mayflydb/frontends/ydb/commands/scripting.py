@@ -56,7 +56,7 @@ _PLAN: Final = 3
 
 
 async def explain_yql(services: Services, call: Call, request: Any) -> bytes:
-    """`ExplainYql`: whether a query is right; its parameters' types, and its plan where that is asked for."""
+    """`ExplainYql`: validates a query and returns the types of its parameters, and the plan on request."""
     described = await services.executor.describe(call, request.script)
     result = types_block(1, described.parameters)
     if request.mode == _PLAN:

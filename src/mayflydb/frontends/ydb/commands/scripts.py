@@ -1,4 +1,4 @@
-"""ExecuteScript and FetchScriptResults: a query that runs on its own, and what it gives."""
+"""ExecuteScript and FetchScriptResults: queries in the background, and their results."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import fault
 
 MOST_ROWS: Final = 1000
-"""Rows that one call fetches at most."""
+"""Limit of rows in one answer of FetchScriptResults."""
 
 _RUNNING, _CANCELLED, _COMPLETED, _FAILED = 10, 30, 40, 50
 
 
 async def execute_script(services: Services, call: Call, request: Any) -> bytes:
-    """`ExecuteScript`: it answers at once, with the operation that the script has become."""
+    """`ExecuteScript`: starts the script and answers at once with its operation."""
     text: str = request.script_content.text
     if not text.strip():
         raise fault("Script content is empty", status="BAD_REQUEST")
@@ -39,7 +39,7 @@ async def execute_script(services: Services, call: Call, request: Any) -> bytes:
 
 
 async def fetch_script_results(services: Services, call: Call, request: Any) -> bytes:
-    """`FetchScriptResults`: some rows of one result set, and where to go on."""
+    """`FetchScriptResults`: a page of one result set, and the token of the next page."""
     script = services.operations.find(request.operation_id, call.user, call.now)
     if script.status is None:
         raise fault("Script is running", status="BAD_REQUEST")
@@ -62,7 +62,7 @@ async def fetch_script_results(services: Services, call: Call, request: Any) -> 
 
 
 def operation_of(script: Script) -> bytes:
-    """An Operation message."""
+    """Encode an Operation message."""
     metadata = wire.packed("Ydb.Query.ExecuteScriptMetadata", _metadata(script))
     if script.status is None:
         return wire.operation_message(id=script.id, ready=False, metadata=metadata)

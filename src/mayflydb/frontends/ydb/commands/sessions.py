@@ -22,7 +22,7 @@ async def create_table_session(services: Services, call: Call, request: Any) -> 
 
 
 async def keep_alive(services: Services, call: Call, request: Any) -> bytes:
-    """`KeepAlive`: it lives on, and is ready unless a request has it."""
+    """`KeepAlive`: marks the session used; its status is ready unless a request uses it."""
     session = services.sessions.find(call, request.session_id)
     status = wire.number(1, 2) if session.busy else _READY
     return wire.operation(result=status, type_name="Ydb.Table.KeepAliveResult")
@@ -41,7 +41,7 @@ async def create_query_session(services: Services, call: Call, request: Any) -> 
 
 
 async def attach(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
-    """`AttachSession`: one message at once, and the stream is open as long as the session."""
+    """`AttachSession`: one message at once, then an open stream until the session ends."""
     sessions = services.sessions
     session = sessions.find(call, request.session_id)
     sessions.attach(session)
@@ -61,8 +61,11 @@ async def delete_query_session(services: Services, call: Call, request: Any) -> 
 
 
 def _delete(services: Services, call: Call, id: str) -> None:
-    """Whether there was one is not said: pools delete a session once more when they hear that it is gone, and `ydb-sdk` ends
-    the process where that fails."""
+    """Close a session.
+
+    An unknown session is no error: client pools delete a session again when they learn that it has ended, and `ydb-sdk`
+    ends the process if that fails.
+    """
     if not id:
         raise fault("Session id is empty", status="BAD_REQUEST")
     session = services.sessions.known(call, id)

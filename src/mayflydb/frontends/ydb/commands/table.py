@@ -1,4 +1,4 @@
-"""The table of methods: name -> what answers it."""
+"""The table of methods: the handler of each name."""
 
 from __future__ import annotations
 

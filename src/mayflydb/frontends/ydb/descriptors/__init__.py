@@ -1,9 +1,10 @@
-"""YDB's messages, in a pool of their own: in the default one they would collide with those of the vendor's client.
+"""YDB's protobuf messages, in a descriptor pool of their own.
 
-`api.desc` is the FileDescriptorSet of https://github.com/ydb-platform/ydb-api-protos (commit 47ddff5, Apache License 2.0,
-Copyright 2021 YANDEX LLC and contributors), as `protoc --include_imports --descriptor_set_out` gives it;
-`tools/ydb-descriptors.sh`
-makes it anew.
+In the default pool they would collide with those of the vendor's client.
+
+`api.desc` is the FileDescriptorSet of https://github.com/ydb-platform/ydb-api-protos (commit 47ddff5, Apache License
+2.0, Copyright 2021 YANDEX LLC and contributors), as `protoc --include_imports --descriptor_set_out` writes it.
+`tools/ydb-descriptors.sh` builds it again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 @cache
 def pool() -> DescriptorPool:
-    """All files of the set, loaded once."""
+    """Return the pool with all files of the set, loaded once."""
     loaded = DescriptorPool()
     for each in _files(files(__name__).joinpath("api.desc").read_bytes()):
         loaded.AddSerializedFile(each)
@@ -28,7 +29,10 @@ def pool() -> DescriptorPool:
 
 
 def _files(described: bytes) -> Iterator[bytes]:
-    """The FileDescriptorProtos of a FileDescriptorSet, whose only field they are. (Its own class takes long to import.)"""
+    """Yield the FileDescriptorProtos of a FileDescriptorSet, its only field.
+
+    Importing the set's own class would take long.
+    """
     place = 0
     while place < len(described):
         place += 1
@@ -44,23 +48,23 @@ def _files(described: bytes) -> Iterator[bytes]:
 
 @cache
 def message(name: str) -> Any:
-    """The class of a message by its full name, `Ydb.Table.CreateTableRequest`. KeyError for one that is not there."""
+    """Return the class of a message by its full name, `Ydb.Table.CreateTableRequest`. KeyError for an unknown name."""
     return message_factory.GetMessageClass(pool().FindMessageTypeByName(name))
 
 
 def service(name: str) -> ServiceDescriptor:
-    """`Ydb.Table.V1.TableService`."""
+    """Return the descriptor of a service, such as `Ydb.Table.V1.TableService`."""
     found: ServiceDescriptor = pool().FindServiceByName(name)
     return found
 
 
 def enum_number(name: str, value: str) -> int:
-    """The number of an enumeration's value: ("Ydb.StatusIds.StatusCode", "SUCCESS") is 400000."""
+    """Return the number of an enumeration's value: ("Ydb.StatusIds.StatusCode", "SUCCESS") is 400000."""
     number: int = pool().FindEnumTypeByName(name).values_by_name[value].number
     return number
 
 
 def enum_name(name: str, number: int) -> str:
-    """The other way round; the number itself as text where it has no name."""
+    """Return the name of an enumeration's value; the number as text if it has no name."""
     found = pool().FindEnumTypeByName(name).values_by_number.get(number)
     return str(number) if found is None else str(found.name)

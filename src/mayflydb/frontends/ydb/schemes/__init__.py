@@ -1,1 +1,1 @@
-"""Tables, views and directories of YDB: what they are, how they come and change, how they are described."""
+"""Tables, views and directories of YDB: their definitions, changes and descriptions."""

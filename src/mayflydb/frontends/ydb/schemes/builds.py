@@ -1,4 +1,4 @@
-"""What a change of a table leaves to be done in the background: indexes and date slots, built or removed, across restarts."""
+"""Background builds after a change of a table: indexes and date slots are built or removed, across restarts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def date_of(view: TableView) -> Callable[[Record], Instant | None]:
-    """What gives the date of a table's records in the slot of its TTL column."""
+    """Return the function that gives the date in the slot of a table's TTL column."""
     layout, definition = Layout(view), view.node.definition
 
     def date(record: Record) -> Instant | None:
@@ -30,7 +30,7 @@ def date_of(view: TableView) -> Callable[[Record], Instant | None]:
 
 
 class Builds:
-    """Those of one server's tables: per table one task, which ends when nothing is left to do."""
+    """The builds of one server. Each table has at most one task, which ends when nothing is left to build."""
 
     def __init__(self, engine: Engine, lookup: Lookup) -> None:
         self._engine = engine
@@ -39,30 +39,30 @@ class Builds:
         self._again: set[int] = set()
 
     def begin(self, view: TableView) -> None:
-        """Go on with what a table lacks, in the background, if it lacks anything."""
+        """Start a task for the unfinished indexes and slots of a table, if there are any."""
         id = view.node.id
         if not _unfinished(view.node):
             return
         if id in self._tasks:
-            # It may have looked for the last time already.
+            # The running task may have made its last check before this change, so it has to check again.
             self._again.add(id)
         else:
             self._tasks[id] = asyncio.create_task(self._logged(id, view.table.path), name=f"table {id}")
 
     async def complete(self, view: TableView) -> None:
-        """Return when a table's indexes are complete. Unavailable: they are not, and what was begun has ended."""
+        """Wait until the indexes of a table are complete. Unavailable if a build has failed."""
         await self.ended(view)
         node = await self._engine.node_by_id(view.node.id)
         if node is not None and any(index.state == "building" for index in node.definition.indexes):
             raise Unavailable(f"An index of {view.table.path} is not complete")
 
     async def ended(self, view: TableView) -> None:
-        """Return when what was begun for a table has ended, well or not."""
+        """Wait until the task of a table has ended, successfully or not."""
         while (task := self._tasks.get(view.node.id)) is not None:
             await asyncio.wait([task])
 
     async def close(self) -> None:
-        """Leave everything as it is."""
+        """Stop all tasks. The builds resume at the next start."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -77,7 +77,7 @@ class Builds:
                 await self._all(id, path)
                 again = id in self._again
         except MayflyError as error:
-            # The next change of the table, or the next start, goes on with it.
+            # The next change of the table, or the next start, resumes the build.
             log.warning("indexes or TTL dates of table %d are not complete: %s", id, error)
         finally:
             self._again.discard(id)

@@ -1,4 +1,4 @@
-"""The schemes of a server: the tables, views and directories of its databases, and the changes of them."""
+"""The schemes of a server: changes of tables, views and directories."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ T = TypeVar("T")
 
 OWNER: Final = "root@builtin"
 SOON_DATED: Final = 20_000
-"""Rows whose dates a change of the TTL column waits for."""
+"""ALTER TABLE waits for the dates of a new TTL column in tables of up to this many rows."""
 
 
 class SchemeOptions(Protocol):
-    """What of the front end's options is about schemes."""
+    """The options of the front end that concern schemes."""
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Absolute paths."""
+        """The served databases, as absolute paths."""
 
     @property
     def hide_expired(self) -> bool:
-        """Whether due rows vanish at their deadline, whatever a table says."""
+        """True if due rows of all tables are hidden from their deadline on."""
 
     @property
     def run_interval(self) -> Span:
-        """How often a table is swept that says nothing of it."""
+        """The time between removal runs of a table without a setting of its own."""
 
     @property
     def min_run_interval(self) -> Span:
-        """The least that it may say."""
+        """The least run interval that a table may set."""
 
 
 class Schemes(Lookup):
-    """The lookups, and the changes. Changes take the instant of their call."""
+    """Lookups and changes of schemes. Each change takes the instant of its call."""
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         super().__init__(engine, options.databases)
@@ -83,7 +83,7 @@ class Schemes(Lookup):
         self.sequences = Sequences(engine)
 
     async def system_rows(self, entry: SystemEntry) -> list[Row]:
-        """The rows that a table of the system has now, of all its columns."""
+        """Return the current rows of a system table, with all columns."""
         return await system_rows(self, entry, self.started)
 
     # --- tables ----------------------------------------------------------------------------------------------------
@@ -91,7 +91,10 @@ class Schemes(Lookup):
     async def create(
         self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER, replace: bool = False
     ) -> TableView:
-        """A new table; `replace`: in the place of one that is there. Faults: the name is taken, or what no table can have."""
+        """Create a table.
+
+        `replace`: an existing table is replaced. Faults: the name is taken, or the description is invalid.
+        """
         database, name = await self.new_place(path)
         with judged(CREATING):
             definition = new_table(spec, owner, self.terms, now)
@@ -100,21 +103,24 @@ class Schemes(Lookup):
         return self.view(node, paths.joined(path))
 
     async def ensure(self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER) -> bool:
-        """A new table, unless there is a table already: False. Faults: as in `create`."""
+        """Create a table unless it exists already; return True if it was created. Faults as of `create`."""
         if isinstance(await self.find(path), TableView):
             return False
         try:
             await self.create(path, spec, now, owner)
         except Fault:
-            # Somebody else may have made it meanwhile.
+            # A concurrent call may have created the table in between.
             if not isinstance(await self.find(path), TableView):
                 raise
             return False
         return True
 
     async def alter(self, path: str, spec: AlterSpec, now: Instant) -> TableView:
-        """Change a table, all at once. What that leaves to be built is begun; dates of a new TTL column, in a table that is not
-        large, are there when this returns. Faults: it is not there, or what cannot be."""
+        """Apply a change of a table as a whole, and start its builds.
+
+        In a table of up to DATES_WAIT_LIMIT rows, the dates of a new TTL column are complete on return. Faults: the
+        table does not exist, or the change is invalid.
+        """
         view = await self.table(path)
 
         def change(node: Node) -> Definition:
@@ -128,19 +134,22 @@ class Schemes(Lookup):
         after = self.view(node, view.table.path)
         self.builds.begin(after)
         if any(slot.state == "building" for slot in node.definition.slots):
-            # Whoever moves the clock next expects the column to count.
+            # A test that moves the clock next expects the TTL column to count.
             totals = await self.engine.insight.totals(node.id)
             if totals.records <= SOON_DATED:
                 await self.builds.ended(after)
         return after
 
     async def drop(self, path: str) -> None:
-        """Remove a table with all it holds. Faults: it is not there."""
+        """Drop a table with its rows. Faults: the table does not exist."""
         view = await self.table(path)
         await self._drop(view.node, path)
 
     async def rename(self, moves: Iterable[tuple[str, str, bool]], now: Instant) -> None:
-        """Other paths for tables, all or none: (source, destination, whether that is replaced). Faults: see `Tree.move`."""
+        """Rename tables, all or none.
+
+        `moves`: (source, destination, replace an existing table). Faults: see `tree.move`.
+        """
         meant: list[Move] = []
         for source, destination, replace in moves:
             meant.append(Move(await self.split(source), await self.new_place(destination), replace))
@@ -149,19 +158,19 @@ class Schemes(Lookup):
             self.engine.reaper.changed(id)
 
     async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
-        """Tables that nobody saw get their names: (id, database, name) each. Faults: see `Tree.publish`."""
+        """Give hidden tables their paths. `copies`: (id, database, name) each. Faults: see `tree.publish`."""
         await self._write(lambda rows: tree.publish(rows, copies, now))
 
     # --- views and directories -------------------------------------------------------------------------------------
 
     async def create_view(self, path: str, text: str, now: Instant, owner: str = OWNER) -> None:
-        """A new view of a query. Faults: the name is taken."""
+        """Create a view of a query. Faults: the name is taken."""
         database, name = await self.new_place(path)
         body = msgspec.to_builtins(ViewBody(text, created=now, owner=owner))
         await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
 
     async def drop_view(self, path: str) -> None:
-        """Faults: it is not there, or no view."""
+        """Drop a view. Faults: the entry does not exist, or is no view."""
         entry = await self.find(path)
         if entry is None:
             raise missing(path)
@@ -170,7 +179,10 @@ class Schemes(Lookup):
         await self._drop(entry.node, path)
 
     async def make_directory(self, path: str, now: Instant, owner: str = OWNER) -> bool:
-        """A new directory and those above it; False: it is there already. Faults: there is something else."""
+        """Create a directory and its missing parents; False if it exists already.
+
+        Faults: the path is another entry's.
+        """
         entry = await self.find(path)
         if isinstance(entry, DirectoryEntry):
             return False
@@ -182,14 +194,14 @@ class Schemes(Lookup):
         return True
 
     async def remove_directory(self, path: str) -> None:
-        """Remove an empty directory. Faults: it is not there, it is a database, or something is in it."""
+        """Remove an empty directory. Faults: the entry does not exist, is a database, or has children."""
         database, name = await self.split(path)
         if not name:
             raise fault(f"Check failed: path: '{path}', error: path is a database", status="PRECONDITION_FAILED")
         await self._write(lambda rows: tree.drop_directory(rows, database, name))
 
     async def modify(self, path: str, judge: Callable[[Node], dict[str, Any]], now: Instant) -> None:
-        """Another body for what is at a path, as `judge` makes it. Faults: nothing is there."""
+        """Replace the body of an entry by the result of `judge`. Faults: the entry does not exist."""
         entry = await self.find(path)
         if entry is None or isinstance(entry, (SystemEntry, IndexEntry)):
             raise missing(path)
@@ -204,10 +216,12 @@ class Schemes(Lookup):
             node = entry.node
         await self._write(lambda rows: tree.change(rows, node.id, database, name, judge))
 
-    # --- what is left from before ----------------------------------------------------------------------------------
+    # --- after a start -----------------------------------------------------------------------------------------------
 
     async def resume(self, now: Instant) -> None:
-        """After a start, at `now`: go on with what is not complete, and let rules be what the server's settings say."""
+        """Resume after a start at `now`: unfinished copies are dropped, builds go on, and rules follow the server's
+        settings.
+        """
         self.started = now
         await drop_unfinished(self.engine)
 
@@ -221,11 +235,14 @@ class Schemes(Lookup):
             self.builds.begin(view)
 
     async def close(self) -> None:
-        """Leave what is being built as it is; `resume` goes on with it."""
+        """Stop the builds. `resume` continues them."""
         await self.builds.close()
 
     async def new_place(self, path: str) -> tuple[str, str]:
-        """(database, name below it) of an absolute path where something is to be made. Faults: nothing can be there."""
+        """Split an absolute path for a new entry into (database, name below it).
+
+        Faults: the path cannot be an entry.
+        """
         database, name = await self.split(path)
         try:
             if not name:
@@ -246,6 +263,6 @@ class Schemes(Lookup):
 
 
 def _plain(definition: Definition) -> Definition:
-    """A definition, but for what its changes stamp on rules."""
+    """Return a definition without the fields that changes of rules set."""
     rules = tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
     return msgspec.structs.replace(definition, rules=rules)

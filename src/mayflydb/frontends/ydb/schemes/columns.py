@@ -1,4 +1,4 @@
-"""Columns: types as the catalogue writes them, and what makes a column that no table can have."""
+"""Columns: types in the catalogue's notation, and the checks of new columns."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ MOST_KEY_COLUMNS: Final = 20
 LONGEST_NAME: Final = 255
 
 KEYLESS: Final = frozenset((YSON, JSON, JSON_DOCUMENT, DOUBLE, FLOAT))
-"""Types whose values do not order tables."""
+"""Types that cannot be key columns."""
 
 UNSTORED: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
-"""Types of values that no column holds."""
+"""Types that cannot be stored in columns."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 @lru_cache(maxsize=1024)
 def type_of(text: str) -> Type:
-    """The type that `format_type` writes so."""
+    """Return the type that `format_type` has written."""
     return resolve(read_type(text))
 
 
 def check_columns(columns: Sequence[ColumnSpec]) -> None:
-    """New columns, each for itself. Invalid: what no table can have."""
+    """Check new columns, each on its own. Invalid: the first violation."""
     for column in columns:
         if len(column.name) > LONGEST_NAME:
             raise Invalid(f"Column name too long '{column.name}'. Limit: {LONGEST_NAME}")
@@ -77,7 +77,7 @@ def _check_sequence(column: ColumnSpec) -> None:
 
 
 def check_key(columns: Sequence[ColumnSpec], key: Sequence[str]) -> None:
-    """The primary key of new columns. Invalid: what it cannot be of."""
+    """Check the primary key of a new table. Invalid: the first violation."""
     if not key:
         raise Invalid("At least one key column must be specified")
     by_name = {column.name: column for column in columns}
@@ -98,5 +98,5 @@ def check_key(columns: Sequence[ColumnSpec], key: Sequence[str]) -> None:
 
 
 def stored(column: ColumnSpec, number: int) -> StoredColumn:
-    """A column as the catalogue keeps it."""
+    """Return a column as the catalogue stores it."""
     return StoredColumn(number, column.name, format_type(column.type), column.family, column.default, column.sequence)

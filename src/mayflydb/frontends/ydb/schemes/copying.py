@@ -1,4 +1,7 @@
-"""Copies of tables: filled where nobody sees them, from one snapshot of all their sources, and then named together."""
+"""Copies of tables.
+
+All copies are filled from one snapshot while no path leads to them, and then published together.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ BATCH: Final = 256
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """Absolute paths."""
+    """A copy of one table. Paths are absolute."""
 
     source: str
     destination: str
@@ -33,7 +36,7 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> None:
-    """Make copies, all or none, of tables as they are at one instant. Faults: one is not there, or a name is taken."""
+    """Copy tables as of one instant, all or none. Faults: a source does not exist, or a destination is taken."""
     engine = schemes.engine
     places = [await schemes.new_place(each.destination) for each in copies]
     for each in copies:
@@ -62,10 +65,11 @@ async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) ->
 
 
 async def _begun(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> tuple[Snapshot, list[TableView]]:
-    """A snapshot, and the tables as they are in it."""
+    """Begin a snapshot. Return it with the tables as it contains them."""
     while True:
         views = [await schemes.table(each.source) for each in copies]
         snapshot = await Snapshot.begin(schemes.engine, now, await schemes.parents())
+        # A table that changed while the snapshot began may differ in it: then another snapshot is taken.
         if [await schemes.find(each.source) for each in copies] == views:
             return snapshot, views
         snapshot.close()

@@ -1,4 +1,4 @@
-"""Statements of YQL that change the scheme, done."""
+"""Execution of YQL's definitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.syntax import At
 
 CLUSTER = "db"
-"""What texts call the one cluster there is."""
+"""YDB's texts name a cluster; this is the name of the only one."""
 
 
 async def define(
@@ -41,10 +41,11 @@ async def define(
     prefix: str | None = None,
     lenient: bool = False,
 ) -> tuple[Issue, ...]:
-    """Do what a statement says; what there is to notice. `prefix`: that of PRAGMA TablePathPrefix. `lenient`: CREATE TABLE of
-    one that is there is only noticed.
+    """Execute a definition and return its notices.
 
-    Faults: why it cannot be.
+    `prefix`: the value of PRAGMA TablePathPrefix. `lenient`: CREATE TABLE of an existing table succeeds with a notice.
+
+    Faults: the refusal of the definition.
     """
     match statement:
         case ast.CreateTable():
@@ -67,9 +68,9 @@ async def define(
 
 
 async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
-    """(the statement that makes a table or view anew, its path below the database, its kind).
+    """Return (the statement that creates a table or view, its path below the database, its kind).
 
-    Faults: it is not there, or of another kind.
+    Faults: the entry does not exist, or is of another kind.
     """
     path = resolve(call.database, prefix, statement.name)
     entry = await schemes.find(path)
@@ -112,7 +113,7 @@ async def _alter_table(schemes: Schemes, call: Call, statement: ast.AlterTable, 
             return
         view = await schemes.alter(path, change.spec, call.now)
     if change.spec.add_indexes:
-        # The statement is done when its indexes can be read.
+        # The statement ends when its indexes can be read.
         await schemes.builds.complete(view)
 
 

@@ -1,4 +1,4 @@
-"""Values that columns have where a row names none: literals of YQL, as text in the catalogue."""
+"""Default values of columns: literals of YQL, stored as text."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ _NO_RUN: Final = Run(0, {}, None)  # type: ignore[arg-type]  # A literal asks no
 
 
 def default_text(tree: Tree, type: Type) -> str:
-    """A default as it was written, for a column of this type, as the catalogue keeps it. Faults: the column cannot hold it."""
+    """Return the stored text of a column's default. Faults: the column cannot hold the value."""
     return text_of(_value(tree, type), type)
 
 
 def text_of(value: Value, type: Type) -> str:
-    """A value of a type as a literal."""
+    """Return a value as a literal of YQL."""
     plain = bare(type)
     if value is None:
         return "NULL"
@@ -84,7 +84,7 @@ def _escaped(value: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def value_of(text: str, type: Type) -> Value:
-    """The value of a literal in a column of this type. Faults: it is none that the column can hold."""
+    """Return the value of a stored literal in a column of this type. Faults: the column cannot hold the value."""
     statement = parse(f"SELECT {text}").statements[0]
     assert isinstance(statement, Select)
     item = statement.items[0]
@@ -143,7 +143,7 @@ def _string(value: object, type: Type) -> Expression:
 
 
 def _constructed(tree: Call, name: str, wanted: Type) -> Expression:
-    """`Timestamp("...")`, `Decimal("1.5", 22, 9)`."""
+    """Evaluate a literal written as a call: `Timestamp("...")`, `Decimal("1.5", 22, 9)`."""
     first = tree.arguments[0].value
     type = wanted if name.lower() == "decimal" else SIMPLE.get(name.lower())
     if type is None or not (isinstance(first, Literal_) and first.kind == "string"):

@@ -1,4 +1,4 @@
-"""Messages that tell what is there: entries of directories, and tables."""
+"""Messages that describe entries of directories, and tables."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _COMPRESSION: Final = {"off": 1, "lz4": 2}
 
 
 def path_of(entry: Entry) -> str:
-    """The absolute path of an entry."""
+    """Return the absolute path of an entry."""
     return entry.table.path if isinstance(entry, TableView) else entry.path
 
 
 def entry_message(entry: Entry) -> Any:
-    """An entry as listings have it."""
+    """Return an entry as it stands in listings."""
     found = message("Ydb.Scheme.Entry")(name=leaf(path_of(entry)), owner="root@builtin", type=_type_of(entry))
     if isinstance(entry, DirectoryEntry) and entry.is_database:
         found.name = entry.path
@@ -74,9 +74,9 @@ def _type_of(entry: Entry) -> int:
 
 
 def describe_table(entry: Entry, sequences: Mapping[str, Sequence] | None = None, with_position: bool = False) -> Any:
-    """A DescribeTableResult, without statistics; of a directory or view, its entry only.
+    """Return a DescribeTableResult without statistics. Directories and views give their entry alone.
 
-    `sequences`: how those of its Serial columns stand; `with_position`: tell what is given next, too.
+    `sequences`: the current state of the Serial columns' sequences. `with_position`: include the next number.
     """
     result = message("Ydb.Table.DescribeTableResult")()
     result.self.CopyFrom(entry_message(entry))
@@ -135,7 +135,7 @@ def _describe_index(index: Index, into: Any) -> None:
 
 
 def describe_ttl(ttl: TtlSettings, into: Any) -> None:
-    """Fill in TtlSettings; a run interval only where somebody has set one."""
+    """Fill in TtlSettings. The run interval is left out if the table has no setting of its own."""
     if ttl.unit is None:
         into.date_type_column.column_name = ttl.column
         into.date_type_column.expire_after_seconds = ttl.expire_after
@@ -148,7 +148,7 @@ def describe_ttl(ttl: TtlSettings, into: Any) -> None:
 
 
 def _families(body: TableBody) -> list[Mapping[str, Any]]:
-    """A table's families; there is always one for the columns that name none."""
+    """Return the column families of a table. The family `default` always exists."""
     named = any(family["name"] == "default" for family in body.families)
     return [*body.families] if named else [{"name": "default"}, *body.families]
 

@@ -1,4 +1,4 @@
-"""What a path may lead to besides a table, as the catalogue keeps it."""
+"""Entries of the scheme tree other than tables, and their stored bodies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayflydb.query.yql.schemas import Table, View
 
 
 class DirectoryBody(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="directory"):
-    """A directory's row, or a database's."""
+    """The body of a directory or database."""
 
     created: int = 0
     owner: str = "root@builtin"
@@ -21,7 +21,7 @@ class DirectoryBody(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
 
 
 class ViewBody(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="view"):
-    """A view's row: `text` is the query it stands for."""
+    """The body of a view. `text`: its query."""
 
     text: str
     created: int = 0
@@ -30,7 +30,7 @@ class ViewBody(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind"
 
 
 class DirectoryEntry(msgspec.Struct, frozen=True):
-    """A directory. `node` None: it is there only because something is below it, or because it is the system's."""
+    """A directory. `node` None: the directory exists only as a prefix of other paths, or belongs to the system."""
 
     path: str
     body: DirectoryBody = DirectoryBody()
@@ -48,7 +48,7 @@ class ViewEntry(msgspec.Struct, frozen=True):
 
 
 class SystemEntry(msgspec.Struct, frozen=True):
-    """A table of the system, whose rows are made when they are read (`system.rows`)."""
+    """A system table. Its rows are computed when it is read (`system_rows`)."""
 
     path: str
     name: str
@@ -56,7 +56,7 @@ class SystemEntry(msgspec.Struct, frozen=True):
 
 
 class IndexEntry(msgspec.Struct, frozen=True):
-    """What reads as a table and is a secondary index of one: `t/idx/indexImplTable`."""
+    """A secondary index that is read as a table: `t/idx/indexImplTable`."""
 
     path: str
     view: TableView
@@ -68,13 +68,13 @@ Entry: TypeAlias = TableView | ViewEntry | DirectoryEntry | SystemEntry | IndexE
 
 
 def kind_of(node: Node | Definition) -> str:
-    """ "table", "view" or "directory"."""
+    """Return the kind of an entry: "table", "view" or "directory"."""
     kind: str = node.body.get("kind", "table")
     return kind
 
 
 def created_of(entry: Entry) -> Instant:
-    """When it was made; 0: it never was."""
+    """Return the instant of an entry's creation; 0 if it has none."""
     if isinstance(entry, TableView):
         return entry.body.created
     return entry.body.created if isinstance(entry, (ViewEntry, DirectoryEntry)) else 0

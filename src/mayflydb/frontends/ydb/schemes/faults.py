@@ -1,6 +1,6 @@
-"""Refusals of schemes: what is wrong is found by pure functions that do not know for whom; who asks decides on the status.
+"""Refusals of schemes. Pure functions raise Invalid, without a status; the caller decides on the status.
 
-YDB answers SCHEME_ERROR when a table cannot be made so, and BAD_REQUEST when it cannot be changed so.
+YDB answers SCHEME_ERROR to an invalid new table, and BAD_REQUEST to an invalid change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ ALTERING: Final = "BAD_REQUEST"
 
 
 class Invalid(Exception):
-    """A description that no table can have. `status`: whatever it is wanted for; None: by the verb."""
+    """An invalid description or change of a table.
+
+    `status`: the status of this violation; None: that of the caller's operation.
+    """
 
     def __init__(self, message: str, status: Status | None = None, code: int = 0) -> None:
         super().__init__(message)
@@ -29,7 +32,7 @@ class Invalid(Exception):
 
 @contextmanager
 def judged(status: Status) -> Iterator[None]:
-    """What is invalid inside is refused with this status."""
+    """Turn Invalid into a fault with this status."""
     try:
         yield
     except Invalid as error:
@@ -38,7 +41,7 @@ def judged(status: Status) -> Iterator[None]:
 
 @contextmanager
 def executing(what: str) -> Iterator[None]:
-    """A statement of YQL tells of refusals in its execution: `Execution` > `Executing CREATE TABLE` > cause."""
+    """Wrap faults of a YQL statement as YDB does: `Execution` > `Executing CREATE TABLE` > cause."""
     try:
         yield
     except Fault as error:
@@ -47,32 +50,32 @@ def executing(what: str) -> Iterator[None]:
 
 
 def not_found(path: str) -> Fault:
-    """A path that leads nowhere, of a request that only looks."""
+    """The fault of an unknown path in a read request."""
     return Fault("SCHEME_ERROR", Issue("Path not found"))
 
 
 def missing(path: str) -> Fault:
-    """What is to be changed, and is not there."""
+    """The fault of an unknown path in a change."""
     return fault("Path does not exist", status="SCHEME_ERROR", code=MISSING_CODE)
 
 
 def exists(path: str) -> Fault:
-    """A name that is taken: what YQL says, and what requests get as a notice."""
+    """The fault of a path that is taken."""
     return fault(exists_text(path), status="SCHEME_ERROR", code=SCHEME_CODE)
 
 
 def exists_notice(path: str) -> Issue:
-    """What is said to whoever asked for a table that is there, and does not mind."""
+    """The notice of a table that exists already, for requests that accept that."""
     return Issue(exists_text(path), SCHEME_CODE, WARNING)
 
 
 def exists_text(path: str) -> str:
-    """The words that clients look for."""
+    """YDB's text of a taken path, which clients search for."""
     return f"Check failed: path: '{path}', error: path exist, request accepts it"
 
 
 def wrong_kind(path: str, expected: str) -> Fault:
-    """A path that leads to something else."""
+    """The fault of an entry of another kind than expected."""
     return fault(
         f"Check failed: path: '{path}', error: path is not a {expected}", status="SCHEME_ERROR", code=SCHEME_CODE
     )

@@ -1,4 +1,4 @@
-"""From requests to what tables are to be."""
+"""Specs of tables from gRPC requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNITS: Final[dict[int, Unit]] = {
     3: "MICROSECONDS",
     4: "NANOSECONDS",
 }
-"""By number of ValueSinceUnixEpochModeSettings.Unit."""
+"""Units by number of ValueSinceUnixEpochModeSettings.Unit."""
 
 _KINDS: Final[dict[str | None, Kind]] = {
     None: "sync",
@@ -47,7 +47,7 @@ COLUMN_STORE: Final = 2
 
 
 def table_spec(request: Any) -> TableSpec:
-    """The table that a CreateTableRequest asks for. Faults, Invalid: what it asks for is wrong, or not supported."""
+    """Return the spec in a CreateTableRequest. Faults, Invalid: an invalid or unsupported field."""
     if request.temporary:
         raise _unsupported("A temporary table")
     if request.tiering:
@@ -66,7 +66,9 @@ def table_spec(request: Any) -> TableSpec:
 
 
 def _profiled(request: Any) -> dict[str, Any]:
-    """How a table is cut at first: as the request says, or else as the policy in its profile, which is the older way, says."""
+    """Return the initial partitions of a new table: those of the request, or those of the policy in its profile, the
+    older way.
+    """
     policy = request.profile.partitioning_policy
     found: dict[str, Any] = {}
     if policy.auto_partitioning:
@@ -84,7 +86,7 @@ def _profiled(request: Any) -> dict[str, Any]:
 
 
 def alter_spec(request: Any) -> AlterSpec:
-    """The changes that an AlterTableRequest asks for. Faults, Invalid: as in `table_spec`."""
+    """Return the changes in an AlterTableRequest. Faults, Invalid as in `table_spec`."""
     if request.add_changefeeds or request.drop_changefeeds:
         raise _unsupported("A changefeed")
     if request.WhichOneof("tiering_action") is not None:
@@ -116,7 +118,7 @@ def _ttl_action(request: Any) -> TtlAction:
 
 
 def ttl_spec(given: Any) -> TtlSpec:
-    """TTL as a request has it. Invalid: no mode, or an unknown unit."""
+    """Return the spec in TtlSettings. Invalid: no mode, or an unknown unit."""
     interval = given.run_interval_seconds or None
     match given.WhichOneof("mode"):
         case "date_type_column":
@@ -143,7 +145,7 @@ def _column(given: Any) -> ColumnSpec:
         case "from_literal":
             _, value = read_typed(given.from_literal)
             text = text_of(value, type)
-            # Whether the column can hold it is found out the same way as when it is read again.
+            # Parsing the literal again checks that the column can hold its value.
             value_of(text, type)
             return ColumnSpec(given.name, type, family, text)
         case _:
@@ -151,7 +153,7 @@ def _column(given: Any) -> ColumnSpec:
 
 
 def _sequence(given: Any) -> Sequence:
-    """What a SequenceDescription says; the rest is as the type has it."""
+    """Return the sequence in a SequenceDescription. Fields that are not set have the values of the column's type."""
     usual = sequence_of(type_of(given.type))
     if usual is None:
         raise Invalid(f"Column '{given.name}' of type {type_of(given.type)} cannot have a sequence as its default")
@@ -185,7 +187,7 @@ def _index(given: Any) -> IndexSpec:
 
 
 def _families(columns: Iterable[Any], given: Iterable[Any]) -> tuple[dict[str, Any], ...]:
-    """The families that messages describe, and those that columns name without a description."""
+    """Return the column families that are described, and those that columns only name."""
     described = {each.name: _family(each) for each in given}
     named = {each.family: {"name": each.family} for each in columns if each.family not in ("", "default")}
     return tuple({**named, **described}.values())
@@ -203,7 +205,10 @@ def _family(given: Any) -> dict[str, Any]:
 
 
 def _physical(request: Any, prefix: str) -> dict[str, Any]:
-    """Storage, bloom filter, replicas and compaction policy; `prefix`: what stands before their names in a change."""
+    """Return storage, bloom filter, read replicas and compaction policy.
+
+    `prefix`: the prefix of their field names in AlterTableRequest.
+    """
     found = storage(request.alter_storage_settings if prefix else request.storage_settings)
     bloom = getattr(request, f"{prefix}key_bloom_filter")
     if bloom:
@@ -221,7 +226,7 @@ def _physical(request: Any, prefix: str) -> dict[str, Any]:
 
 
 def _border(value: Any) -> list[Any]:
-    """A split point, whose value is a tuple, as the catalogue can hold it."""
+    """Return a split point, the value of a tuple, as JSON values."""
     parts: Iterable[Any] = value if isinstance(value, tuple) else (value,)
     plain = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in parts]
     return [each if isinstance(each, (int, float, str)) or each is None else str(each) for each in plain]

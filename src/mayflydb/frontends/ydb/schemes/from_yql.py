@@ -1,4 +1,4 @@
-"""From statements of YQL to what tables are to be."""
+"""Specs of tables from YQL statements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SECOND: Final = 1_000_000
 
 
 def table_spec(statement: ast.CreateTable) -> TableSpec:
-    """The table that a statement asks for. Faults: what it asks for is wrong, or not supported."""
+    """Return the spec in CREATE TABLE. Faults: an invalid or unsupported phrase."""
     _check_kind(statement)
     if statement.primary_key is None:
         raise fault("Primary key is required for ydb tables.", statement.at)
@@ -83,7 +83,7 @@ def _column(given: ast.ColumnSpec) -> ColumnSpec:
 
 
 def _serial_column(given: ast.ColumnSpec, type: Primitive) -> ColumnSpec:
-    """A column that is numbered by a sequence, and so is never NULL."""
+    """Return the spec of a Serial column: numbered by a sequence, and never NULL."""
     if given.default is not None:
         raise fault(f"Default setting for {given.name} column is already set: it is numbered by a sequence", given.at)
     if given.not_null is False:
@@ -125,7 +125,7 @@ def _family(name: str, given: Sequence[ast.Setting]) -> dict[str, Any]:
 
 
 def _settings(given: Sequence[ast.Setting]) -> tuple[dict[str, Any], TtlAction, bool]:
-    """(physical ones, TTL, whether it is a column table)."""
+    """Return (physical settings, TTL, True for a column table)."""
     physical: dict[str, Any] = {}
     ttl: TtlAction = KeepTtl()
     column_store = False
@@ -148,7 +148,7 @@ def _store(setting: ast.Setting) -> bool:
 
 
 def ttl_spec(given: ast.Ttl) -> TtlSpec:
-    """TTL as it was written. Faults: no Interval, or a wrong one; Invalid: tiers."""
+    """Return the spec of a TTL setting. Faults: a missing or invalid Interval; Invalid: tiers."""
     spans = [_span(interval) for interval, _ in given.tiers]
     if len(given.tiers) > 1 or given.tiers[0][1] is not None:
         check_tiers([(span, source) for span, (_, source) in zip(spans, given.tiers, strict=True)])
@@ -156,7 +156,7 @@ def ttl_spec(given: ast.Ttl) -> TtlSpec:
 
 
 def _span(given: Expression) -> int:
-    """Whole seconds of an Interval literal."""
+    """Return the whole seconds of an Interval literal."""
     match given:
         case Call(name=name, arguments=(argument,)) if name.lower() == "interval" and argument.name is None:
             literal = argument.value
@@ -182,14 +182,14 @@ def _no_interval(given: Expression) -> Fault:
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """What an ALTER TABLE asks for: a change, or another name."""
+    """The changes of an ALTER TABLE: a spec, or a new name."""
 
     spec: AlterSpec
     rename_to: str | None = None
 
 
 def alteration(statement: ast.AlterTable) -> Alteration:
-    """All actions of a statement as one change. Faults: an action is wrong, or not supported."""
+    """Return all actions of a statement as one change. Faults: an invalid or unsupported action."""
     actions = statement.actions
     for action in actions:
         if isinstance(action, ast.RenameTo):

@@ -1,4 +1,4 @@
-"""Secondary indexes as descriptions have them, and as the engine does."""
+"""Secondary indexes: between specs, the engine's indexes, and the planner's."""
 
 from __future__ import annotations
 
@@ -18,32 +18,35 @@ MOST_INDEXES: Final = 20
 
 
 def wanted(spec: IndexSpec) -> Wanted:
-    """What the engine is told of a new index."""
+    """Return the engine's description of a new index."""
     told = {"name": spec.name, "columns": list(spec.columns), "cover": list(spec.cover), "kind": spec.kind}
     return Wanted(unique=spec.kind == "unique", spec=told)
 
 
 def secondary(indexes: Sequence[EngineIndex]) -> dict[str, EngineIndex]:
-    """The secondary ones that stand, ready or not, by name."""
+    """Return the secondary indexes that are not dropped, by name. They may still be building."""
     return {name_of(each): each for each in indexes if each.state != "dropped" and not is_primary(each)}
 
 
 def name_of(index: EngineIndex) -> str:
-    """The name of a secondary index."""
+    """Return the name of a secondary index."""
     assert index.spec is not None
     name: str = index.spec["name"]
     return name
 
 
 def described(index: EngineIndex) -> Index:
-    """A secondary index as queries see it."""
+    """Return a secondary index as queries see it."""
     spec = index.spec or {}
     ready = index.state == "ready"
     return Index(spec["name"], tuple(spec["columns"]), tuple(spec["cover"]), spec["kind"], ready)
 
 
 def check_index(spec: IndexSpec, columns: Mapping[str, Type], key: Sequence[str], taken: Sequence[str]) -> None:
-    """A new index of a table with these columns, besides those whose names are taken. Invalid: what it cannot be."""
+    """Check a new index of a table with these columns.
+
+    `taken`: the names of its other indexes. Invalid: the first violation.
+    """
     if not spec.name:
         raise Invalid("Index must have a name")
     if spec.name in taken:

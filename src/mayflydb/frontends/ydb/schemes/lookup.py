@@ -1,4 +1,4 @@
-"""Paths to tables, views and directories: an answer is kept while the catalogue stands still."""
+"""Lookup of entries by path. Results are cached for the current version of the catalogue."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql.schemas import Schemas, Table, View
 
 MOST_PATHS: Final = 20_000
-"""Paths whose answers are kept, those included that lead to nothing."""
+"""Cached paths, unknown ones included."""
 
 MOST_VIEWS: Final = 4096
-"""Tables that are kept decoded, those included that are gone."""
+"""Cached tables, dropped ones included."""
 
 
 class Lookup:
-    """The entries of all databases, by path. `databases`: the paths of those that are served."""
+    """The entries of all databases, by path. `databases`: the served paths."""
 
     def __init__(self, engine: Engine, databases: Iterable[str]) -> None:
         self.engine = engine
@@ -45,19 +45,19 @@ class Lookup:
         self._views: dict[int, TableView] = {}
 
     async def databases(self) -> tuple[str, ...]:
-        """The databases there are: those that are served, and those that have tables."""
+        """Return the databases that are served, and others that have entries."""
         await self._refresh()
         return self._databases
 
     async def split(self, path: str) -> tuple[str, str]:
-        """(database, name below it) of an absolute path. Faults: it lies in no database."""
+        """Split an absolute path into (database, name below it). Faults: the path lies in no database."""
         found = paths.split(await self.databases(), path)
         if found is None:
             raise not_found(path)
         return found
 
     async def find(self, path: str) -> Entry | None:
-        """What an absolute path leads to; None: nothing."""
+        """Return the entry at an absolute path; None if there is none."""
         path = paths.joined(path)
         while True:
             version = await self._refresh()
@@ -71,7 +71,7 @@ class Lookup:
                 return entry
 
     async def table(self, path: str) -> TableView:
-        """The table at a path. Faults: there is none, or something else."""
+        """Return the table at a path. Faults: the entry does not exist, or is no table."""
         entry = await self.find(path)
         if entry is None:
             raise missing(path)
@@ -80,7 +80,7 @@ class Lookup:
         return entry
 
     async def schemas(self, wanted: Iterable[str]) -> Schemas:
-        """The tables and views at absolute paths, as far as they are there."""
+        """Return the existing tables and views among absolute paths."""
         found: dict[str, Table | View] = {}
         for path in wanted:
             entry = await self.find(path)
@@ -91,7 +91,7 @@ class Lookup:
         return found
 
     async def children(self, path: str) -> list[Entry]:
-        """What lies directly below a directory or database, by name. Faults: it is none."""
+        """Return the entries directly below a directory or database, by name. Faults: the path is unknown."""
         entry = await self.find(path)
         if entry is None:
             raise not_found(path)
@@ -108,7 +108,7 @@ class Lookup:
         return [*system, *(each for each in below if each is not None)]
 
     async def tables(self) -> list[TableView]:
-        """All tables of all databases."""
+        """Return all tables of all databases."""
         found: list[TableView] = []
         for database in await self.databases():
             for name, node in (await self._nodes(database)).items():
@@ -117,11 +117,11 @@ class Lookup:
         return found
 
     async def parents(self) -> list[int]:
-        """The nodes below which tables lie."""
+        """Return the catalogue nodes whose children are tables."""
         return [node.id for node in await self._homes()]
 
     async def path_of(self, container: int) -> str | None:
-        """The path of the table with this id; None: there is none."""
+        """Return the path of the table with this id; None if there is none."""
         node = await self.engine.node_by_id(container)
         home = None if node is None else await self.engine.node_by_id(node.parent)
         return None if node is None or home is None else paths.joined(home.name, node.name)
@@ -134,6 +134,7 @@ class Lookup:
         version = self.engine.catalog_version
         while version != self._version:
             names = [node.name for node in await self._homes()]
+            # Reading the databases may let another change in: the version is read again until it stands still.
             now = self.engine.catalog_version
             if now == version:
                 self._entries.clear()
@@ -172,7 +173,7 @@ class Lookup:
         return index_entry(self.view(node, paths.joined(database, table)), index)
 
     def view(self, node: Node, path: str) -> TableView:
-        """A table's row, decoded once as long as it stays the same."""
+        """Return the decoded table of a node, cached for each definition."""
         known = self._views.get(node.id)
         if known is None or known.node is not node or known.table.path != path:
             known = self._views[node.id] = table_view(node, path)

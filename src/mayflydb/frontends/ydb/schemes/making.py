@@ -1,4 +1,4 @@
-"""Definitions of tables: what a description comes to as a row of the catalogue, and what a change of it does. Pure."""
+"""Definitions of tables: from a spec, and after a change. Pure."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ from mayflydb.query.yql.types import Type, format_type, is_optional, optional
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What holds for all tables of a server. `least_interval`: no run interval may be shorter. `hides`: due rows
-    vanish at their deadline, whatever a table says. `run_interval`: how often a table is swept that says nothing of it.
-    `tick`: how far the instants are apart at which runs may begin."""
+    """Settings of the server for all tables.
+
+    `least_interval`: the least run interval that a table may set. `hides`: due rows of all tables are hidden from their
+    deadline on. `run_interval`: the default of a table. `tick`: the distance of the instants at which runs may begin.
+    """
 
     least_interval: Span = 15 * MINUTE
     hides: bool = False
@@ -43,12 +45,12 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 def body_of(definition: Definition) -> TableBody:
-    """What a row of the catalogue says of a table."""
+    """Return the decoded body of a table."""
     return msgspec.convert(definition.body, TableBody)
 
 
 def built(body: TableBody) -> dict[str, Any]:
-    """The same for the catalogue."""
+    """Return a body as the catalogue stores it."""
     found: dict[str, Any] = msgspec.to_builtins(body)
     return found
 
@@ -57,7 +59,10 @@ def built(body: TableBody) -> dict[str, Any]:
 
 
 def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Definition:
-    """The definition of a new table, which is empty: all its indexes are complete. Invalid: what none can have."""
+    """Return the definition of a new table, whose indexes are complete since it is empty.
+
+    Invalid: the first violation.
+    """
     columns = {column.name: column.type for column in spec.columns}
     _check_distinct(spec.columns)
     check_columns(spec.columns)
@@ -94,23 +99,23 @@ def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Defini
 
 
 def settings_of(ttl: TtlSpec, slot: int) -> TtlSettings:
-    """TTL settings as the catalogue keeps them."""
+    """Return TTL settings as the catalogue stores them."""
     return TtlSettings(ttl.column, ttl.expire_after, ttl.unit, ttl.run_interval, slot)
 
 
 def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
-    """A definition with the rule that its TTL settings come to, and the schedule by which it purges."""
+    """Return a definition with the rule and the schedule of its TTL settings."""
     body = body_of(definition)
     before = definition.schedule
     if body.ttl is None:
-        # What is left of it keeps the next one from coming too early.
+        # The stopped schedule is kept, so that a TTL set again soon does not run earlier than its interval allows.
         return msgspec.structs.replace(definition, rules=(), schedule=before and stopped(before, now))
     rule = rule_of(body.ttl, body.attributes, terms.hides)
     interval = terms.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
     schedule = following(before, interval, now, terms.tick)
     same = [msgspec.structs.replace(each, version=0, not_before=None) for each in definition.rules] == [rule]
     if same and before is not None and before.until is None and before.every == schedule.every:
-        # By another rule nothing is due at a run that was made before it.
+        # A run that precedes a changed rule does not count, so only an unchanged rule keeps its schedule.
         schedule = before
     return msgspec.structs.replace(definition, rules=(rule,), schedule=schedule)
 
@@ -134,7 +139,10 @@ def _check_families(columns: tuple[ColumnSpec, ...], families: tuple[dict[str, A
 
 
 def altered(definition: Definition, spec: AlterSpec, terms: Terms, now: Instant) -> Definition:
-    """A table's definition after a change, whose new indexes and date slots are to be built. Invalid: what cannot be."""
+    """Return a table's definition after a change.
+
+    New indexes and date slots are still to be built. Invalid: the first violation.
+    """
     body = body_of(definition)
     definition = _reindexed(definition, body, spec)
     body, types = _recolumned(body, spec)
@@ -153,7 +161,7 @@ def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def _recolumned(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[str, Type]]:
-    """The table with its columns changed, and the types of all, those included that are dropped."""
+    """Return a body with changed columns, and the types of all columns, dropped ones included."""
     types = {column.name: type_of(column.type) for column in body.columns}
     _check_distinct(spec.add_columns)
     check_columns(spec.add_columns)
@@ -264,7 +272,7 @@ def _check_addable(new: IndexSpec, taken: Mapping[str, Index]) -> None:
     if new.name in taken:
         raise Invalid(f"index '{new.name}' already exists")
     if new.kind == "unique":
-        # Rows that are there already may break it.
+        # Existing rows may violate the index.
         raise Invalid("Adding a unique index to an existing table is not supported", "UNSUPPORTED")
 
 
@@ -291,7 +299,7 @@ def _renamed(indexes: tuple[Index, ...], source: str, destination: str, replace:
 def _retimed(
     definition: Definition, body: TableBody, spec: AlterSpec, types: Mapping[str, Type], terms: Terms, now: Instant
 ) -> tuple[Definition, TableBody]:
-    """The table under other TTL settings: a new slot only where dates are to be taken from elsewhere."""
+    """Apply a change of TTL. Another column or unit takes a new date slot; another span or interval keeps the slot."""
     before = body.ttl
     if isinstance(spec.ttl, KeepTtl):
         return definition, body

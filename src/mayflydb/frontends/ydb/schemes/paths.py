@@ -1,6 +1,9 @@
-"""Paths: absolute ones begin with a slash and lie below a database; others are completed by database and prefix.
+"""Paths.
 
-Source of limits and of texts about names: `ydb/core/tx/schemeshard/schemeshard_path.cpp` of https://github.com/ydb-platform/ydb.
+An absolute path begins with a slash and lies below a database. Other names are completed by database and prefix.
+
+Source of limits and of texts about names: `ydb/core/tx/schemeshard/schemeshard_path.cpp` of
+https://github.com/ydb-platform/ydb.
 """
 
 from __future__ import annotations
@@ -18,14 +21,16 @@ IMPL_TABLE: Final = "indexImplTable"
 
 
 def joined(*parts: str) -> str:
-    """One absolute path of parts, without double slashes."""
+    """Join parts to one absolute path without double slashes."""
     return "/" + "/".join(each for part in parts for each in part.split("/") if each)
 
 
 def resolve(database: str, prefix: str | None, name: str) -> str:
-    """The absolute path that a name stands for; `prefix` is that of PRAGMA TablePathPrefix, absolute or below the database.
+    """Return the absolute path of a name.
 
-    Parts `.` of a relative name stand for the place that it is relative to: `./sub/t`.
+    `prefix`: the value of PRAGMA TablePathPrefix, absolute or below the database.
+
+    Parts `.` of a relative name are left out: `./sub/t` is `sub/t`.
     """
     if name.startswith("/"):
         return joined(name)
@@ -36,7 +41,8 @@ def resolve(database: str, prefix: str | None, name: str) -> str:
 
 
 def split(databases: Iterable[str], path: str) -> tuple[str, str] | None:
-    """The database that an absolute path lies in, the longest one, and the rest, "" for itself; None: it lies in none."""
+    """Split an absolute path into the longest database that contains it, and the rest; None if no database contains it.
+    """
     path = joined(path)
     found = [each for each in databases if path == each or path.startswith(each + "/")]
     if not found:
@@ -46,18 +52,18 @@ def split(databases: Iterable[str], path: str) -> tuple[str, str] | None:
 
 
 def parents(name: str) -> list[str]:
-    """The directories above a name, outermost first."""
+    """Return the directories above a name, outermost first."""
     parts = name.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def leaf(path: str) -> str:
-    """The last part."""
+    """Return the last part of a path."""
     return path.rpartition("/")[2]
 
 
 def check_new(path: str) -> None:
-    """Whether something may be made under a path below a database. Invalid if not."""
+    """Check the path of a new entry, below its database. Invalid: the first violation."""
     parts = path.strip("/").split("/")
     if len(parts) > MOST_PARTS:
         raise Invalid(f"Check failed: path: '{path}', error: paths depth limit exceeded, limit: {MOST_PARTS}")

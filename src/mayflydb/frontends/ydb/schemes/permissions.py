@@ -1,4 +1,4 @@
-"""Who may do what with an entry: kept and described by YDB's names, and asked by nobody.
+"""Permissions of entries: stored and described by YDB's names, and never checked.
 
 Names: https://ydb.tech/docs/en/yql/reference/syntax/grant#permissions-list.
 """
@@ -46,7 +46,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def names_of(statement: Grant) -> tuple[str, ...]:
-    """YDB's names for the permissions of a statement. Faults: one that is none."""
+    """Return YDB's names of the permissions in a statement. Faults: an unknown permission."""
     names: list[str] = []
     for each in statement.permissions:
         name = _WORDS.get(each.upper(), each.lower() if each.lower().startswith("ydb.") else None)
@@ -57,28 +57,28 @@ def names_of(statement: Grant) -> tuple[str, ...]:
 
 
 def granted(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
-    """An entry's body in which subjects may do these besides."""
+    """Return the body of an entry with these permissions added."""
     return _with(body, {each: tuple(dict.fromkeys((*_of(body, each), *names))) for each in subjects})
 
 
 def revoked(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
-    """An entry's body in which subjects may not do these; ALL takes everything."""
+    """Return the body of an entry without these permissions; ALL removes all."""
     left = {each: () if FULL in names else tuple(n for n in _of(body, each) if n not in names) for each in subjects}
     return _with(body, left)
 
 
 def replaced(body: Mapping[str, Any], subject: str, names: Sequence[str]) -> dict[str, Any]:
-    """An entry's body in which a subject may do these, and nothing else."""
+    """Return the body of an entry in which a subject has exactly these permissions."""
     return _with(body, {subject: tuple(names)})
 
 
 def cleared(body: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry's body in which nobody was given anything."""
+    """Return the body of an entry without permissions."""
     return {**body, "permissions": {}}
 
 
 def owned(body: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """An entry's body with another owner."""
+    """Return the body of an entry with another owner."""
     return {**body, "owner": owner}
 
 

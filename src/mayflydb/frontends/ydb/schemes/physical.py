@@ -1,4 +1,4 @@
-"""Physical settings in messages: by their names in YQL, and back."""
+"""Physical settings in messages, converted from and to their names in YQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 SWITCHES: Final = {1: "ENABLED", 2: "DISABLED"}
-"""FeatureFlag.Status"""
+"""FeatureFlag.Status by number."""
 
 _NUMBERS: Final = {word: number for number, word in SWITCHES.items()}
 
@@ -28,14 +28,14 @@ _POOLS: Final = {
 _BLOBS: Final = "STORE_EXTERNAL_BLOBS"
 
 UNSPOKEN: Final = frozenset({*_POOLS.values(), _BLOBS, "PARTITION_BY"})
-"""What no setting of YQL's stands for."""
+"""Stored settings without a name in YQL."""
 
 SIZE_MB: Final = 2048
-"""How large partitions become in YDB where nobody has said anything."""
+"""YDB's default size of a partition."""
 
 
 def partitioning(given: Any) -> dict[str, Any]:
-    """What PartitioningSettings say."""
+    """Return the settings in PartitioningSettings."""
     found: dict[str, Any] = {}
     if given.partition_by:
         found["PARTITION_BY"] = list(given.partition_by)
@@ -49,7 +49,7 @@ def partitioning(given: Any) -> dict[str, Any]:
 
 
 def storage(given: Any) -> dict[str, Any]:
-    """What StorageSettings say."""
+    """Return the settings in StorageSettings."""
     found: dict[str, Any] = {
         name: getattr(given, field).media for field, name in _POOLS.items() if given.HasField(field)
     }
@@ -59,7 +59,10 @@ def storage(given: Any) -> dict[str, Any]:
 
 
 def describe_partitioning(settings: Mapping[str, Any], into: Any, by_hash: bool) -> None:
-    """Fill in PartitioningSettings; what nobody has set is as YDB has it. `by_hash`: so are rows spread, as in column tables."""
+    """Fill in PartitioningSettings, with YDB's defaults for settings that are not set.
+
+    `by_hash`: rows are spread by hash, as in column tables.
+    """
     if by_hash:
         into.partition_by.extend(settings.get("PARTITION_BY", ()))
     into.partitioning_by_size = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_SIZE", "ENABLED")]
@@ -71,7 +74,7 @@ def describe_partitioning(settings: Mapping[str, Any], into: Any, by_hash: bool)
 
 
 def describe_rest(settings: Mapping[str, Any], into: Any) -> None:
-    """Fill in what of a DescribeTableResult is physical otherwise."""
+    """Fill in the other physical fields of a DescribeTableResult."""
     if "KEY_BLOOM_FILTER" in settings:
         into.key_bloom_filter = _NUMBERS[settings["KEY_BLOOM_FILTER"]]
     pools = {field: settings[name] for field, name in _POOLS.items() if name in settings}
@@ -87,7 +90,7 @@ def describe_rest(settings: Mapping[str, Any], into: Any) -> None:
 
 
 def partitions(settings: Mapping[str, Any]) -> int:
-    """How many partitions a table is said to have."""
+    """Return the number of partitions that a table reports."""
     if "UNIFORM_PARTITIONS" in settings:
         return max(1, int(settings["UNIFORM_PARTITIONS"]))
     return len(settings.get("PARTITION_AT_KEYS", ())) + 1

@@ -1,4 +1,4 @@
-"""Physical settings of tables: kept and described by their names in YQL, and of no effect, since nothing here is sharded.
+"""Physical settings in YQL. They are stored and described, and have no effect, since tables are not sharded.
 
 Names and texts: `yql/essentials/sql/v1/sql_translation.cpp` of https://github.com/ydb-platform/ydb.
 """
@@ -89,7 +89,7 @@ KNOWN: Final[Mapping[str, Callable[[Setting], Any]]] = {
     "COMPACTION_POLICY": _name,
     "PARTITION_COUNT": _count,
 }
-"""What reads the value of each."""
+"""The parser of each setting's value."""
 
 FOREIGN: Final = frozenset(
     {
@@ -101,14 +101,14 @@ FOREIGN: Final = frozenset(
         "METADATA_CACHE_SIZE",
     }
 )
-"""Those of what is not there at all."""
+"""Settings of features that are not supported."""
 
 UNALTERABLE: Final = frozenset({"UNIFORM_PARTITIONS", "PARTITION_AT_KEYS", "STORE", "PARTITION_COUNT"})
-"""They are said when a table is made, and not later."""
+"""Settings of CREATE TABLE that ALTER TABLE cannot change."""
 
 
 def read(setting: Setting) -> tuple[str, Any]:
-    """(name, value) of a physical setting. Faults: there is no such setting, or its value is wrong."""
+    """Return (name, value) of a physical setting. Faults: an unknown setting or an invalid value."""
     name = setting.name.upper()
     if name in FOREIGN:
         raise unsupported(f"Table setting {name}", setting.at)

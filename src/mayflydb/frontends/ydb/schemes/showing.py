@@ -1,4 +1,4 @@
-"""SHOW CREATE: the statement that would make a table or view anew."""
+"""SHOW CREATE: the statement that creates a table or view."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ _KINDS: Final = {"sync": "GLOBAL SYNC", "async": "GLOBAL ASYNC", "unique": "GLOB
 
 
 def quoted(name: str) -> str:
-    """A name in backticks."""
+    """Quote a name with backticks."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def ttl_text(ttl: TtlSettings) -> str:
-    """`INTERVAL('P7D') DELETE ON at`, as a setting has it."""
+    """Return a TTL setting as YQL: `INTERVAL('P7D') DELETE ON at`."""
     column = ttl.column if _BARE.match(ttl.column) else quoted(ttl.column)
     unit = "" if ttl.unit is None else f" AS {ttl.unit}"
     return f"INTERVAL('{format_iso(ttl.expire_after * SECOND)}') DELETE ON {column}{unit}"
 
 
 def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | None = None) -> str:
-    """`CREATE TABLE` for a table under a name, and `ALTER SEQUENCE` for each sequence that is not as it would be made."""
+    """Return `CREATE TABLE` of a table under a name, and `ALTER SEQUENCE` for each sequence that differs from a new
+    one.
+    """
     lines = [_column(column) for column in view.body.columns]
     lines += [_index(index) for index in view.table.indexes]
     lines += [_family(family) for family in view.body.families]
@@ -106,6 +108,6 @@ def _value(value: Any) -> str:
 
 
 def show_view(entry: ViewEntry, name: str) -> str:
-    """`CREATE VIEW` for a view under a name."""
+    """Return `CREATE VIEW` of a view under a name."""
     text = entry.body.text.strip().rstrip(";")
     return f"CREATE VIEW {quoted(name)} WITH (security_invoker = TRUE) AS\n{text};\n"

@@ -1,4 +1,4 @@
-"""What a table is to be, or how it is to change, in words that YQL and requests share. Nothing here is checked yet."""
+"""Descriptions of new tables and of changes, common to YQL and gRPC requests. They are not checked yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Kind = Literal["sync", "async", "unique"]
 
 
 class ColumnSpec(msgspec.Struct, frozen=True):
-    """`type` is an Optional unless the column is NOT NULL. `default`: a literal of YQL. `sequence`: that of a Serial column."""
+    """A column.
+
+    `type`: an Optional unless the column is NOT NULL. `default`: a literal of YQL. `sequence`: that of a Serial column.
+    """
 
     name: str
     type: Type
@@ -34,7 +37,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
 
 class TtlSpec(msgspec.Struct, frozen=True):
-    """`expire_after` in whole seconds. `run_interval`: seconds; None: nobody has set one."""
+    """TTL of a table. `expire_after`: whole seconds. `run_interval`: seconds; None: the server's default."""
 
     column: str
     expire_after: int
@@ -43,7 +46,10 @@ class TtlSpec(msgspec.Struct, frozen=True):
 
 
 class TableSpec(msgspec.Struct, frozen=True):
-    """A new table. `settings`: physical ones by their names in YQL; `families` each with its name."""
+    """A new table.
+
+    `settings`: physical settings by their names in YQL. `families`: column families, each with its name.
+    """
 
     columns: tuple[ColumnSpec, ...]
     key: tuple[str, ...]
@@ -56,7 +62,7 @@ class TableSpec(msgspec.Struct, frozen=True):
 
 
 class ColumnChange(msgspec.Struct, frozen=True):
-    """`nullable`: NOT NULL is dropped. `default` "": it is dropped; None: it stays."""
+    """A change of a column. `nullable`: drop NOT NULL. `default` "": drop the default; None: keep it."""
 
     name: str
     nullable: bool = False
@@ -65,18 +71,18 @@ class ColumnChange(msgspec.Struct, frozen=True):
 
 
 class KeepTtl(msgspec.Struct, frozen=True):
-    """Nothing is said of TTL."""
+    """The change leaves TTL as it is."""
 
 
 class DropTtl(msgspec.Struct, frozen=True):
-    """There is to be none, whether there is one or not."""
+    """The change removes TTL, if the table has any."""
 
 
 TtlAction: TypeAlias = TtlSpec | KeepTtl | DropTtl
 
 
 class AlterSpec(msgspec.Struct, frozen=True):
-    """Changes of a table, all of which come at once. A setting of None goes; an attribute of "" does, too."""
+    """Changes of a table, applied together. A setting of None and an attribute of "" are removed."""
 
     add_columns: tuple[ColumnSpec, ...] = ()
     drop_columns: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Tables that no path leads to: a copy is filled in one and named when it is complete."""
+"""Hidden tables without a path: a copy is filled as a hidden table and published when it is complete."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import Instant
 
 HIDDEN: Final = "ydb copies"
-"""The space of tables that are being filled."""
+"""The space of hidden tables."""
 
 
 async def create_hidden(engine: Engine, definition: Definition, now: Instant) -> Node:
-    """A new table that no path leads to."""
+    """Create a hidden table."""
     space = await engine.definitions.space(HIDDEN, now)
     count = len(await engine.children(space.id))
     while True:
@@ -26,7 +26,7 @@ async def create_hidden(engine: Engine, definition: Definition, now: Instant) ->
 
 
 async def drop_unfinished(engine: Engine) -> None:
-    """After a start: remove what copies left behind that did not come to their end."""
+    """Drop hidden tables of copies that a stop of the server has interrupted."""
     space = await engine.node(HIDDEN)
     for node in [] if space is None else await engine.children(space.id):
         with contextlib.suppress(NotFound):

@@ -1,4 +1,4 @@
-"""How large tables are said to be: in rows, bytes, and partitions, which are there in name only."""
+"""Statistics of tables: rows, bytes and partitions. Partitions exist in name only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BITS: Final = {UINT32: 32, UINT64: 64}
 
 
 async def describe_statistics(engine: Engine, view: TableView, into: Any, request: Any, now: Instant) -> None:
-    """Fill in TableStats: the partitions share what there is."""
+    """Fill in TableStats. Rows and bytes are divided evenly among the partitions."""
     rows, kilobytes = await engine.insight.usage(view.node, now)
     size = kilobytes * KILOBYTE
     count = partitions(view.body.settings)
@@ -49,7 +49,7 @@ async def describe_statistics(engine: Engine, view: TableView, into: Any, reques
 
 
 def share(total: int, count: int, number: int) -> int:
-    """What one of `count` partitions has of a total, if each has the same."""
+    """Return the share of partition `number` in a total that is divided evenly."""
     return total // count + (number < total % count)
 
 
@@ -59,7 +59,7 @@ def _describe_instant(instant: Instant, into: Any) -> None:
 
 
 def describe_bounds(view: TableView, result: Any) -> None:
-    """Fill in where the partitions begin, but for the first one."""
+    """Fill in the lower bounds of all partitions but the first."""
     types = {column.name: optional(type_of(column.type)) for column in view.body.columns}
     key = [types[name] for name in view.body.key]
     for values in _borders(view, key):
@@ -80,7 +80,7 @@ def _borders(view: TableView, key: list[Type]) -> list[list[Value]]:
 
 
 def _held(value: Any, type: Type) -> Value:
-    """A border of the catalogue as a value of its column; None: it is of a type that the catalogue does not tell exactly."""
+    """Return a stored border as a value of its column; None if JSON cannot hold the type exactly."""
     plain = bare(type)
     if plain in INTEGERS:
         return value

@@ -1,4 +1,4 @@
-"""The system's tables of a database, `.sys/...`: their names, columns and keys.
+"""The system tables of a database, `.sys/...`: names, columns and keys.
 
 Names and types: https://ydb.tech/docs/en/devops/observability/system-views.
 """
@@ -27,10 +27,10 @@ PARTITION_STATS: Final = "partition_stats"
 NODES: Final = "nodes"
 
 IDS: Final = {PARTITION_STATS: 1, NODES: 2}
-"""What kind of system view each is, by the numbers of `ydb/core/protos/sys_view_types.proto`."""
+"""Types of system views, by the numbers of `ydb/core/protos/sys_view_types.proto`."""
 
 OWNER: Final = 72057594046678944
-"""The id of the one tablet that owns all paths, as a YDB of one node has it."""
+"""The id of the tablet that owns all paths, as in a YDB of one node."""
 
 _COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]] = {
     PARTITION_STATS: (
@@ -82,13 +82,13 @@ def _table(database: str, name: str) -> SystemEntry:
 
 
 def system_tables(database: str) -> Iterator[SystemEntry]:
-    """Those of a database, by name."""
+    """Yield the system tables of a database, by name."""
     for name in sorted(_COLUMNS):
         yield _table(database, name)
 
 
 def system_entry(database: str, name: str) -> SystemEntry | DirectoryEntry | None:
-    """What is at a path `.sys` or below it."""
+    """Return the entry at a path `.sys` or below it."""
     if name == SYSTEM:
         return DirectoryEntry(joined(database, SYSTEM))
     leaf = name.removeprefix(f"{SYSTEM}/")

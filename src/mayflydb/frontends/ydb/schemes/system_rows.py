@@ -1,4 +1,4 @@
-"""The rows of the system's tables, computed when a query reads them."""
+"""Rows of the system tables, computed when a query reads them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mayflydb.query.yql.schemas import Row
 
 
 async def system_rows(lookup: Lookup, entry: SystemEntry, started: Instant) -> list[Row]:
-    """The rows that a table of the system has now, in the order of its key. `started`: the instant of the server's start."""
+    """Return the current rows of a system table, in key order. `started`: the instant of the server's start."""
     now = await lookup.engine.now()
     if entry.name == NODES:
-        # The one there is. Nodes of YDB talk to each other by address and port; this one has none for that.
+        # Mayfly shows one node. Address and port are NULL: in YDB they are those by which nodes reach each other.
         return [_row(entry, {"NodeId": NODE, "StartTime": started, "UpTime": now - started})]
     return await _partitions(lookup, entry, now)
 
@@ -61,7 +61,9 @@ def _row(entry: SystemEntry, told: Mapping[str, Any]) -> Row:
 
 
 def _told(run: Run | None, count: int, part: int) -> dict[str, int]:
-    """What came of a run, shared by the partitions; nothing: there was none yet."""
+    """Return the columns of the last removal run, its counts divided among the partitions; empty if no run has been
+    made.
+    """
     if run is None:
         return {}
     processed, erased = share(run.processed, count, part), share(run.erased, count, part)

@@ -1,7 +1,7 @@
-"""Changes of the tree of paths, as bodies of catalogue transactions: what hangs together comes and goes together.
+"""Changes of the scheme tree, as bodies of catalogue transactions.
 
-Below a database all rows are siblings, named by their paths (`shop/carts`). A directory is a row too, and is there without one
-as long as something is below it.
+All entries of a database are siblings in the catalogue, named by their paths (`shop/carts`). A directory has a node
+too, and exists without one as long as an entry lies below it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Place: TypeAlias = tuple[str, str]
 
 
 class Move(msgspec.Struct, frozen=True):
-    """Another place for a table; `replace`: a table that has it is dropped."""
+    """The new path of a table. `replace`: drop a table that has this path."""
 
     source: Place
     destination: Place
@@ -42,10 +42,10 @@ def make(
     now: Instant,
     replace: bool = False,
 ) -> Steps[Node]:
-    """A new table, view or directory, and the directories above it that are missing.
+    """Create a table, view or directory, and its missing parent directories.
 
-    `replace`: a row of the same kind that is there is replaced, its identity too. Faults: the name is taken, or what is above
-    it is no directory.
+    `replace`: an existing entry of the same kind is dropped first; the new entry has another id. Faults: the name is
+    taken, or a parent is no directory.
     """
     home = yield from ensure_database(rows, database, now)
     taken = yield from rows.find(home.id, name)
@@ -60,7 +60,7 @@ def make(
 
 
 def drop_directory(rows: CatalogTransaction, database: str, name: str) -> Steps[None]:
-    """Remove an empty directory. Faults: there is none, it is none, or something is in it."""
+    """Remove an empty directory. Faults: the entry does not exist, is no directory, or has children."""
     path = joined(database, name)
     home = yield from _find_database(rows, database)
     node = None if home is None else (yield from rows.find(home.id, name))
@@ -79,7 +79,7 @@ def drop_directory(rows: CatalogTransaction, database: str, name: str) -> Steps[
 def change(
     rows: CatalogTransaction, id: int, database: str, name: str, judge: Callable[[Node], dict[str, Any]]
 ) -> Steps[Node]:
-    """Another body for a directory, view or table, whose definition is the same otherwise. Faults: it is not there."""
+    """Replace the body of an entry and keep the rest of its definition. Faults: the entry does not exist."""
     before = yield from _find_database(rows, database)
     if before is not None and name:
         before = yield from rows.find(before.id, name)
@@ -92,8 +92,10 @@ def change(
 
 
 def move(rows: CatalogTransaction, moves: Sequence[Move], now: Instant) -> Steps[tuple[int, ...]]:
-    """Other names for tables, one after the other, all or none: the ids of those that were replaced. Faults: as in `make`, or
-    one is not there."""
+    """Rename tables in order, all or none.
+
+    Return the ids of the replaced tables. Faults as in `make`, or a table does not exist.
+    """
     databases = [place[0] for each in moves for place in (each.source, each.destination)]
     homes, nodes = yield from _read_databases(rows, databases, now)
     replaced: list[int] = []
@@ -108,7 +110,7 @@ def move(rows: CatalogTransaction, moves: Sequence[Move], now: Instant) -> Steps
         del nodes[each.source]
         database, name = each.destination
         node = msgspec.structs.replace(source, parent=homes[database].id, name=name)
-        # First of all it gives up its name, which a directory above it may take.
+        # The table gives up its old name first, since a directory above the new path may take that name.
         rows.put(node)
         yield from _ensure_parents(rows, homes[database], name, now, nodes)
         nodes[each.destination] = node
@@ -116,7 +118,7 @@ def move(rows: CatalogTransaction, moves: Sequence[Move], now: Instant) -> Steps
 
 
 def publish(rows: CatalogTransaction, copies: Sequence[tuple[int, str, str]], now: Instant) -> Steps[None]:
-    """Nodes that nobody saw get their names, all or none: (node, database, name) each. Faults: as in `make`."""
+    """Give hidden nodes their paths, all or none. `copies`: (node, database, name) each. Faults as in `make`."""
     homes, nodes = yield from _read_databases(rows, [database for _, database, _ in copies], now)
     for id, database, name in copies:
         if (database, name) in nodes:
@@ -131,7 +133,7 @@ def publish(rows: CatalogTransaction, copies: Sequence[tuple[int, str, str]], no
 
 
 def ensure_database(rows: CatalogTransaction, name: str, now: Instant) -> Steps[Node]:
-    """The row of a database, made if it is missing."""
+    """Return the node of a database, created if missing."""
     space = yield from rows.find(ROOT, SPACE)
     home = None if space is None else (yield from rows.find(space.id, name))
     if home is not None:
@@ -149,7 +151,7 @@ def _find_database(rows: CatalogTransaction, name: str) -> Steps[Node | None]:
 def _read_databases(
     rows: CatalogTransaction, databases: Sequence[str], now: Instant
 ) -> Steps[tuple[dict[str, Node], dict[Place, Node]]]:
-    """The rows of databases, made if they are missing, and those below them."""
+    """Return the nodes of databases, created if missing, and all nodes below them."""
     homes: dict[str, Node] = {}
     nodes: dict[Place, Node] = {}
     for database in dict.fromkeys(databases):
@@ -176,7 +178,10 @@ def _anything_below(rows: CatalogTransaction, home: Node, name: str) -> Steps[bo
 def _ensure_parents(
     rows: CatalogTransaction, home: Node, name: str, now: Instant, known: dict[Place, Node] | None = None
 ) -> Steps[None]:
-    """Make the directories above a name that are missing. `known`: all nodes there are, changes included."""
+    """Create the missing directories above a name.
+
+    `known`: all nodes, changes of this transaction included; None: they are read.
+    """
     for above in parents(name):
         node = (yield from rows.find(home.id, above)) if known is None else known.get((home.name, above))
         if node is None:

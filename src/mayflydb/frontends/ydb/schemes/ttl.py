@@ -1,4 +1,4 @@
-"""TTL settings: the checks of them, and the rule that they stand for.
+"""TTL settings: their checks, and the rule that they give.
 
 Texts: `ydb/core/tx/schemeshard/schemeshard_validate_ttl.cpp` of https://github.com/ydb-platform/ydb.
 """
@@ -17,32 +17,35 @@ from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.query.yql.types import Primitive, Type, bare
 
 DATES: Final = frozenset(map(Primitive, DATE_TYPES))
-"""Types of TTL columns that are instants by themselves."""
+"""Types of TTL columns whose values are instants."""
 
 COUNTS: Final = frozenset(map(Primitive, NUMBER_TYPES))
-"""Types of TTL columns that count from the epoch in a unit."""
+"""Types of TTL columns whose values count from the epoch in a unit."""
 
 HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
-"""The attribute by which a table's due rows vanish at their deadline."""
+"""The attribute that hides due rows of a table from their deadline on."""
 
 _DAY: Final = 86400
 _YEAR: Final = 365
 
 
 def _hides(attributes: Mapping[str, str]) -> bool:
-    """Whether a table's attributes ask for due rows to vanish."""
+    """True if a table's attributes hide its due rows."""
     return attributes.get(HIDE_ATTRIBUTE, "").lower() in ("true", "1", "yes", "on")
 
 
 def rule_of(ttl: TtlSettings, attributes: Mapping[str, str], hides: bool) -> Rule:
-    """The rule that TTL settings stand for. `attributes`: those of the table. `hides`: due rows vanish, whatever a table says."""
+    """Return the rule of TTL settings. `attributes`: those of the table. `hides`: due rows of all tables are hidden."""
     return column_rule(ttl.expire_after, ttl.slot, hides or _hides(attributes))
 
 
 def check_ttl(
     ttl: TtlSpec, columns: Mapping[str, Type], dropped: Collection[str], now: Instant, least_interval: Span
 ) -> None:
-    """Settings for a table with these columns, `dropped` ones among them. Invalid: the first that is wrong."""
+    """Check the TTL of a table with these columns, of which `dropped` are being dropped.
+
+    Invalid: the first violation.
+    """
     type = columns.get(ttl.column)
     if type is None:
         raise Invalid(f"Cannot enable TTL on unknown column: '{ttl.column}'")
@@ -50,7 +53,7 @@ def check_ttl(
         raise Invalid(f"Cannot enable TTL on dropped column: '{ttl.column}'")
     _check_mode(ttl, bare(type))
     seconds = now // SECOND
-    # Seconds that a setting holds, compared with seconds: no record lives or dies of it.
+    # Both sides are whole seconds, as in YDB. The comparison concerns the setting alone, not the deadline of a record.
     if ttl.expire_after > seconds:
         days = seconds // _DAY
         raise Invalid(
@@ -74,7 +77,10 @@ def _check_mode(ttl: TtlSpec, type: Type) -> None:
 
 
 def check_tiers(tiers: Sequence[tuple[int, str | None]]) -> None:
-    """Several intervals, (seconds, where rows are to go, None: nowhere): none of that is for tables of rows. Invalid: why."""
+    """Check TTL tiers, (seconds, destination or None for DELETE).
+
+    Invalid: tables of rows have a single tier that deletes.
+    """
     if any(source is not None for _, source in tiers):
         raise Invalid("Only DELETE via TTL is allowed for row-oriented tables")
     if len(tiers) > 1:

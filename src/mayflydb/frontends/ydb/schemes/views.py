@@ -1,4 +1,4 @@
-"""What a row of the catalogue looks like to queries."""
+"""Entries of the catalogue as queries see them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mayflydb.query.yql.schemas import Column, Table, View
 
 
 def entry_of(node: Node, path: str) -> Entry:
-    """What a row stands for."""
+    """Return the entry of a node."""
     kind = kind_of(node)
     if kind == "directory":
         return DirectoryEntry(path, msgspec.convert(node.body, DirectoryBody), node)
@@ -35,7 +35,7 @@ def entry_of(node: Node, path: str) -> Entry:
 
 
 def table_view(node: Node, path: str) -> TableView:
-    """A table's row, decoded."""
+    """Return the decoded table of a node."""
     body = body_of(node.definition)
     indexes = secondary(node.definition.indexes)
     version = (node.id, node.definition.version, *(each.number for each in indexes.values() if each.state == "ready"))
@@ -58,7 +58,9 @@ def _column(column: StoredColumn) -> Column:
 
 
 def index_entry(view: TableView, name: str) -> IndexEntry | None:
-    """What `t/name/indexImplTable` reads as: the index's columns, the key's, those it covers; None: there is no such index."""
+    """Return the entry of `t/name/indexImplTable`, with the columns of the index, those of the key, and the covered
+    ones; None if the index does not exist or is not complete.
+    """
     index = next((each for each in view.table.indexes if each.name == name and each.ready), None)
     if index is None:
         return None
