@@ -13,13 +13,13 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.query.yql.faults import Fault
 
 TABLE = "CREATE TABLE lists (id Int64, a Int64, v Utf8, PRIMARY KEY (id), INDEX by_a GLOBAL ON (a))"
 KEYS = range(6)
 
-Run = Callable[[str, Control | None], Awaitable[tuple[list[Any], str]]]
+Run = Callable[[str, TransactionControl | None], Awaitable[tuple[list[Any], str]]]
 """Runs a query: its rows, and the transaction that is open afterwards. Errors: Fault."""
 
 
@@ -55,7 +55,7 @@ class Appends:
                 self.holds.append(told)
 
     async def _transaction(self, run: Run, chance: Random, told: Told) -> None:
-        control = Control(begin="serializable_read_write")
+        control = TransactionControl(begin="serializable_read_write")
         for _ in range(chance.randrange(1, 5)):
             kind = chance.random()
             if kind < 0.35:
@@ -70,11 +70,11 @@ class Appends:
                 found = {key for key, _ in rows}
                 self._read(told, rows, sorted(found))
                 told.shorter += [(key, least) for key in KEYS if key not in found]
-            control = Control(id=id)
+            control = TransactionControl(id=id)
             await asyncio.sleep(0)
-        await run("SELECT 1", Control(id=control.id, commit=True))
+        await run("SELECT 1", TransactionControl(id=control.id, commit=True))
 
-    async def _append(self, run: Run, key: int, control: Control, told: Told) -> tuple[list[Any], str]:
+    async def _append(self, run: Run, key: int, control: TransactionControl, told: Told) -> tuple[list[Any], str]:
         rows, id = await run(f"SELECT id, v FROM lists WHERE id = {key}", control)
         self._read(told, rows, [key])
         before = told.lists[-1][1]
@@ -83,7 +83,7 @@ class Appends:
         told.appended.add(key)
         after = ",".join([*before, told.name])
         text = f"UPSERT INTO lists (id, a, v) VALUES ({key}, {len(before) + 1}, '{after}'u)"
-        return await run(text, Control(id=id))
+        return await run(text, TransactionControl(id=id))
 
     def _read(self, told: Told, rows: list[Any], keys: Any) -> None:
         found = dict(rows)

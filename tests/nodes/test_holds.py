@@ -19,7 +19,7 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.locks import Holder
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.rules import Rule
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import HOUR, MILLISECOND, SECOND, Instant, Span
 from mayflydb.store.interface import Count, Held
@@ -182,7 +182,7 @@ def test_a_run_of_another_node_leaves_rows_that_are_saved(databases: Databases) 
                 await one.run(past)
             id = await one.begin(text)
             assert (await run(other, table.id), await run(one, table.id)) == (1, 0)
-            await one.run("SELECT 1", Control(id=id, commit=True))
+            await one.run("SELECT 1", TransactionControl(id=id, commit=True))
             await until(lambda: released(other.member, table.id))
             purged = await run(other, table.id)
             assert await other.run("SELECT id, a FROM t") == (expected or []), text

@@ -17,7 +17,7 @@ from mayflydb.expiry.passes import Schedule
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.transactions import Control, Mode
+from mayflydb.frontends.ydb.transactions import Mode, TransactionControl
 from mayflydb.model.instant import HOUR, MILLISECOND, Span
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Row
@@ -40,17 +40,17 @@ class Node:
         self.schemes = Schemes(member.engine, Options())
         self.executor = executor_of(member.engine, self.schemes, member.number)
 
-    async def run(self, text: str, control: Control | None = None) -> list[Row]:
+    async def run(self, text: str, control: TransactionControl | None = None) -> list[Row]:
         """Its rows. Errors: Fault."""
         return (await self.told(text, control))[0]
 
-    async def told(self, text: str, control: Control | None) -> tuple[list[Row], str]:
+    async def told(self, text: str, control: TransactionControl | None) -> tuple[list[Row], str]:
         """Its rows, and the transaction that is open afterwards. Errors: Fault."""
         call = Call("/local", await self.engine.now())
         parts = [part async for part in self.executor.execute(call, self, text, {}, control)]
         return [row for part in parts for row in part.rows], parts[-1].tx_id
 
-    async def refusal(self, text: str, control: Control | None = None) -> Fault | None:
+    async def refusal(self, text: str, control: TransactionControl | None = None) -> Fault | None:
         """What a query is refused with."""
         try:
             await self.run(text, control)
@@ -60,7 +60,7 @@ class Node:
 
     async def begin(self, text: str, mode: Mode = "serializable_read_write") -> str:
         """The id of a transaction that has run this."""
-        await self.run(text, Control(begin=mode))
+        await self.run(text, TransactionControl(begin=mode))
         return next(reversed(self.transactions))
 
     async def close(self) -> None:
@@ -110,7 +110,7 @@ def test_what_another_node_has_done_is_found(databases: Databases) -> None:
             await other.run("UPSERT INTO t (id, a) VALUES (1, 10), (2, 20)")
             id = await one.begin(reads)
             await other.run(meanwhile)
-            refused = await one.refusal((writes or "SELECT 1").format(number), Control(id=id, commit=True))
+            refused = await one.refusal((writes or "SELECT 1").format(number), TransactionControl(id=id, commit=True))
             assert (refused is not None) == conflicts, MEETINGS[number]
             if refused is not None:
                 assert (refused.status, refused.message) == ("ABORTED", LOST)
@@ -151,7 +151,7 @@ def test_a_transaction_over_a_change_of_the_scheme_elsewhere(databases: Database
         id = await other.begin("UPSERT INTO t (id, a) VALUES (1, 10)")
         await one.run("ALTER TABLE t ADD COLUMN n Int64")
         with pytest.raises(Fault) as raised:
-            await other.run("SELECT 1", Control(id=id, commit=True))
+            await other.run("SELECT 1", TransactionControl(id=id, commit=True))
         assert (raised.value.status, raised.value.issues[0].code) == ("ABORTED", 2028)
         assert await one.run("SELECT id FROM t") == []
 
@@ -166,11 +166,11 @@ def test_a_snapshot_has_no_past_of_other_nodes(databases: Databases) -> None:
         await one.run("UPSERT INTO t (id, a) VALUES (1, 10), (2, 20)")
         id = await one.begin("SELECT a FROM t WHERE id = 2", "snapshot_read_only")
         await other.run("UPSERT INTO t (id, a) VALUES (1, 11), (3, 30)")
-        assert await one.run("SELECT a FROM t WHERE id = 2", Control(id=id)) == [(20,)]
-        assert await one.run("SELECT a FROM t WHERE id = 3", Control(id=id)) == []
+        assert await one.run("SELECT a FROM t WHERE id = 2", TransactionControl(id=id)) == [(20,)]
+        assert await one.run("SELECT a FROM t WHERE id = 3", TransactionControl(id=id)) == []
         with pytest.raises(Fault, match="Transaction locks invalidated"):
-            await one.run("SELECT a FROM t WHERE id = 1", Control(id=id))
-        assert await one.run("SELECT id, a FROM t", Control(begin="snapshot_read_only", commit=True)) == [
+            await one.run("SELECT a FROM t WHERE id = 1", TransactionControl(id=id))
+        assert await one.run("SELECT id, a FROM t", TransactionControl(begin="snapshot_read_only", commit=True)) == [
             (1, 11),
             (2, 20),
             (3, 30),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
     from mayflydb.frontends.ydb.options import Options
     from mayflydb.frontends.ydb.schemes.catalog import Schemes
-    from mayflydb.frontends.ydb.server import Door
+    from mayflydb.frontends.ydb.server import GrpcServer
 
 log = logging.getLogger("mayflydb.ydb")
 
@@ -58,24 +58,24 @@ class YdbPort:
         self._settings = settings
         self._ttl = ttl
         self._app: YdbApp | None = None
-        self._doors: list[Door] = []
-        self._plain: list[socket.socket] = []
-        self._tls: list[socket.socket] = []
+        self._servers: list[GrpcServer] = []
+        self._plain_sockets: list[socket.socket] = []
+        self._tls_sockets: list[socket.socket] = []
         self.password_path: Path | None = None
         try:
             if settings.port != -1:
-                self._plain = reserve(host, settings.port, "ydb.port", "--ydb-port")
+                self._plain_sockets = reserve(host, settings.port, "ydb.port", "--ydb-port")
             if settings.tls_port != -1:
-                self._tls = reserve(host, settings.tls_port, "ydb.tls_port", "--ydb-tls-port")
-            self._enforced = self._needs_login()
-            asked = self._enforced or settings.password_file is not None
-            self._password = self._found_password(data) if asked else None
+                self._tls_sockets = reserve(host, settings.tls_port, "ydb.tls_port", "--ydb-tls-port")
+            self._login_required = self._needs_login()
+            needs_password = self._login_required or settings.password_file is not None
+            self._password = self._resolve_password(data) if needs_password else None
         except StartFailed:
             self.release()
             raise
-        self._places = places(self._plain), places(self._tls)
-        self.address = address(self._plain[0]) if self._plain else None
-        self.tls_address = address(self._tls[0]) if self._tls else None
+        self._places = places(self._plain_sockets), places(self._tls_sockets)
+        self.address = address(self._plain_sockets[0]) if self._plain_sockets else None
+        self.tls_address = address(self._tls_sockets[0]) if self._tls_sockets else None
 
     @property
     def endpoint(self) -> str:
@@ -99,38 +99,38 @@ class YdbPort:
         self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
         await self._app.resume()
         pair = None
-        if self._tls:
+        if self._tls_sockets:
             try:
                 pair = await asyncio.to_thread(credentials)
             except (OSError, ValueError) as error:
                 raise StartFailed(f"there is no certificate: {error}", setting="ydb.tls_port") from error
-        if self._plain:
-            await self._open(self._app, self._plain, None, "ydb.port")
+        if self._plain_sockets:
+            await self._open(self._app, self._plain_sockets, None, "ydb.port")
         if pair is not None:
-            await self._open(self._app, self._tls, pair, "ydb.tls_port")
+            await self._open(self._app, self._tls_sockets, pair, "ydb.tls_port")
         self.release()
         log.info("YDB's clients are served on %s", self.endpoint)
 
     async def _open(
         self, app: YdbApp, sockets: Sequence[socket.socket], pair: tuple[bytes, bytes] | None, setting: str
     ) -> None:
-        from mayflydb.frontends.ydb.calls import Entrance
-        from mayflydb.frontends.ydb.server import Door
+        from mayflydb.frontends.ydb.calls import ServedPort
+        from mayflydb.frontends.ydb.server import GrpcServer
 
-        door = Door(app, Entrance(sockets[0].getsockname()[1], pair is not None))
+        server = GrpcServer(app, ServedPort(sockets[0].getsockname()[1], pair is not None))
         for each in sockets:
             place = _address_of(each)
             try:
-                door.bind(place, pair)
+                server.bind(place, pair)
             except OSError:
                 # Not every system lets two sockets of one process bind the same port: close the reserved one and try again.
                 each.close()
                 try:
-                    door.bind(place, pair)
+                    server.bind(place, pair)
                 except OSError as error:
                     raise StartFailed(f"{place} is taken", setting=setting) from error
-        self._doors.append(door)
-        await door.open()
+        self._servers.append(server)
+        await server.open()
 
     def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
         """Return the checks that show that the ports answer. `trusted`: the certificate authority, PEM, needed for TLS."""
@@ -142,26 +142,26 @@ class YdbPort:
 
     def _check(self, setting: str, wire: str, place: Place) -> ListenerCheck:
         return ListenerCheck(
-            "ydb", setting, f"{wire} on {place.address}", partial(ask_ydb, place, self.database, self._enforced)
+            "ydb", setting, f"{wire} on {place.address}", partial(ask_ydb, place, self.database, self._login_required)
         )
 
     async def close(self, grace: float) -> None:
         """Close all sessions, let running calls finish within `grace` seconds, and release the ports."""
         if self._app is not None:
             self._app.stop()
-        await asyncio.gather(*(door.close(grace) for door in self._doors))
+        await asyncio.gather(*(server.close(grace) for server in self._servers))
         if self._app is not None:
             await self._app.close()
         self.release()
 
     def release(self) -> None:
         """Release the reserved ports."""
-        for each in (*self._plain, *self._tls):
+        for each in (*self._plain_sockets, *self._tls_sockets):
             each.close()
 
     def _needs_login(self) -> bool:
         settings = self._settings
-        reached = within_reach((*self._plain, *self._tls))
+        reached = within_reach((*self._plain_sockets, *self._tls_sockets))
         if settings.auth is False and reached:
             raise StartFailed(
                 "YDB's port can be reached from other machines, and nobody would have to log in",
@@ -171,7 +171,7 @@ class YdbPort:
             )
         return reached or (settings.password_file is not None if settings.auth is None else settings.auth)
 
-    def _found_password(self, data: Path) -> str:
+    def _resolve_password(self, data: Path) -> str:
         place = self._settings.password_file
         if place is None:
             place = self.password_path = data / "ydb.password"
@@ -189,7 +189,7 @@ class YdbPort:
             advertise=None if advertise is None else (advertise.host.strip("[]"), advertise.port),
             run_interval=self._ttl.ydb_run_interval,
             min_run_interval=self._ttl.ydb_min_run_interval,
-            auth=self._enforced,
+            auth=self._login_required,
             secret=b"" if self._password is None else _signing_key(self._password),
             password=self._password,
             version=__version__,

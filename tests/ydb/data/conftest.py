@@ -13,9 +13,9 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.options import Options
+from mayflydb.frontends.ydb.query_run import ResultPart
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.transactions import Control
-from mayflydb.frontends.ydb.work import ResultPart
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Row
@@ -64,7 +64,7 @@ class Place:
         self,
         text: str,
         parameters: Mapping[str, tuple[Type, Value]] | None = None,
-        control: Control | None = None,
+        control: TransactionControl | None = None,
         stats: bool = False,
     ) -> list[ResultPart]:
         """What a query gives."""
@@ -81,7 +81,7 @@ class Place:
 
     def within(self, id: str, text: str, commit: bool = False) -> list[Row]:
         """The rows of a query in an open transaction."""
-        return [row for part in self.parts(text, None, Control(id=id, commit=commit)) for row in part.rows]
+        return [row for part in self.parts(text, None, TransactionControl(id=id, commit=commit)) for row in part.rows]
 
     def begin(self, mode: Any = "serializable_read_write") -> str:
         return self.executor.transactions(self.session).begin(mode).id
@@ -89,7 +89,7 @@ class Place:
     def commit(self, id: str) -> None:
         self.run(self.executor.commit(self.call, self.session, id))
 
-    def refused(self, text: str, control: Control | None = None, **parameters: tuple[Type, Value]) -> Fault:
+    def refused(self, text: str, control: TransactionControl | None = None, **parameters: tuple[Type, Value]) -> Fault:
         """What a query is refused with."""
         with pytest.raises(Fault) as caught:
             self.parts(text, parameters, control)

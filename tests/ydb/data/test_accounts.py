@@ -35,13 +35,13 @@ def test_attempts_at_once_are_counted_one_by_one(place: Place) -> None:
 
 
 def test_little_is_kept_of_names_that_are_made_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts, "MOST_STRANGERS", 10)
+    monkeypatch.setattr(accounts, "MAX_UNKNOWN_NAMES", 10)
     known = of(place)
     place.run(known.create("alice", "a", True, NOW))
     assert place.run(refusals(known, "alice", 5)) == {"Invalid password": 5}
     for number in range(25):
         place.run(refusals(known, f"stranger {number}", 1))
-    assert len(known._strangers) <= 10
+    assert len(known._unknown_failures) <= 10
     assert set(known._known) == {"alice"}
     assert place.run(refusals(known, "alice", 1)) == {f"User alice {DENIED}": 1}
 
@@ -53,7 +53,9 @@ def test_two_changes_of_one_user_at_once_both_hold(place: Place) -> None:
         await known.create("alice", "a", True, NOW)
         await known.create_group("one", NOW)
         await known.create_group("two", NOW)
-        await asyncio.gather(known.join("alice", "one", True, NOW), known.join("alice", "two", True, NOW))
+        await asyncio.gather(
+            known.set_membership("alice", "one", True, NOW), known.set_membership("alice", "two", True, NOW)
+        )
         return await known.groups_of("alice")
 
-    assert set(place.run(both())) == {"one", "two", accounts.EVERYBODY}
+    assert set(place.run(both())) == {"one", "two", accounts.ALL_USERS}

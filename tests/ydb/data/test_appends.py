@@ -20,7 +20,7 @@ from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.instant import SECOND
 from store_suite.conftest import STORES
 from ydb_queries import executor_of
@@ -40,7 +40,7 @@ class Session:
 def run_of(executor: Executor) -> Run:
     session = Session()
 
-    async def run(text: str, control: Control | None) -> tuple[list[Any], str]:
+    async def run(text: str, control: TransactionControl | None) -> tuple[list[Any], str]:
         call = Call("/local", NOW)
         parts = [part async for part in executor.execute(call, session, text, {}, control)]
         return [row for part in parts for row in part.rows], parts[-1].tx_id

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from mayflydb.engine import past
-from mayflydb.frontends.ydb.errors import answer_to
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.errors import describe_error
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.errors import WriteConflict
 from mayflydb.query.yql.types import STRING, UTF8
 
@@ -40,8 +40,8 @@ def t(place: Any) -> Any:
 )
 def test_rows_that_a_query_holds(t: Any, monkeypatch: pytest.MonkeyPatch, text: str, fits: bool) -> None:
     environment = t.executor.environment
-    run_of = environment.run_of
-    monkeypatch.setattr(environment, "run_of", lambda *of: msgspec.structs.replace(run_of(*of), budget=30))
+    run_of = environment.build_run
+    monkeypatch.setattr(environment, "build_run", lambda *of: msgspec.structs.replace(run_of(*of), budget=30))
     if fits:
         assert t.rows(text)
         return
@@ -61,7 +61,7 @@ def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.Mon
     after = t.within(young, text)
     t.parts("UPDATE t SET a = a + 1")
     assert t.within(young, text) == after
-    refusal = t.refused(text, Control(id=old))
+    refusal = t.refused(text, TransactionControl(id=old))
     assert (refusal.status, [issue.code for issue in refusal.issues]) == ("ABORTED", [2001, 2001])
     assert t.within(young, text) == after
 
@@ -70,7 +70,7 @@ def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.Mon
     ("error", "codes"), [(WriteConflict("changed"), [2001, 2001]), (WriteConflict("changed", scheme=True), [2028])]
 )
 def test_conflicts_outside_of_queries_are_told_alike(error: WriteConflict, codes: list[int]) -> None:
-    status, issues = answer_to(error)
+    status, issues = describe_error(error)
     assert (status, [issue.code for issue in issues]) == ("ABORTED", codes)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.ydb.store_tables import Accessed
+from mayflydb.frontends.ydb.store_tables import RowCounts
 from mayflydb.query.yql.comparison import sort_key
 from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row
 from mayflydb.query.yql.types import Value
@@ -99,7 +99,7 @@ def test_tables_are_as_a_list_of_rows(place: Any, chance: Random, repetition: in
     model = Model({column.name: column.type for column in view.table.columns})
 
     async def transaction() -> None:
-        accessed: dict[str, Accessed] = {}
+        accessed: dict[str, RowCounts] = {}
         environment = place.executor.environment
         snapshot = await environment.snapshot(place.call, chance.random() < 0.5)
         mode: Any = chance.choice(["serializable_read_write", "snapshot_read_write"])

@@ -121,13 +121,13 @@ def test_rows_of_an_index_as_a_table(p: Any) -> None:
 
 
 def test_an_asynchronous_index_is_for_stale_reads(place: Any) -> None:
-    from mayflydb.frontends.ydb.transactions import Control
+    from mayflydb.frontends.ydb.transactions import TransactionControl
 
     place.parts("CREATE TABLE s (id Uint64, a Int64, INDEX late GLOBAL ASYNC ON (a), PRIMARY KEY (id))")
     place.parts("UPSERT INTO s (id, a) VALUES (1, 1)")
     text = "SELECT id FROM s VIEW late WHERE a = 1"
     assert place.refused(text).status == "BAD_REQUEST"
-    stale = Control(begin="stale_read_only", commit=True)
+    stale = TransactionControl(begin="stale_read_only", commit=True)
     assert [row for part in place.parts(text, control=stale) for row in part.rows] == [(1,)]
 
 

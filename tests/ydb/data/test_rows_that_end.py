@@ -8,7 +8,7 @@ import pytest
 
 from mayflydb.frontends.ydb.rows import partition_of
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import Fault
 
@@ -114,7 +114,9 @@ def test_due_rows_are_not_there_where_the_table_hides_them(strict: Any) -> None:
 def test_writes_over_hidden_rows(strict: Any, text: str, after: list[Any], inside: bool) -> None:
     strict.pass_seconds(10)
     if inside:
-        (part,) = strict.parts("SELECT id FROM t WHERE id = 2", control=Control(begin="serializable_read_write"))
+        (part,) = strict.parts(
+            "SELECT id FROM t WHERE id = 2", control=TransactionControl(begin="serializable_read_write")
+        )
         strict.within(part.tx_id, text, commit=True)
     else:
         strict.parts(text)

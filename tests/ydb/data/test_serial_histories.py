@@ -13,8 +13,8 @@ import pytest
 import planted
 from mayflydb.engine.part import Part
 from mayflydb.engine.past import Past
-from mayflydb.frontends.ydb.transactions import Control, Mode
-from mayflydb.frontends.ydb.writing import Writer
+from mayflydb.frontends.ydb.transactions import Mode, TransactionControl
+from mayflydb.frontends.ydb.writing import TableWriter
 from mayflydb.query.yql.faults import Fault
 
 TABLE = """CREATE TABLE t (id Int64, a Int64, b Int64, c Utf8, PRIMARY KEY (id),
@@ -210,7 +210,7 @@ class Client:
         if not self.log:
             self.began, self.seen = dict(history.versions), dict(history.rows)
             self.start = dict(history.rows)
-        control = Control(id=self.id) if self.id else Control(begin=self.mode)
+        control = TransactionControl(id=self.id) if self.id else TransactionControl(begin=self.mode)
         parts = refused = attempt(lambda: history.place.parts(step.text, control=control))
         if isinstance(refused, Fault):
             self.over = True
@@ -300,7 +300,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[object]]]] = {
     "writes are not checked": ("snapshots", lambda: patch.object(Part, "check_writes", nothing)),
     "unique values are those that are stored": (
         "snapshots",
-        lambda: patch.object(Writer, "_check_unique", AsyncMock()),
+        lambda: patch.object(TableWriter, "_check_unique", AsyncMock()),
     ),
     "the replaced are forgotten": (
         "snapshots",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
-from mayflydb.frontends.ydb.serials import Alteration, Sequence, altered, drawn
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.serials import Sequence, SequenceChange, change_sequence, draw_numbers
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.query.yql.faults import Fault
 
 USERS = "CREATE TABLE users (hash Uint64, id Serial, name Utf8, PRIMARY KEY (hash, id))"
@@ -51,41 +51,41 @@ DRAWS: list[tuple[Sequence, int, list[int], int, bool]] = [
 
 @pytest.mark.parametrize(("sequence", "count", "numbers", "following", "used"), DRAWS)
 def test_draws(sequence: Sequence, count: int, numbers: list[int], following: int, used: bool) -> None:
-    found = drawn(sequence, count)
+    found = draw_numbers(sequence, count)
     assert (list(found.numbers), found.count) == (numbers, len(numbers))
     assert (found.after.next, found.after.used) == (following, used)
 
 
 # What is altered, and what is drawn before and after it.
-ALTERED: list[tuple[Alteration, list[int]]] = [
-    (Alteration(), [4, 5]),
-    (Alteration(increment=5), [4, 9]),
-    (Alteration(start=100), [4, 5]),
-    (Alteration(start=100, restart=True), [100, 101]),
-    (Alteration(restart=True), [1, 2]),
-    (Alteration(restart=True, restart_at=50), [50, 51]),
-    (Alteration(increment=5, restart=True, restart_at=1000), [1000, 1005]),
+ALTERED: list[tuple[SequenceChange, list[int]]] = [
+    (SequenceChange(), [4, 5]),
+    (SequenceChange(increment=5), [4, 9]),
+    (SequenceChange(start=100), [4, 5]),
+    (SequenceChange(start=100, restart=True), [100, 101]),
+    (SequenceChange(restart=True), [1, 2]),
+    (SequenceChange(restart=True, restart_at=50), [50, 51]),
+    (SequenceChange(increment=5, restart=True, restart_at=1000), [1000, 1005]),
 ]
 
 
 @pytest.mark.parametrize(("change", "numbers"), ALTERED)
-def test_changes(change: Alteration, numbers: list[int]) -> None:
-    state = drawn(Sequence(2**31 - 1), 3).after
-    assert list(drawn(altered(state, change), 2).numbers) == numbers
+def test_changes(change: SequenceChange, numbers: list[int]) -> None:
+    state = draw_numbers(Sequence(2**31 - 1), 3).after
+    assert list(draw_numbers(change_sequence(state, change), 2).numbers) == numbers
 
 
 IMPOSSIBLE = [
-    (Alteration(start=11), "START value (11) cannot be greater than MAXVALUE (10)"),
-    (Alteration(start=0), "START value (0) cannot be less than MINVALUE (1)"),
-    (Alteration(restart=True, restart_at=11), "RESTART value (11) cannot be greater than MAXVALUE (10)"),
-    (Alteration(increment=0), "INCREMENT must not be zero"),
+    (SequenceChange(start=11), "START value (11) cannot be greater than MAXVALUE (10)"),
+    (SequenceChange(start=0), "START value (0) cannot be less than MINVALUE (1)"),
+    (SequenceChange(restart=True, restart_at=11), "RESTART value (11) cannot be greater than MAXVALUE (10)"),
+    (SequenceChange(increment=0), "INCREMENT must not be zero"),
 ]
 
 
 @pytest.mark.parametrize(("change", "said"), IMPOSSIBLE)
-def test_changes_that_cannot_be(change: Alteration, said: str) -> None:
+def test_changes_that_cannot_be(change: SequenceChange, said: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - its text is compared below.
-        altered(TEN, change)
+        change_sequence(TEN, change)
     assert str(caught.value) == said
 
 
@@ -121,7 +121,7 @@ def test_numbers_are_not_given_back(users: Any) -> None:
     id = users.begin()
     users.within(id, "INSERT INTO users (hash, name) VALUES (1, 'a')")
     assert users.within(id, "SELECT id FROM users") == [(1,)]
-    users.executor.transactions(users.session).end(users.executor.transactions(users.session).find(id))
+    users.executor.transactions(users.session).end(users.executor.transactions(users.session).get(id))
     users.parts("INSERT INTO users (hash, name) VALUES (1, 'b')")
     assert ids(users) == [2]
     refused = users.refused("INSERT INTO users (hash, id, name) VALUES (1, 2, 'c')")
@@ -335,7 +335,7 @@ def test_a_draw_is_refused_with_the_table(users: Any) -> None:
     users.within(id, "SELECT 1")
     users.parts("DROP TABLE users")
     with pytest.raises(Fault) as caught:
-        users.parts("INSERT INTO users (hash) VALUES (1)", None, Control(id=id))
+        users.parts("INSERT INTO users (hash) VALUES (1)", None, TransactionControl(id=id))
     assert caught.value.status == "SCHEME_ERROR"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayflydb.frontends.ydb.texts import LENGTH, Recent, Texts
+from mayflydb.frontends.ydb.query_cache import MAX_LENGTH, LruCache, QueryCache
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ from mayflydb.frontends.ydb.texts import LENGTH, Recent, Texts
     ],
 )
 def test_those_asked_for_last_are_kept_as_far_as_there_is_room(sizes: tuple[int, ...], kept: str) -> None:
-    recent: Recent[str, str] = Recent(most=3, room=10)
+    recent: LruCache[str, str] = LruCache(max_count=3, max_size=10)
     for name, size in zip("abcd", sizes, strict=False):
         recent.put(name, name, size)
     assert "".join(filter(None, map(recent.get, "abcd"))) == kept
 
 
 def test_what_is_put_again_counts_once() -> None:
-    recent: Recent[str, int] = Recent(most=3, room=10)
+    recent: LruCache[str, int] = LruCache(max_count=3, max_size=10)
     recent.put("a", 1, 3)
     for size in (9, 9, 5):
         recent.put("b", size, size)
@@ -36,7 +36,7 @@ def test_what_is_put_again_counts_once() -> None:
 
 
 def test_large_texts_do_not_pile_up() -> None:
-    texts = Texts()
+    texts = QueryCache()
     for number in range(5):
-        texts.script(f"SELECT {number} -- {'x' * (LENGTH // 3)}")
+        texts.script(f"SELECT {number} -- {'x' * (MAX_LENGTH // 3)}")
     assert len(texts._scripts) == 2

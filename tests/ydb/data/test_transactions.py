@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import INT64
 
@@ -46,12 +46,14 @@ def ids(parts: list[Any]) -> set[str]:
 
 
 def test_a_query_may_begin_one_and_another_may_end_it(t: Any) -> None:
-    (id,) = ids(t.parts("UPSERT INTO t (id, a) VALUES (1, 0)", control=Control(begin="serializable_read_write")))
+    (id,) = ids(
+        t.parts("UPSERT INTO t (id, a) VALUES (1, 0)", control=TransactionControl(begin="serializable_read_write"))
+    )
     assert len(id) == 26
-    assert ids(t.parts("SELECT 1", control=Control(id=id))) == {id}
-    assert ids(t.parts("UPSERT INTO t (id, a) VALUES (2, 0)", control=Control(id=id, commit=True))) == {""}
+    assert ids(t.parts("SELECT 1", control=TransactionControl(id=id))) == {id}
+    assert ids(t.parts("UPSERT INTO t (id, a) VALUES (2, 0)", control=TransactionControl(id=id, commit=True))) == {""}
     assert rows(t) == [(1, 0), (2, 0)]
-    refusal = t.refused("SELECT 1", Control(id=id))
+    refusal = t.refused("SELECT 1", TransactionControl(id=id))
     assert (refusal.status, refusal.message, refusal.issues[0].code) == (
         "NOT_FOUND",
         f"Transaction not found: {id}",
@@ -156,7 +158,7 @@ def test_a_failed_statement_ends_its_transaction(t: Any, text: str) -> None:
     t.within(id, "UPSERT INTO t (id, a) VALUES (3, 3)")
     with pytest.raises(Fault):
         t.within(id, text)
-    assert t.refused("SELECT 1", Control(id=id)).status == "NOT_FOUND"
+    assert t.refused("SELECT 1", TransactionControl(id=id)).status == "NOT_FOUND"
     assert rows(t) == BOTH
 
 
@@ -165,7 +167,7 @@ def test_a_failed_statement_ends_its_transaction(t: Any, text: str) -> None:
     [
         *(
             (
-                Control(begin=mode, commit=True),
+                TransactionControl(begin=mode, commit=True),
                 "UPSERT INTO t (id) VALUES (9)",
                 "GENERIC_ERROR",
                 "Operation 'Upsert' can't be performed in read only transaction",
@@ -173,13 +175,13 @@ def test_a_failed_statement_ends_its_transaction(t: Any, text: str) -> None:
             for mode in ("online_read_only", "stale_read_only", "snapshot_read_only")
         ),
         (
-            Control(begin="snapshot_read_only"),
+            TransactionControl(begin="snapshot_read_only"),
             "DELETE FROM t",
             "GENERIC_ERROR",
             "Operation 'Delete' can't be performed in read only transaction",
         ),
         (
-            Control(begin="serializable_read_write", commit=True),
+            TransactionControl(begin="serializable_read_write", commit=True),
             "CREATE TABLE n (id Int64, PRIMARY KEY (id))",
             "PRECONDITION_FAILED",
             "Scheme operations cannot be executed inside transaction",
@@ -190,10 +192,12 @@ def test_a_failed_statement_ends_its_transaction(t: Any, text: str) -> None:
             "GENERIC_ERROR",
             "Queries with mixed data and scheme operations are not supported.",
         ),
-        (Control(id="0" * 26), "SELECT 1", "NOT_FOUND", "Transaction not found: " + "0" * 26),
+        (TransactionControl(id="0" * 26), "SELECT 1", "NOT_FOUND", "Transaction not found: " + "0" * 26),
     ],
 )
-def test_what_a_request_may_not_ask(t: Any, control: Control | None, text: str, status: str, message: str) -> None:
+def test_what_a_request_may_not_ask(
+    t: Any, control: TransactionControl | None, text: str, status: str, message: str
+) -> None:
     refusal = t.refused(text, control)
     assert refusal.status == status
     assert message in refusal.message
@@ -203,13 +207,13 @@ def test_what_a_request_may_not_ask(t: Any, control: Control | None, text: str, 
 
 @pytest.mark.parametrize("mode", ["online_read_only", "stale_read_only", "snapshot_read_only"])
 def test_reads_in_modes_that_only_read(t: Any, mode: Any) -> None:
-    parts = t.parts("SELECT id FROM t WHERE id = 2", control=Control(begin=mode, commit=True))
+    parts = t.parts("SELECT id FROM t WHERE id = 2", control=TransactionControl(begin=mode, commit=True))
     assert [row for part in parts for row in part.rows] == [(2,)]
 
 
 @pytest.mark.parametrize("mode", ["online_read_only", "stale_read_only", "snapshot_read_only"])
 def test_such_a_transaction_stays_open_where_a_query_began_it(t: Any, mode: Any) -> None:
-    [part] = t.parts("SELECT id FROM t WHERE id = 2", control=Control(begin=mode))
+    [part] = t.parts("SELECT id FROM t WHERE id = 2", control=TransactionControl(begin=mode))
     assert list(t.session.transactions) == [part.tx_id]
     assert t.within(part.tx_id, "SELECT id FROM t WHERE id = 1") == [(1,)]
     t.commit(part.tx_id)
@@ -307,5 +311,5 @@ def test_a_query_is_described_without_being_run(t: Any, text: str) -> None:
     assert described.parameters == types
     assert described.writes == bool(types)
     assert described.plan.startswith("{")
-    assert t.executor.texts.text_of(described.id) == text
+    assert t.executor.cache.text_of(described.id) == text
     assert rows(t) == BOTH

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.transactions import TransactionControl
 
 TABLE = "CREATE TABLE t (id Int64 NOT NULL, a Int64, b Utf8 DEFAULT 'x'u, PRIMARY KEY (id))"
 ROWS = "UPSERT INTO t (id, a, b) VALUES (1, 10, 'one'), (2, 20, 'two')"
@@ -30,8 +30,8 @@ WAYS = ["at once", "in a transaction"]
 """Without a snapshot where a query only writes, and over the snapshot of an open transaction."""
 
 
-def control(place: Any, way: str) -> Control | None:
-    return None if way == "at once" else Control(id=place.begin(), commit=True)
+def control(place: Any, way: str) -> TransactionControl | None:
+    return None if way == "at once" else TransactionControl(id=place.begin(), commit=True)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.frontends.ydb.rows import Layout, partition_of
+from mayflydb.frontends.ydb.rows import RowLayout, partition_of
 from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
-from mayflydb.frontends.ydb.schemes.making import altered
+from mayflydb.frontends.ydb.schemes.definitions import alter_definition
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, DropTtl, IndexSpec, TableSpec, TtlSpec
-from mayflydb.frontends.ydb.schemes.staging import HIDDEN
+from mayflydb.frontends.ydb.schemes.staging import HIDDEN_SPACE
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.instant import HOUR, MINUTE, SECOND
 from mayflydb.model.order import Order
@@ -32,7 +32,7 @@ ROWS = 400
 
 def made(place: Any, spec: TableSpec, rows: int = ROWS) -> TableView:
     view: TableView = place.run(place.schemes.create("/local/t", spec, place.now))
-    layout = Layout(view)
+    layout = RowLayout(view)
     commands = []
     for number in range(rows):
         values = [number, number * SECOND, number, f"s{number}"]
@@ -44,7 +44,7 @@ def made(place: Any, spec: TableSpec, rows: int = ROWS) -> TableView:
 
 
 def states(place: Any) -> list[str]:
-    definition = place.run(place.schemes.table("/local/t")).node.definition
+    definition = place.run(place.schemes.get_table("/local/t")).node.definition
     return [each.state for each in (*definition.indexes, *definition.slots)]
 
 
@@ -57,19 +57,19 @@ def test_what_a_stop_has_left_goes_on_at_the_next_start(place: Any, change: Alte
     view = made(place, TIMED)
 
     def changed(node: Node) -> Definition:
-        return altered(node.definition, change, place.schemes.terms, place.now)
+        return alter_definition(node.definition, change, place.schemes.ttl_policy, place.now)
 
     place.run(place.engine.definitions.replace(view.node.id, changed, place.now))
     assert {"building", "dropped"} & set(states(place))
     place.again()
-    place.run(place.schemes.builds.complete(place.run(place.schemes.table("/local/t"))))
+    place.run(place.schemes.builds.wait_until_complete(place.run(place.schemes.get_table("/local/t"))))
     assert set(states(place)) == {"ready"}
 
 
 def test_dates_are_those_of_the_new_column(place: Any) -> None:
     made(place, TIMED)
     view = place.run(place.schemes.alter("/local/t", AlterSpec(ttl=TtlSpec("n", 60, "MILLISECONDS")), place.now))
-    place.run(place.schemes.builds.complete(view))
+    place.run(place.schemes.builds.wait_until_complete(view))
     records = place.run(place.engine.store.read(Scan(view.node.id, b"", None, Order.CREATED, None, 3)))
     assert [dict(each.dates)[view.body.ttl.slot] for each in records] == [0, 1000, 2000]
 
@@ -85,11 +85,11 @@ def test_changes_on_the_heels_of_each_other(place: Any) -> None:
             await asyncio.sleep(0)
         await place.schemes.alter("/local/t", AlterSpec(ttl=TtlSpec("n", 0, "SECONDS")), place.now)
         view = await place.schemes.alter("/local/t", AlterSpec(drop_indexes=("i0", "i3")), place.now)
-        await place.schemes.builds.complete(view)
+        await place.schemes.builds.wait_until_complete(view)
 
     place.run(all_at_once())
     assert set(states(place)) == {"ready"}
-    assert list(place.run(place.schemes.table("/local/t")).indexes) == ["i1", "i2", "i4"]
+    assert list(place.run(place.schemes.get_table("/local/t")).indexes) == ["i1", "i2", "i4"]
 
 
 def test_a_table_that_goes_while_it_is_built(place: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_table_that_goes_while_it_is_built(place: Any) -> None:
     async def dropped() -> None:
         view = await place.schemes.alter("/local/t", INDEXED, place.now)
         await place.schemes.drop("/local/t")
-        await place.schemes.builds.complete(view)
+        await place.schemes.builds.wait_until_complete(view)
 
     place.run(dropped())
 
@@ -107,7 +107,7 @@ def test_a_table_that_goes_while_it_is_built(place: Any) -> None:
 
 
 def next_run(place: Any, now: int) -> int | None:
-    schedule = place.run(place.schemes.table("/local/t")).node.definition.schedule
+    schedule = place.run(place.schemes.get_table("/local/t")).node.definition.schedule
     return None if schedule is None or schedule.until is not None else schedule.next(now + 1) - place.now
 
 
@@ -142,20 +142,20 @@ def test_copies_come_all_or_none(place: Any) -> None:
     copies = [Copy("/local/t", "/local/a/x"), Copy("/local/t", "/local/a/y", omit_indexes=True)]
     place.run(copy_tables(place.schemes, copies, place.now))
     for path in ("/local/a/x", "/local/a/y"):
-        view = place.run(place.schemes.table(path))
+        view = place.run(place.schemes.get_table(path))
         records = place.run(place.engine.store.read(Scan(view.node.id, b"", None, Order.CREATED, None, ROWS)))
         assert len(records) == ROWS
         assert records[5].dates == ((view.body.ttl.slot, 5 * SECOND),)
     with pytest.raises(Fault):
         place.run(copy_tables(place.schemes, [Copy("/local/t", "/local/b"), Copy("/local/t", "/local/b")], place.now))
     assert place.run(place.schemes.find("/local/b")) is None
-    hidden = place.run(place.engine.node(HIDDEN))
+    hidden = place.run(place.engine.node(HIDDEN_SPACE))
     assert place.run(place.engine.children(hidden.id)) == []
 
 
 def test_a_copy_that_was_not_finished_is_gone_after_a_start(place: Any) -> None:
     view = made(place, PLAIN)
-    space = place.run(place.engine.definitions.space(HIDDEN, place.now))
+    space = place.run(place.engine.definitions.space(HIDDEN_SPACE, place.now))
     place.run(place.engine.definitions.create(space.id, "0", view.node.definition))
     place.again()
     assert place.run(place.engine.children(space.id)) == []

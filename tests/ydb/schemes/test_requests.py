@@ -98,11 +98,11 @@ DESCRIBED = [
 @pytest.mark.parametrize("settings", DESCRIBED)
 def test_ttl_reads_back_as_it_was_set(place: Any, settings: Any) -> None:
     answered(place, schemes.create_table, create_request(ttl_settings=settings))
-    assert describe_table(place.run(place.schemes.table("/local/t"))).ttl_settings == settings
+    assert describe_table(place.run(place.schemes.get_table("/local/t"))).ttl_settings == settings
     answered(place, schemes.alter_table, message(TABLE + "AlterTableRequest")(path="t", drop_ttl_settings={}))
-    assert not describe_table(place.run(place.schemes.table("/local/t"))).HasField("ttl_settings")
+    assert not describe_table(place.run(place.schemes.get_table("/local/t"))).HasField("ttl_settings")
     answered(place, schemes.alter_table, message(TABLE + "AlterTableRequest")(path="t", set_ttl_settings=settings))
-    assert describe_table(place.run(place.schemes.table("/local/t"))).ttl_settings == settings
+    assert describe_table(place.run(place.schemes.get_table("/local/t"))).ttl_settings == settings
 
 
 PROFILES: list[tuple[dict[str, Any], dict[str, Any], int, int]] = [
@@ -126,7 +126,7 @@ def test_profiles_say_how_tables_are_cut(
     request = create_request(**beside)
     request.profile.partitioning_policy.MergeFrom(message(TABLE + "PartitioningPolicy")(**policy))
     answered(place, schemes.create_table, request)
-    settings = describe_table(place.run(place.schemes.table("/local/t"))).partitioning_settings
+    settings = describe_table(place.run(place.schemes.get_table("/local/t"))).partitioning_settings
     assert (settings.min_partitions_count, settings.partitioning_by_size) == (count, by_size)
 
 
@@ -145,7 +145,7 @@ def test_what_was_asked_for_is_described(place: Any) -> None:
     request.partitioning_settings.min_partitions_count = 4
     request.read_replicas_settings.any_az_read_replicas_count = 3
     answered(place, schemes.create_table, request)
-    told = describe_table(place.run(place.schemes.table("/local/t")))
+    told = describe_table(place.run(place.schemes.get_table("/local/t")))
     assert told.self.name == "t"
     assert told.self.type == 13
     assert [(each.name, each.not_null, each.family) for each in told.columns] == [
@@ -181,7 +181,7 @@ def test_families_that_only_columns_name_are_made(place: Any) -> None:
     change.add_columns.add(name="x", type={"optional_type": {"item": {"type_id": 1}}}, family="warm")
     change.add_columns.add(name="y", type={"optional_type": {"item": {"type_id": 1}}}, family="cold")
     answered(place, schemes.alter_table, change)
-    told = describe_table(place.run(place.schemes.table("/local/t")))
+    told = describe_table(place.run(place.schemes.get_table("/local/t")))
     assert [each.name for each in told.column_families] == ["default", "cold", "warm"]
     assert [each.family for each in told.columns[3:]] == ["cold", "warm", "cold"]
 
@@ -194,7 +194,7 @@ def test_storage_is_described_as_it_was_asked_for(place: Any) -> None:
     change = message(TABLE + "AlterTableRequest")(path="t")
     change.alter_storage_settings.external.media = "hdd"
     answered(place, schemes.alter_table, change)
-    view = place.run(place.schemes.table("/local/t"))
+    view = place.run(place.schemes.get_table("/local/t"))
     told = describe_table(view)
     pools = told.storage_settings
     assert (pools.tablet_commit_log0.media, pools.external.media, pools.store_external_blobs) == ("ssd", "hdd", 2)
@@ -213,7 +213,7 @@ def test_a_change_may_be_of_everything_at_once(place: Any) -> None:
     change.alter_partitioning_settings.partitioning_by_load = 1
     change.set_ttl_settings.CopyFrom(date("later", 5))
     answered(place, schemes.alter_table, change)
-    told = describe_table(place.run(place.schemes.table("/local/t")))
+    told = describe_table(place.run(place.schemes.get_table("/local/t")))
     assert [each.name for each in told.columns] == ["id", "at", "n", "later"]
     assert told.ttl_settings == date("later", 5)
     assert (told.indexes[0].status, told.partitioning_settings.partitioning_by_load) == (1, 1)
@@ -225,7 +225,7 @@ def test_the_last_ttl_action_counts(place: Any) -> None:
     other = message(TABLE + "AlterTableRequest")(drop_ttl_settings={}).SerializeToString()
     request = message(TABLE + "AlterTableRequest").FromString(one + other)
     answered(place, schemes.alter_table, request)
-    assert place.run(place.schemes.table("/local/t")).body.ttl is None
+    assert place.run(place.schemes.get_table("/local/t")).body.ttl is None
 
 
 def test_names_that_are_taken_are_accepted_with_a_notice(place: Any) -> None:

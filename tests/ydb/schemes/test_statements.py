@@ -51,7 +51,7 @@ WITH (TTL = Interval("PT0S") ON expire_at);"""
 
 
 def ttl_of(place: Any, path: str = "/local/mytable") -> tuple[str, int, str | None] | None:
-    ttl = place.run(place.schemes.table(path)).body.ttl
+    ttl = place.run(place.schemes.get_table(path)).body.ttl
     return None if ttl is None else (ttl.column, ttl.expire_after, ttl.unit)
 
 
@@ -217,11 +217,11 @@ def test_a_table_that_is_there(place: Any) -> None:
     assert status == "SCHEME_ERROR"
     assert texts[:2] == ["Execution", "Executing CREATE TABLE"]
     assert texts[2].endswith(" path exist, request accepts it")
-    before = place.run(place.schemes.table("/local/mytable")).node.id
+    before = place.run(place.schemes.get_table("/local/mytable")).node.id
     run(place, TABLE.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
-    assert place.run(place.schemes.table("/local/mytable")).node.id == before
+    assert place.run(place.schemes.get_table("/local/mytable")).node.id == before
     run(place, TABLE.replace("CREATE TABLE", "CREATE OR REPLACE TABLE"))
-    assert place.run(place.schemes.table("/local/mytable")).node.id != before
+    assert place.run(place.schemes.get_table("/local/mytable")).node.id != before
     run(place, "DROP TABLE IF EXISTS none; DROP TABLE IF EXISTS mytable")
     assert place.run(place.schemes.find("/local/mytable")) is None
 
@@ -236,7 +236,7 @@ def test_changes(place: Any) -> None:
     run(place, TABLE)
     run(place, "ALTER TABLE mytable ADD COLUMN a Int32, ADD COLUMN b Utf8 NOT NULL DEFAULT 'x'u, DROP COLUMN s")
     run(place, "ALTER TABLE mytable ADD INDEX i GLOBAL ON (n) COVER (a)")
-    view = place.run(place.schemes.table("/local/mytable"))
+    view = place.run(place.schemes.get_table("/local/mytable"))
     assert [(each.name, str(each.type), each.default) for each in view.table.columns] == [
         ("id", "Uint64?", None),
         ("created_at", "Timestamp?", None),
@@ -249,10 +249,10 @@ def test_changes(place: Any) -> None:
     ]
     run(place, "ALTER TABLE mytable RENAME INDEX i TO j")
     run(place, "ALTER TABLE mytable DROP INDEX j, SET (AUTO_PARTITIONING_BY_LOAD = ENABLED)")
-    view = place.run(place.schemes.table("/local/mytable"))
+    view = place.run(place.schemes.get_table("/local/mytable"))
     assert (view.table.indexes, view.body.settings) == ((), {"AUTO_PARTITIONING_BY_LOAD": "ENABLED"})
     run(place, "ALTER TABLE mytable RENAME TO `d/other`")
-    assert place.run(place.schemes.table("/local/d/other")).node.id == view.node.id
+    assert place.run(place.schemes.get_table("/local/d/other")).node.id == view.node.id
 
 
 DEFAULTS = [
@@ -271,12 +271,12 @@ DEFAULTS = [
 @pytest.mark.parametrize(("type", "literal", "value", "kept"), DEFAULTS)
 def test_defaults(place: Any, type: str, literal: str, value: Any, kept: str) -> None:
     run(place, f"CREATE TABLE t (id Uint64, d {type} DEFAULT {literal}, PRIMARY KEY (id))")
-    view = place.run(place.schemes.table("/local/t"))
+    view = place.run(place.schemes.get_table("/local/t"))
     assert (view.table.columns[1].default, view.body.columns[1].default) == (value, kept)
     ((shown, _, _),) = run(place, "SHOW CREATE TABLE t")
     run(place, "DROP TABLE t")
     run(place, shown)
-    assert place.run(place.schemes.table("/local/t")).table.columns[1].default == value
+    assert place.run(place.schemes.get_table("/local/t")).table.columns[1].default == value
 
 
 SHOWN = """CREATE TABLE `shop/t` (
@@ -299,11 +299,11 @@ WITH (
 
 def test_what_is_shown_makes_the_same_table(place: Any) -> None:
     run(place, SHOWN)
-    first = place.run(place.schemes.table("/local/shop/t"))
+    first = place.run(place.schemes.get_table("/local/shop/t"))
     assert run(place, "SHOW CREATE TABLE `shop/t`") == [(SHOWN, "shop/t", "Table")]
     run(place, "DROP TABLE `shop/t`")
     run(place, SHOWN)
-    second = place.run(place.schemes.table("/local/shop/t"))
+    second = place.run(place.schemes.get_table("/local/shop/t"))
     assert (second.body, second.table.indexes) == (first.body, first.table.indexes)
 
 
@@ -335,5 +335,5 @@ def test_views(place: Any) -> None:
 def test_grants_are_kept(place: Any) -> None:
     run(place, TABLE)
     run(place, "GRANT SELECT ROW, 'ydb.granular.update_row' ON mytable TO alice, bob; REVOKE ALL ON mytable FROM bob")
-    view = place.run(place.schemes.table("/local/mytable"))
+    view = place.run(place.schemes.get_table("/local/mytable"))
     assert view.body.permissions == {"alice": ("ydb.granular.select_row", "ydb.granular.update_row")}

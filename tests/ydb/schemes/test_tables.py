@@ -235,7 +235,7 @@ def test_hiding_is_asked_for_by_attribute_or_server(place: Any) -> None:
         assert [rule.hides for rule in rules(view)] == [hides]
     for everywhere in (True, False):
         place.again(hide_expired=everywhere)
-        assert [rule.hides for rule in rules(place.run(place.schemes.table("/local/t")))] == [everywhere]
+        assert [rule.hides for rule in rules(place.run(place.schemes.get_table("/local/t")))] == [everywhere]
 
 
 ALTER_REFUSED = [
@@ -295,14 +295,14 @@ def test_indexes_come_and_go(place: Any) -> None:
     made(place, INDEXED)
     view = place.run(place.schemes.alter("/local/t", AlterSpec(add_indexes=(IndexSpec("by_n", ("n",)),)), place.now))
     assert [(each.name, each.ready) for each in view.table.indexes] == [("by_s", True), ("by_n", False)]
-    place.run(place.schemes.builds.complete(view))
-    view = place.run(place.schemes.table("/local/t"))
+    place.run(place.schemes.builds.wait_until_complete(view))
+    view = place.run(place.schemes.get_table("/local/t"))
     assert [(each.name, each.ready) for each in view.table.indexes] == [("by_s", True), ("by_n", True)]
     change = AlterSpec(drop_indexes=("by_s",), rename_indexes=(("by_n", "other", False),))
     view = place.run(place.schemes.alter("/local/t", change, place.now))
     assert [each.name for each in view.table.indexes] == ["other"]
-    place.run(place.schemes.builds.complete(view))
-    node = place.run(place.schemes.table("/local/t")).node
+    place.run(place.schemes.builds.wait_until_complete(view))
+    node = place.run(place.schemes.get_table("/local/t")).node
     assert len(node.definition.indexes) == 2
     assert place.refused(place.schemes.alter("/local/t", AlterSpec(drop_indexes=("by_s",)), place.now))[0] == (
         "SCHEME_ERROR"
@@ -318,13 +318,13 @@ def test_tables_are_renamed_together(place: Any) -> None:
             place.now,
         )
     )
-    assert place.run(place.schemes.table("/local/a")).node.id == second.node.id
-    assert place.run(place.schemes.table("/local/d/b")).node.id == first.node.id
+    assert place.run(place.schemes.get_table("/local/a")).node.id == second.node.id
+    assert place.run(place.schemes.get_table("/local/d/b")).node.id == first.node.id
     assert place.run(place.schemes.find("/local/b")) is None
     refused = place.refused(place.schemes.rename([("/local/a", "/local/d/b", False)], place.now))
     assert refused[0] == "SCHEME_ERROR"
     place.run(place.schemes.rename([("/local/a", "/local/d/b", True)], place.now))
-    assert place.run(place.schemes.table("/local/d/b")).node.id == second.node.id
+    assert place.run(place.schemes.get_table("/local/d/b")).node.id == second.node.id
 
 
 def test_of_many_who_want_a_table_one_makes_it(place: Any) -> None:
@@ -344,7 +344,7 @@ def test_a_table_moves_below_its_own_name(place: Any) -> None:
             place.now,
         )
     )
-    assert place.run(place.schemes.table("/local/a/b")).node.id == first.node.id
-    assert place.run(place.schemes.table("/local/b/c")).node.id == second.node.id
+    assert place.run(place.schemes.get_table("/local/a/b")).node.id == first.node.id
+    assert place.run(place.schemes.get_table("/local/b/c")).node.id == second.node.id
     assert [each.table.path for each in place.run(place.schemes.children("/local/a"))] == ["/local/a/b"]
     assert place.refused(place.schemes.rename([("/local/b/c", "/local/b", False)], place.now))[0] == "SCHEME_ERROR"

@@ -9,7 +9,7 @@ import pytest
 
 from mayflydb.admin.targets import Directory
 from mayflydb.engine.proposals import Change
-from mayflydb.frontends.ydb.rows import Layout
+from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, TableSpec, TtlSpec
 from mayflydb.frontends.ydb.schemes.ttl import HIDE_ATTRIBUTE
 from mayflydb.frontends.ydb.targets import YdbTargets
@@ -74,7 +74,7 @@ def test_what_is_no_target(place: Any, directory: Directory, target: str) -> Non
 
 
 def record(place: Any, path: str, values: list[Any]) -> Record:
-    layout = Layout(place.run(place.schemes.table(path)))
+    layout = RowLayout(place.run(place.schemes.get_table(path)))
     key = layout.key_of(values)
     return Record(b"", key, layout.encode(values), place.now, None, None, 1, 1)
 
@@ -130,7 +130,7 @@ CHANGES = [
 def test_ttl_is_changed(place: Any, directory: Directory, change: Change, after: tuple[str, int, str] | None) -> None:
     found = place.run(directory.container("ydb:/local/carts"))
     place.run(found.targets.set(found.database, found.node, change))
-    ttl = place.run(place.schemes.table("/local/carts")).body.ttl
+    ttl = place.run(place.schemes.get_table("/local/carts")).body.ttl
     assert (None if ttl is None else (ttl.column, ttl.expire_after, ttl.unit)) == after
 
 
@@ -144,7 +144,7 @@ def test_a_proposal_has_the_rule_that_the_change_makes(
     found = place.run(directory.container("ydb:/local/carts"))
     proposal = found.targets.proposal(found.database, found.node, change)
     place.run(found.targets.set(found.database, found.node, change))
-    made = place.run(place.schemes.table("/local/carts")).node.definition.rules
+    made = place.run(place.schemes.get_table("/local/carts")).node.definition.rules
     assert [msgspec.structs.replace(rule, version=0, not_before=None) for rule in made] == list(proposal.rules)
     assert [rule.hides for rule in made] == [hides]
 

@@ -11,7 +11,7 @@ import pytest
 
 from mayflydb.announcement import StartFailed
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.frontends.ydb.commands.discovery import Place, place_for
+from mayflydb.frontends.ydb.commands.discovery import HostAddress, address_for
 from ydb_raw import connected
 
 ydb: Any = pytest.importorskip("ydb")
@@ -70,16 +70,16 @@ def test_the_port_with_tls_shows_a_certificate_for_every_name(ydb_server: Runnin
 @pytest.mark.parametrize(
     ("peer", "place"),
     [
-        ("ipv4:127.0.0.1:5", Place("127.0.0.1")),
-        ("ipv4:127.8.0.1:5", Place("127.0.0.1")),
-        ("ipv6:%5B::1%5D:5", Place("localhost", "::1")),
-        ("ipv6:[::ffff:127.0.0.1]:5", Place("127.0.0.1")),
-        ("unix:", Place("127.0.0.1")),
-        ("", Place("127.0.0.1")),
+        ("ipv4:127.0.0.1:5", HostAddress("127.0.0.1")),
+        ("ipv4:127.8.0.1:5", HostAddress("127.0.0.1")),
+        ("ipv6:%5B::1%5D:5", HostAddress("localhost", "::1")),
+        ("ipv6:[::ffff:127.0.0.1]:5", HostAddress("127.0.0.1")),
+        ("unix:", HostAddress("127.0.0.1")),
+        ("", HostAddress("127.0.0.1")),
     ],
 )
-def test_a_peer_is_told_an_address_that_it_can_reach(peer: str, place: Place) -> None:
-    assert place_for(peer) == place
+def test_a_peer_is_told_an_address_that_it_can_reach(peer: str, place: HostAddress) -> None:
+    assert address_for(peer) == place
 
 
 def test_an_advertised_address_goes_before_all() -> None:

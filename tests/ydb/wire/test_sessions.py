@@ -133,12 +133,12 @@ def test_one_request_at_a_time_has_a_session() -> None:
     async def body() -> None:
         sessions = made()
         session = sessions.create(call(), "table")
-        with sessions.enter(call(), session.id) as work:
+        with sessions.hold(call(), session.id) as work:
             with pytest.raises(Fault, match="Pending previous query completion") as raised:
-                sessions.enter(call(), session.id)
+                sessions.hold(call(), session.id)
             assert raised.value.status == "SESSION_BUSY"
             work.release()
-            with sessions.enter(call(), session.id):
+            with sessions.hold(call(), session.id):
                 # Whoever let go early takes nothing from who came after.
                 work.release()
                 assert session.busy
@@ -155,7 +155,7 @@ def test_closing_rolls_back_at_once_or_when_the_request_ends() -> None:
         idle.transactions["a"], busy.transactions["b"] = first, second
         sessions.close(idle)
         assert first.closed and not idle.transactions
-        with sessions.enter(call(), busy.id):
+        with sessions.hold(call(), busy.id):
             sessions.close(busy)
             assert not second.closed
         assert second.closed
@@ -188,12 +188,12 @@ def test_a_query_session_ends_some_time_after_its_last_stream(monkeypatch: pytes
         session = sessions.create(call(), "query")
         sessions.attach(session)
         sessions.attach(session)
-        monkeypatch.setattr("mayflydb.frontends.ydb.sessions.DETACHED", 0)
+        monkeypatch.setattr("mayflydb.frontends.ydb.sessions.DETACH_TIMEOUT", 0)
         sessions.detach(session)
         await asyncio.sleep(0)
         assert not session.closed
         sessions.detach(session)
-        assert await session.ended() is None
+        assert await session.wait_for_close() is None
         assert len(sessions) == 0
 
     run(body)

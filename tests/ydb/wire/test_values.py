@@ -14,9 +14,9 @@ from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.values import (
     columns_block,
+    decode_typed_value,
     decoder,
     encoder,
-    read_typed,
     type_bytes,
     type_of,
     typed_value,
@@ -281,10 +281,10 @@ def test_values_of_any_type_come_back(chance: Random) -> None:
         type = drawn_type(chance)
         value = drawn_value(chance, type)
         typed = message("Ydb.TypedValue").FromString(typed_value(type, value))
-        assert read_typed(typed) == (type, value)
+        assert decode_typed_value(typed) == (type, value)
         # What protobuf itself would write means the same.
         again = message("Ydb.TypedValue").FromString(typed.SerializeToString())
-        assert read_typed(again) == (type, value)
+        assert decode_typed_value(again) == (type, value)
 
 
 def test_rows_are_those_of_protobuf(chance: Random) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from mayflydb.cli.ydb.boxes import box, terminal_width
 from mayflydb.cli.ydb.json_values import to_json
-from mayflydb.frontends.ydb.values import read_typed, type_of
+from mayflydb.frontends.ydb.values import decode_typed_value, type_of
 from mayflydb.query.yql.types import format_type
 
 VIEW: Final = 20
@@ -267,7 +267,7 @@ def _statistics(table: Any) -> str:
 
 def _partitions(table: Any, wanted: Wanted) -> str:
     stats = list(table.table_stats.partition_stats) if wanted.partition_stats else []
-    bounds = [to_json(*read_typed(each)) for each in table.shard_key_bounds] if wanted.bounds else []
+    bounds = [to_json(*decode_typed_value(each)) for each in table.shard_key_bounds] if wanted.bounds else []
     title, names = "Partitions stats:\n", ["#"]
     if wanted.bounds:
         title = "Partitions info:\n" if wanted.partition_stats else "Partitions key boundaries:\n"

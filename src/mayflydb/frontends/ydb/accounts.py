@@ -24,26 +24,26 @@ from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
 
-SPACE, COMPANIONS = "ydb", "ydb users"
+SPACE, USERS_SPACE = "ydb", "ydb users"
 
 ROOT: Final = "root"
-BUILTIN: Final = "root@builtin"
+DEFAULT_USER: Final = "root@builtin"
 """The user of every call on a server without login."""
 
 ADMINISTRATORS: Final = "ADMINS"
-EVERYBODY: Final = "all-users@well-known"
+ALL_USERS: Final = "all-users@well-known"
 
-TOKEN_LIFE: Final[Span] = 12 * HOUR
-ATTEMPTS: Final = 5
+TOKEN_LIFETIME: Final[Span] = 12 * HOUR
+MAX_FAILURES: Final = 5
 """Wrong passwords in a row before a user is locked out."""
 
 # How long a user is locked out.
-LOCKED: Final[Span] = MINUTE
+LOCKOUT: Final[Span] = MINUTE
 
-MOST_STRANGERS: Final = 10_000
+MAX_UNKNOWN_NAMES: Final = 10_000
 """Unknown names whose failed logins are counted. Clients choose the names, so the number has a limit."""
 
-WRONG: Final = "Invalid password"
+WRONG_PASSWORD: Final = "Invalid password"  # noqa: S105 - a text
 _NO_TOKEN: Final = "Access denied without user token"  # noqa: S105 - a text
 _BAD_TOKEN: Final = "Could not find correct token validator"  # noqa: S105 - a text
 
@@ -69,7 +69,7 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
 
 
-class Token(msgspec.Struct, frozen=True):
+class Claims(msgspec.Struct, frozen=True):
     """The claims of a token. `iat`, `exp`: issue and end of validity, in seconds since 1970 by Mayfly's clock."""
 
     sub: str
@@ -84,26 +84,26 @@ _HEADER: Final = b'{"alg":"HS256","typ":"JWT"}'
 class Accounts:
     """The users and groups of one server. The user `root` always exists."""
 
-    def __init__(self, engine: Engine, chance: Random, enforced: bool, secret: bytes, root: str | None) -> None:
+    def __init__(self, engine: Engine, chance: Random, login_required: bool, secret: bytes, root: str | None) -> None:
         """Take the login policy.
 
-        `enforced`: calls without a token are refused. `secret`: the key that signs tokens. `root`: the password of
+        `login_required`: calls without a token are refused. `secret`: the key that signs tokens. `root`: the password of
         `root`; None: any password is accepted, as no login is needed.
         """
         self._engine = engine
         self._chance = chance
-        self.enforced = enforced
+        self.login_required = login_required
         self._key = secret or chance.getrandbits(256).to_bytes(32, "big")
         self._root = root
         self._version = -1
         self._known: dict[str, User] = {}
         self._failures: dict[bytes, tuple[int, Instant]] = {}
-        self._strangers: dict[bytes, tuple[int, Instant]] = {}
+        self._unknown_failures: dict[bytes, tuple[int, Instant]] = {}
         """Failed logins of names without a user.
 
         They are counted as those of users are, so that a lockout does not reveal which users exist.
         """
-        self._checking = asyncio.Lock()
+        self._login_lock = asyncio.Lock()
 
     # --- logins and tokens -------------------------------------------------------------------------------------------
 
@@ -111,37 +111,37 @@ class Accounts:
         """Return a token for a name and its password. Faults: UNAUTHORIZED."""
         # Logins are checked one after the other. Of many concurrent attempts, each would see the count before the
         # first.
-        async with self._checking:
+        async with self._login_lock:
             user = await self.find(name)
-            failures = self._strangers if user is None else self._failures
-            who = sha256(name.encode()).digest()
-            count, last = failures.get(who, (0, 0))
-            if count >= ATTEMPTS and 0 <= now - last < LOCKED:
+            failures = self._unknown_failures if user is None else self._failures
+            digest = sha256(name.encode()).digest()
+            count, last = failures.get(digest, (0, 0))
+            if count >= MAX_FAILURES and 0 <= now - last < LOCKOUT:
                 raise fault(f"User {name} login denied: too many failed password attempts", status="UNAUTHORIZED")
             if user is None or not user.login or not await self._is_right(user, password):
-                if len(self._strangers) >= MOST_STRANGERS:
-                    self._strangers.clear()
-                failures[who] = (count + 1, now)
-                raise fault(WRONG, status="UNAUTHORIZED")
-            failures.pop(who, None)
+                if len(self._unknown_failures) >= MAX_UNKNOWN_NAMES:
+                    self._unknown_failures.clear()
+                failures[digest] = (count + 1, now)
+                raise fault(WRONG_PASSWORD, status="UNAUTHORIZED")
+            failures.pop(digest, None)
         return self.token(user, now)
 
     def token(self, user: User, now: Instant) -> str:
         """Return a new token of a user."""
-        content = msgspec.json.encode(Token(user.name, user.state, now // SECOND, (now + TOKEN_LIFE) // SECOND))
-        signed = f"{_armoured(_HEADER)}.{_armoured(content)}"
-        return f"{signed}.{_armoured(self._signature(signed))}"
+        content = msgspec.json.encode(Claims(user.name, user.state, now // SECOND, (now + TOKEN_LIFETIME) // SECOND))
+        signed = f"{_encode_base64url(_HEADER)}.{_encode_base64url(content)}"
+        return f"{signed}.{_encode_base64url(self._signature(signed))}"
 
-    async def who(self, ticket: str | None, now: Instant) -> str:
+    async def authenticate(self, ticket: str | None, now: Instant) -> str:
         """Return the name of the user that a token stands for. Denied for a missing or invalid token."""
-        if not self.enforced:
-            return BUILTIN
+        if not self.login_required:
+            return DEFAULT_USER
         if not ticket:
             raise Denied(_NO_TOKEN)
         try:
             signed, _, signature = ticket.removeprefix("Bearer ").rpartition(".")
-            right = hmac.compare_digest(signature.encode(), _armoured(self._signature(signed)).encode())
-            token = msgspec.json.decode(_bare(signed.partition(".")[2]), type=Token)
+            right = hmac.compare_digest(signature.encode(), _encode_base64url(self._signature(signed)).encode())
+            token = msgspec.json.decode(_decode_base64url(signed.partition(".")[2]), type=Claims)
         except (ValueError, msgspec.MsgspecError):
             raise Denied(_BAD_TOKEN) from None
         if not right:
@@ -155,9 +155,9 @@ class Accounts:
         """Return the names of the groups that a user belongs to."""
         user = await self.find(name)
         own = () if user is None else user.groups
-        return (*own, *([ADMINISTRATORS] if name in (ROOT, BUILTIN) else []), EVERYBODY)
+        return (*own, *([ADMINISTRATORS] if name in (ROOT, DEFAULT_USER) else []), ALL_USERS)
 
-    async def administers(self, name: str) -> bool:
+    async def is_administrator(self, name: str) -> bool:
         """True if the user may create and change users."""
         return ADMINISTRATORS in await self.groups_of(name)
 
@@ -167,7 +167,7 @@ class Accounts:
         if user.secret is None:
             return not password
         salt, kept = (base64.b64decode(part) for part in (user.secret.salt, user.secret.hash))
-        return hmac.compare_digest(kept, await asyncio.to_thread(derived, password, salt))
+        return hmac.compare_digest(kept, await asyncio.to_thread(derive_hash, password, salt))
 
     def _signature(self, signed: str) -> bytes:
         return hmac.digest(self._key, signed.encode(), "sha256")
@@ -208,27 +208,27 @@ class Accounts:
         """Set the password or the right to log in; None leaves it as it is. GENERIC_ERROR for an unknown user."""
         secret, state = await self._secret(password), self._chance.getrandbits(53)
 
-        def judge(before: User) -> User:
+        def update(before: User) -> User:
             after = before if login is None else msgspec.structs.replace(before, login=login)
             return after if password is None else msgspec.structs.replace(after, secret=secret, state=state)
 
-        await self._replace(name, judge, now)
+        await self._replace(name, update, now)
 
-    async def join(self, name: str, group: str, belongs: bool, now: Instant) -> None:
+    async def set_membership(self, name: str, group: str, belongs: bool, now: Instant) -> None:
         """Put a user into a group (`belongs`) or take the user out. GENERIC_ERROR for an unknown user or group."""
         if name == ROOT or (group != ADMINISTRATORS and await self._node(f"group {group}") is None):
-            raise missing(name) if name == ROOT else fault(f"Group not found: {group}")
+            raise unknown_user(name) if name == ROOT else fault(f"Group not found: {group}")
 
-        def judge(before: User) -> User:
+        def update(before: User) -> User:
             others = tuple(each for each in before.groups if each != group)
             return msgspec.structs.replace(before, groups=(*others, group) if belongs else others)
 
-        await self._replace(name, judge, now)
+        await self._replace(name, update, now)
 
     async def drop(self, name: str) -> None:
         """Drop a user. GENERIC_ERROR for an unknown user."""
         if name == ROOT or not await self._drop(f"user {name}"):
-            raise missing(name)
+            raise unknown_user(name)
 
     async def drop_group(self, name: str, now: Instant, if_exists: bool = False) -> None:
         """Drop a group and all memberships in it. GENERIC_ERROR for an unknown group."""
@@ -239,7 +239,7 @@ class Accounts:
             return
         for each in await self._engine.children(node.parent):
             if each.name.startswith("user ") and name in msgspec.convert(each.body, User).groups:
-                await self.join(each.name.removeprefix("user "), name, False, now)
+                await self.set_membership(each.name.removeprefix("user "), name, False, now)
         await self._drop(node.name)
 
     async def _drop(self, name: str) -> bool:
@@ -248,50 +248,50 @@ class Accounts:
 
     async def _make(self, name: str, body: dict[str, Any], now: Instant) -> None:
         space = await self._engine.definitions.space(SPACE, now)
-        home = await self._engine.companions.home(COMPANIONS, space.id, now)
+        home = await self._engine.companions.home(USERS_SPACE, space.id, now)
         await self._engine.companions.create(home.id, name, lambda _: Definition(body, now))
 
-    async def _replace(self, name: str, judge: Callable[[User], User], now: Instant) -> None:
+    async def _replace(self, name: str, update: Callable[[User], User], now: Instant) -> None:
         if name == ROOT:
             raise fault(f"{ROOT} is given by the server's settings, and only changed there", status="UNSUPPORTED")
         node = await self._node(f"user {name}")
         if node is None:
-            raise missing(name)
+            raise unknown_user(name)
 
-        def changed(before: Node | None) -> Definition:
+        def apply_update(before: Node | None) -> Definition:
             # The change applies to the user as stored now: another call may have changed the user in between.
-            after = judge(msgspec.convert((before or node).body, User))
+            after = update(msgspec.convert((before or node).body, User))
             return Definition(msgspec.to_builtins(after), now)
 
-        await self._engine.companions.replace(node.id, node.name, changed, now)
+        await self._engine.companions.replace(node.id, node.name, apply_update, now)
 
     async def _secret(self, password: str | None) -> Secret | None:
         if not password:
             return None
         salt = self._chance.getrandbits(128).to_bytes(16, "big")
-        kept = await asyncio.to_thread(derived, password, salt)
+        kept = await asyncio.to_thread(derive_hash, password, salt)
         return Secret(base64.b64encode(salt).decode(), base64.b64encode(kept).decode())
 
     async def _node(self, name: str) -> Node | None:
         space = await self._engine.node(SPACE)
-        return None if space is None else await self._engine.node(COMPANIONS, str(space.id), name)
+        return None if space is None else await self._engine.node(USERS_SPACE, str(space.id), name)
 
 
-def derived(password: str, salt: bytes) -> bytes:
+def derive_hash(password: str, salt: bytes) -> bytes:
     """Return the Argon2id hash of a password."""
     from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
     return Argon2id(salt=salt, length=32, iterations=2, lanes=1, memory_cost=19_456).derive(password.encode())
 
 
-def missing(name: str) -> Fault:
+def unknown_user(name: str) -> Fault:
     """The fault of an unknown user."""
     return fault(f"User not found: {name}", status="GENERIC_ERROR")
 
 
-def _armoured(content: bytes) -> str:
+def _encode_base64url(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def _bare(armoured: str) -> bytes:
-    return base64.urlsafe_b64decode(armoured + "=" * (-len(armoured) % 4))
+def _decode_base64url(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -13,13 +13,13 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.accounts import BUILTIN
-from mayflydb.frontends.ydb.calls import Call, Entrance
+from mayflydb.frontends.ydb.accounts import DEFAULT_USER
+from mayflydb.frontends.ydb.calls import Call, ServedPort
 from mayflydb.frontends.ydb.commands.table import COMMANDS
-from mayflydb.frontends.ydb.errors import Denied, answer_to, broken
+from mayflydb.frontends.ydb.errors import Denied, describe_error, internal_error
 from mayflydb.frontends.ydb.methods import Method
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes.paths import joined
+from mayflydb.frontends.ydb.schemes.paths import join
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 OPEN_SERVICES = frozenset({"Ydb.Auth.V1.AuthService"})
 """Services that need no login."""
 
-LARGEST: Final = 64 << 20
+MAX_MESSAGE_BYTES: Final = 64 << 20
 """The size limit of a gRPC message in either direction, in bytes."""
 
 ANY_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *OPEN_SERVICES})
 """Services whose requests name their database themselves, or need none."""
 
 
-class Asked(msgspec.Struct):
+class CallMetadata(msgspec.Struct):
     """The metadata of a request. `remaining`: seconds until the client's deadline; None: no deadline."""
 
     database: str = ""
@@ -45,7 +45,7 @@ class Asked(msgspec.Struct):
     trace: str = ""
     peer: str = ""
     remaining: float | None = None
-    entrance: Entrance | None = None
+    served_port: ServedPort | None = None
 
 
 class YdbApp:
@@ -72,77 +72,79 @@ class YdbApp:
         """Stop all background work."""
         await self.services.close()
 
-    async def answer(self, method: Method, data: bytes, asked: Asked) -> bytes:
+    async def answer(self, method: Method, data: bytes, metadata: CallMetadata) -> bytes:
         """Return the response to a request. Denied: the caller has to log in."""
         try:
-            call, request = await self._begin(method, data, asked)
+            call, request = await self._begin(method, data, metadata)
             handler: Any = _handler(method)
             async with asyncio.timeout(None) as limit:
-                late = _limit(method, request, limit)
+                timeout_status = _apply_timeouts(method, request, limit)
                 try:
-                    return _checked(await handler(self.services, call, request))
+                    return _check_size(await handler(self.services, call, request))
                 except asyncio.CancelledError:
                     if limit.expired():
-                        raise fault(_LATE[late], status=late) from None
+                        raise fault(_TIMEOUT_TEXTS[timeout_status], status=timeout_status) from None
                     raise
         except TimeoutError:
-            return method.refuse("TIMEOUT", fault(_LATE["TIMEOUT"], status="TIMEOUT").issues)
+            return method.refuse("TIMEOUT", fault(_TIMEOUT_TEXTS["TIMEOUT"], status="TIMEOUT").issues)
         except MayflyError as error:
-            return method.refuse(*answer_to(error))
+            return method.refuse(*describe_error(error))
         except Denied:
             raise
         except Exception:
             log.exception("a call was not answered: %s", method.name)
-            return method.refuse(*broken())
+            return method.refuse(*internal_error())
 
-    async def stream(self, method: Method, data: bytes, asked: Asked) -> AsyncIterator[bytes]:
+    async def stream(self, method: Method, data: bytes, metadata: CallMetadata) -> AsyncIterator[bytes]:
         """Yield the messages that answer a request. Errors as in `answer`."""
         try:
-            call, request = await self._begin(method, data, asked)
+            call, request = await self._begin(method, data, metadata)
             handler: Any = _handler(method)
             async with aclosing(handler(self.services, call, request)) as messages:
                 async for each in messages:
-                    yield _checked(each)
+                    yield _check_size(each)
         except MayflyError as error:
-            yield method.refuse(*answer_to(error))
+            yield method.refuse(*describe_error(error))
         except Denied:
             raise
         except Exception:
             log.exception("a stream was broken off: %s", method.name)
-            yield method.refuse(*broken())
+            yield method.refuse(*internal_error())
 
-    async def _begin(self, method: Method, data: bytes, asked: Asked) -> tuple[Call, Any]:
+    async def _begin(self, method: Method, data: bytes, metadata: CallMetadata) -> tuple[Call, Any]:
         try:
             request = method.request.FromString(data)
         except DecodeError:
             raise fault("The request cannot be read.", status="BAD_REQUEST") from None
         now = await self.services.engine.now()
-        user = await self._user(method, asked, now)
-        database = self._database(method, asked.database)
-        return Call(database, now, user, asked.peer, asked.trace, asked.remaining, asked.entrance), request
+        user = await self._user(method, metadata, now)
+        database = self._database(method, metadata.database)
+        return Call(
+            database, now, user, metadata.peer, metadata.trace, metadata.remaining, metadata.served_port
+        ), request
 
     def _database(self, method: Method, named: str) -> str:
         databases = self.services.options.databases
         if not named:
             return databases[0]
-        path = joined(named)
+        path = join(named)
         if path not in databases and method.service not in ANY_DATABASE:
             raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
         return path
 
-    async def _user(self, method: Method, asked: Asked, now: Instant) -> str:
+    async def _user(self, method: Method, metadata: CallMetadata, now: Instant) -> str:
         if method.service in OPEN_SERVICES:
-            return BUILTIN
-        return await self.services.accounts.who(asked.ticket, now)
+            return DEFAULT_USER
+        return await self.services.accounts.authenticate(metadata.ticket, now)
 
 
-def _checked(answer: bytes) -> bytes:
+def _check_size(answer: bytes) -> bytes:
     """Return an answer unless it is larger than gRPC allows. gRPC would refuse a larger one, and the client would try
     again.
     """
-    if len(answer) > LARGEST:
-        said = f"Query result size limit exceeded. ({len(answer)} > {LARGEST})"
-        raise fault(said, status="PRECONDITION_FAILED", code=2013)
+    if len(answer) > MAX_MESSAGE_BYTES:
+        text = f"Query result size limit exceeded. ({len(answer)} > {MAX_MESSAGE_BYTES})"
+        raise fault(text, status="PRECONDITION_FAILED", code=2013)
     return answer
 
 
@@ -152,22 +154,22 @@ def _handler(method: Method) -> Unary | Streaming:
     return method.handler
 
 
-_LATE: dict[Status, str] = {"TIMEOUT": "Operation timeout.", "CANCELLED": "Operation cancelled."}
+_TIMEOUT_TEXTS: dict[Status, str] = {"TIMEOUT": "Operation timeout.", "CANCELLED": "Operation cancelled."}
 
 
-def _limit(method: Method, request: Any, limit: asyncio.Timeout) -> Status:
+def _apply_timeouts(method: Method, request: Any, limit: asyncio.Timeout) -> Status:
     """Apply the timeouts of a request's `operation_params`.
 
     Return the status that the call ends with when the time is over.
     """
     if not (method.has_parameters and request.HasField("operation_params")):
         return "TIMEOUT"
-    asked = request.operation_params
+    parameters = request.operation_params
     given: list[tuple[float, Status]] = []
-    if asked.HasField("operation_timeout"):
-        given.append((asked.operation_timeout.seconds + asked.operation_timeout.nanos / 1e9, "TIMEOUT"))
-    if asked.HasField("cancel_after"):
-        given.append((asked.cancel_after.seconds + asked.cancel_after.nanos / 1e9, "CANCELLED"))
+    if parameters.HasField("operation_timeout"):
+        given.append((parameters.operation_timeout.seconds + parameters.operation_timeout.nanos / 1e9, "TIMEOUT"))
+    if parameters.HasField("cancel_after"):
+        given.append((parameters.cancel_after.seconds + parameters.cancel_after.nanos / 1e9, "CANCELLED"))
     given = [each for each in given if each[0] > 0]
     if not given:
         return "TIMEOUT"

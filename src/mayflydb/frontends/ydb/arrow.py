@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.results import SLICE_ROWS, USUAL, Filling, Layout
+from mayflydb.frontends.ydb.query_run import Columns
+from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, SLICE_ROWS, ResultFormat, ResultMessages
 from mayflydb.frontends.ydb.values import columns_block
-from mayflydb.frontends.ydb.work import Columns
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DecimalType, OptionalType, Primitive, Type, Value
@@ -20,7 +20,7 @@ _CODECS: Final = {2: "zstd", 3: "lz4"}
 """Codecs by the number of `CompressionCodec.type`; other numbers stand for no compression."""
 
 
-def layout(settings: Any, once: bool) -> Layout:
+def arrow_format(settings: Any, once: bool) -> ResultFormat:
     """Return the format of record batches with the requested compression. Faults: UNSUPPORTED without pyarrow."""
     try:
         pa: Any = import_module("pyarrow")
@@ -30,10 +30,10 @@ def layout(settings: Any, once: bool) -> Layout:
     name = _CODECS.get(codec.type)
     level = codec.level if codec.HasField("level") else None
     compression = None if name is None else pa.Codec(name, level)
-    return Batches(pa, compression, once)
+    return ArrowFormat(pa, compression, once)
 
 
-class Batches:
+class ArrowFormat:
     """Result sets as record batches. `once`: columns and schema stand in the first message of each result set only."""
 
     def __init__(self, pa: Any, compression: Any, once: bool) -> None:
@@ -41,12 +41,12 @@ class Batches:
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._once = once
 
-    def begin(self, columns: Columns) -> Filling:
+    def begin(self, columns: Columns) -> ResultMessages:
         """See `ResultFormat.begin`."""
-        return BatchFilling(self._arrow, self._options, columns, self._once)
+        return ArrowMessages(self._arrow, self._options, columns, self._once)
 
 
-class BatchFilling:
+class ArrowMessages:
     """Encodes rows as record batches of about DEFAULT_MESSAGE_BYTES bytes, one in each message."""
 
     def __init__(self, pa: Any, options: Any, columns: Columns, once: bool) -> None:
@@ -61,31 +61,31 @@ class BatchFilling:
             ]
         )
         self._once = once
-        self._shown = True
+        self._with_schema = True
         self._kept: list[Any] = []
         self._size = 0
 
     async def add(self, rows: Sequence[Row]) -> AsyncGenerator[bytes, None]:
         """See `ResultMessages.add`."""
         for start in range(0, len(rows), SLICE_ROWS):
-            for batch in _cut(self._batch(rows[start : start + SLICE_ROWS])):
-                if self._kept and self._size + batch.nbytes > USUAL:
-                    yield self.rest()
+            for batch in _split(self._batch(rows[start : start + SLICE_ROWS])):
+                if self._kept and self._size + batch.nbytes > DEFAULT_MESSAGE_BYTES:
+                    yield self.flush()
                 self._kept.append(batch)
                 self._size += batch.nbytes
             if start + SLICE_ROWS < len(rows):
                 await asyncio.sleep(0)
 
-    def rest(self) -> bytes:
-        """See `ResultMessages.rest`."""
-        batch = self._joined()
+    def flush(self) -> bytes:
+        """See `ResultMessages.flush`."""
+        batch = self._combine()
         self._kept, self._size = [], 0
-        head = columns_block(self._columns) if self._shown else b""
-        schema = wire.block(1, batch.schema.serialize().to_pybytes()) if self._shown else b""
-        self._shown = not self._once
+        head = columns_block(self._columns) if self._with_schema else b""
+        schema = wire.block(1, batch.schema.serialize().to_pybytes()) if self._with_schema else b""
+        self._with_schema = not self._once
         return head + wire.number(4, FORMAT) + wire.block(5, schema) + wire.block(15, self._message(batch))
 
-    def _joined(self) -> Any:
+    def _combine(self) -> Any:
         if len(self._kept) == 1:
             return self._kept[0]
         if not self._kept:
@@ -116,12 +116,12 @@ class BatchFilling:
         return message
 
 
-def _cut(batch: Any) -> list[Any]:
+def _split(batch: Any) -> list[Any]:
     """Halve a batch until each part is within the limit or a single row."""
-    if batch.nbytes <= USUAL or batch.num_rows < 2:
+    if batch.nbytes <= DEFAULT_MESSAGE_BYTES or batch.num_rows < 2:
         return [batch]
     half = batch.num_rows // 2
-    return [*_cut(batch.slice(0, half)), *_cut(batch.slice(half))]
+    return [*_split(batch.slice(0, half)), *_split(batch.slice(half))]
 
 
 _SIMPLE: Final = {

@@ -9,38 +9,38 @@ from mayflydb.engine.commands import Command
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.ydb.rows import Layout
-from mayflydb.frontends.ydb.verbs import ROWS_AT_ONCE, Rows, batches, command_factory, keyed_rows, taken
+from mayflydb.frontends.ydb.rows import RowLayout
+from mayflydb.frontends.ydb.verbs import BATCH_ROWS, GivenRows, batches, command_factory, key_conflict, keyed_rows
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Effect
 
 
-async def commands_of(layout: Layout, effect: Effect) -> list[Command]:
+async def commands_of(layout: RowLayout, effect: Effect) -> list[Command]:
     """Return the commands of an effect, one for each row, for every verb but UPDATE.
 
     PRECONDITION_FAILED if an INSERT names a key twice.
     """
-    rows = Rows(layout, effect.columns, effect.generated)
+    rows = GivenRows(layout, effect.columns, effect.generated)
     command = command_factory(effect, rows)
     commands: list[Command] = []
     for batch in batches(await keyed_rows(effect, rows)):
         commands += [command(key, row) for key, row in batch]
-        if len(batch) == ROWS_AT_ONCE:
+        if len(batch) == BATCH_ROWS:
             await asyncio.sleep(0)
     return commands
 
 
-async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: Instant) -> None:
+async def write(engine: Engine, effects: Sequence[tuple[RowLayout, Effect]], now: Instant) -> None:
     """Apply all effects in order, or none. Errors: PRECONDITION_FAILED for a taken unique key, OwnerNotFound.
 
     WriteConflict if the definition of a table has changed, or if a hidden row is in the way that an open transaction
     may have updated.
     """
-    meant = [(layout.view.node.id, effect, await commands_of(layout, effect)) for layout, effect in effects]
+    commands_by_table = [(layout.view.node.id, effect, await commands_of(layout, effect)) for layout, effect in effects]
 
     def body(transaction: Transaction) -> Steps[None]:
-        for container, effect, commands in meant:
+        for container, effect, commands in commands_by_table:
             space = yield from transaction.on(container)
             for command in commands:
                 if effect.ignore_existing and (yield from space.get(command.partition, command.key)) is not None:
@@ -48,7 +48,7 @@ async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: I
                 try:
                     yield from space.run(command)
                 except Conflict:
-                    raise taken(effect) from None
+                    raise key_conflict(effect) from None
                 except OwnerNotFound:
                     raise
                 except NotFound:

@@ -7,7 +7,7 @@ import msgspec
 from mayflydb.model.instant import Instant
 
 
-class Entrance(msgspec.Struct, frozen=True):
+class ServedPort(msgspec.Struct, frozen=True):
     """The port at which a call arrived."""
 
     port: int
@@ -22,7 +22,7 @@ class Call(msgspec.Struct, frozen=True):
 
     `user`: the authenticated user, `root@builtin` on a server without login. `peer`: the client's address as gRPC
     writes it, `ipv4:127.0.0.1:40000`. `trace`: the client's trace id. `remaining`: seconds until the client's deadline;
-    None: no deadline. `entrance`: the port; None for calls from within this process.
+    None: no deadline. `served_port`: the port; None for calls from within this process.
     """
 
     database: str
@@ -31,4 +31,4 @@ class Call(msgspec.Struct, frozen=True):
     peer: str = ""
     trace: str = ""
     remaining: float | None = None
-    entrance: Entrance | None = None
+    served_port: ServedPort | None = None

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb import bulk
-from mayflydb.frontends.ydb.reading import CHANGED, is_row
-from mayflydb.frontends.ydb.rows import Layout, Layouts, partition_of
+from mayflydb.frontends.ydb.reading import READ_CHANGED, point_key
+from mayflydb.frontends.ydb.rows import RowLayout, RowLayouts, partition_of
 from mayflydb.frontends.ydb.sequences import Sequences
-from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables, Views
+from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables, Views
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
@@ -24,7 +24,7 @@ from mayflydb.query.yql.schemas import Access, Effect, Row
 class DirectTables:
     """`Tables` of one run of a plan.
 
-    `opened` opens the tables of a snapshot; the run does so when it needs more than a point read or blind writes.
+    `open_tables` opens the tables of a snapshot; the run does so when it needs more than a point read or blind writes.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class DirectTables:
         now: Instant,
         plan: Plan,
         views: Views,
-        layouts: Layouts,
-        accessed: dict[str, Accessed],
-        opened: Callable[[], Awaitable[StoreTables]],
+        layouts: RowLayouts,
+        accessed: dict[str, RowCounts],
+        open_tables: Callable[[], Awaitable[StoreTables]],
         sequences: Sequences,
     ) -> None:
         self._sequences = sequences
@@ -45,52 +45,52 @@ class DirectTables:
         self._views = views
         self._layouts = layouts
         self._accessed = accessed
-        self._open = opened
+        self._open = open_tables
         self._tables: StoreTables | None = None
-        self._seen: tuple[Layout, bytes, int | None] | None = None
+        self._point_read: tuple[RowLayout, bytes, int | None] | None = None
         self._effects: list[Effect] = []
 
     async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
         """Yield the rows of an access in batches. Errors as of `StoreTables.read`."""
         view = self._views[access.table]
-        if self._tables is None and self._seen is None and self._plan.read_only and isinstance(view, TableView):
-            key = is_row(view, access)
+        if self._tables is None and self._point_read is None and self._plan.read_only and isinstance(view, TableView):
+            key = point_key(view, access)
             if key is not None and access.limit != 0:
                 for row in await self._get(view, access, key):
                     yield [row]
                 return
-        async for rows in (await self._opened()).read(access):
+        async for rows in (await self._get_tables()).read(access):
             yield rows
 
     async def _get(self, view: TableView, access: Access, key: Row) -> list[Row]:
         layout = self._layouts.of(view)
         place = layout.key_from(key)
         record = await self._engine.get(view.node, partition_of(place), place, self._now)
-        self._seen = layout, place, None if record is None else record.lsn
+        self._point_read = layout, place, None if record is None else record.lsn
         if record is None:
             return []
-        self._accessed[access.table] = Accessed(reads=1)
-        return [layout.picker(access.columns)(layout.decode(record.value))]
+        self._accessed[access.table] = RowCounts(reads=1)
+        return [layout.column_getter(access.columns)(layout.decode(record.value))]
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Apply an effect at once, or keep it for `finish`. Errors as of `StoreTables.write`."""
         if self._tables is None and effect.returning is None and effect.verb != "UPDATE" and not self._plan.reads:
             view = self._views[effect.table]
             assert isinstance(view, TableView)
-            self._effects.append(await self._sequences.numbered(view, effect, self._now))
+            self._effects.append(await self._sequences.fill_serials(view, effect, self._now))
             return ()
-        return await (await self._opened()).write(effect)
+        return await (await self._get_tables()).write(effect)
 
-    async def _opened(self) -> StoreTables:
+    async def _get_tables(self) -> StoreTables:
         if self._tables is None:
             self._tables = await self._open()
             # The point read was made before the snapshot was taken. The same row with another lsn shows that both see
             # different states.
-            if self._seen is not None:
-                layout, key, lsn = self._seen
+            if self._point_read is not None:
+                layout, key, lsn = self._point_read
                 record = await self._tables.record(layout.view.node.id, key)
                 if (None if record is None else record.lsn) != lsn:
-                    raise WriteConflict(CHANGED, container=layout.view.node.id)
+                    raise WriteConflict(READ_CHANGED, container=layout.view.node.id)
             effects, self._effects = self._effects, []
             for effect in effects:
                 await self._tables.write(effect)
@@ -98,11 +98,11 @@ class DirectTables:
 
     async def finish(self) -> None:
         """Write the effects that were kept. Errors as of `bulk.write`."""
-        meant: list[tuple[Layout, Effect]] = []
+        planned: list[tuple[RowLayout, Effect]] = []
         for effect in self._effects:
             view = self._views[effect.table]
             assert isinstance(view, TableView)
-            meant.append((self._layouts.of(view), effect))
-            self._accessed.setdefault(effect.table, Accessed()).count(effect)
-        if meant:
-            await bulk.write(self._engine, meant, self._now)
+            planned.append((self._layouts.of(view), effect))
+            self._accessed.setdefault(effect.table, RowCounts()).count(effect)
+        if planned:
+            await bulk.write(self._engine, planned, self._now)

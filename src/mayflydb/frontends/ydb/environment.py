@@ -8,10 +8,10 @@ from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.rows import Layouts
+from mayflydb.frontends.ydb.rows import RowLayouts
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables, Views
-from mayflydb.frontends.ydb.transactions import Mode, aborted, scheme_changed
+from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables, Views
+from mayflydb.frontends.ydb.transactions import Mode, aborted, scheme_change
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql.schemas import Chance, Run
 from mayflydb.query.yql.types import Value
@@ -24,7 +24,7 @@ class Environment:
         self.engine = engine
         self.schemes = schemes
         self.sequences = schemes.sequences
-        self.layouts = Layouts()
+        self.layouts = RowLayouts()
         self.chance = chance
         self.stopwatch = stopwatch
 
@@ -33,15 +33,15 @@ class Environment:
         homes = await self.schemes.parents()
         return await Snapshot.begin(self.engine, call.now, homes, serializable=serializable)
 
-    def tables(self, snapshot: Snapshot, views: Views, mode: Mode, accessed: dict[str, Accessed]) -> StoreTables:
+    def tables(self, snapshot: Snapshot, views: Views, mode: Mode, accessed: dict[str, RowCounts]) -> StoreTables:
         """Return the tables of a transaction over its snapshot."""
         return StoreTables(snapshot, views, self.layouts, mode, accessed, self.schemes.system_rows, self.sequences)
 
-    def run_of(self, call: Call, parameters: Mapping[str, Value]) -> Run:
+    def build_run(self, call: Call, parameters: Mapping[str, Value]) -> Run:
         """Build the run of a plan: instant, parameters, user and database of one execution."""
         return Run(call.now, parameters, self.chance, call.user, call.database)
 
-    async def refusal_of(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
+    async def fault_of(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
         """Return the fault that ends a transaction.
 
         The fault names the conflicting table if one is known. `views`: the tables of the query.
@@ -52,5 +52,5 @@ class Environment:
         if path is None and len(views) == 1:
             path = next(iter(views))
         if isinstance(error, OwnerNotFound) or gone or error.detail.get("scheme"):
-            return scheme_changed(path)
+            return scheme_change(path)
         return aborted(path)

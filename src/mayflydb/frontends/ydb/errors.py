@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayflydb.frontends.ydb.transactions import aborted, scheme_changed
+from mayflydb.frontends.ydb.transactions import aborted, scheme_change
 from mayflydb.model import errors as kinds
 from mayflydb.query.yql.faults import Fault, Issue, Status
 
@@ -32,10 +32,10 @@ class Denied(Exception):
     """The caller has to log in. The call ends with gRPC's UNAUTHENTICATED, which clients do not retry."""
 
 
-def answer_to(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
+def describe_error(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
     """Return status and issues of an error."""
     if isinstance(error, kinds.WriteConflict):
-        error = scheme_changed(None) if error.detail.get("scheme") else aborted(None)
+        error = scheme_change(None) if error.detail.get("scheme") else aborted(None)
     if isinstance(error, Fault):
         return error.status, error.issues
     for kind, status, code in _STATUSES:
@@ -44,6 +44,6 @@ def answer_to(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
     return "INTERNAL_ERROR", (Issue("An internal error occurred."),)
 
 
-def broken() -> tuple[Status, tuple[Issue, ...]]:
+def internal_error() -> tuple[Status, tuple[Issue, ...]]:
     """Return status and issues of a defect. The log has the cause."""
     return "INTERNAL_ERROR", (Issue("An internal error occurred."),)

@@ -13,20 +13,20 @@ import msgspec
 from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.environment import Environment
+from mayflydb.frontends.ydb.query_cache import PreparedQuery, QueryCache
+from mayflydb.frontends.ydb.query_run import Columns, PlanTiming, QueryRun, ResultPart, verb_of
 from mayflydb.frontends.ydb.schemes import ddl
 from mayflydb.frontends.ydb.store_tables import Readable, Views
-from mayflydb.frontends.ydb.texts import Prepared, Texts
 from mayflydb.frontends.ydb.transactions import (
-    Control,
     Mode,
     OpenTransaction,
-    Session,
+    TransactionControl,
+    TransactionOwner,
     Transactions,
-    mixed,
+    mixed_statements,
     no_scheme,
     scheme_in_transaction,
 )
-from mayflydb.frontends.ydb.work import Columns, ResultPart, Told, Work, verb_of
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
 from mayflydb.query.yql.definitions import Definition, ShowCreate
@@ -37,22 +37,22 @@ from mayflydb.query.yql.schemas import Schemas, Table, View
 from mayflydb.query.yql.statements import Commit, Pragma, Script
 from mayflydb.query.yql.types import UTF8, Type, Value
 
-ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 5
 """Attempts at a query that is a transaction of its own and meets write conflicts."""
 
 Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
 """Type and value by parameter name, without `$`."""
 
 _DEFINITIONS: Final = get_args(Definition)
-_BESIDE: Final = (Pragma, Commit)
+_ALLOWED_BESIDE: Final = (Pragma, Commit)
 """Statements that may stand among definitions.
 
 Each definition is committed on its own, so COMMIT has no effect there.
 """
-_OF_SCHEMES: Final = frozenset((*_DEFINITIONS, ShowCreate))
+_SCHEME_STATEMENTS: Final = frozenset((*_DEFINITIONS, ShowCreate))
 
 
-class Described(msgspec.Struct, frozen=True):
+class QueryDescription(msgspec.Struct, frozen=True):
     """The plan of a query that was not run, and the id under which the query may be executed."""
 
     id: str
@@ -85,7 +85,7 @@ class Executor:
 
     def __init__(self, environment: Environment, accounts: Accounts) -> None:
         self.environment = environment
-        self.texts = Texts()
+        self.cache = QueryCache()
         self._engine = environment.engine
         self._schemes = environment.schemes
         self._accounts = accounts
@@ -96,10 +96,10 @@ class Executor:
     async def execute(
         self,
         call: Call,
-        session: Session | None,
+        session: TransactionOwner | None,
         text: str,
         parameters: Parameters,
-        control: Control | None = None,
+        control: TransactionControl | None = None,
         stats: bool = False,
     ) -> AsyncGenerator[ResultPart, None]:
         """Run a query and yield its results.
@@ -111,29 +111,31 @@ class Executor:
         conflict.
         """
         began = self._stopwatch()
-        with self._ending(session, control):
-            script = self.texts.script(text)
+        with self._end_on_failure(session, control):
+            script = self.cache.script(text)
             if _changes_scheme(script):
                 async for part in self._define(call, script, control):
                     yield part
                 return
             types = {name: type for name, (type, _) in parameters.items()}
-            prepared, cached = await self._prepared(call, text, script, types)
-        work = Work(self.environment, call, script, prepared, {name: value for name, (_, value) in parameters.items()})
+            prepared, cached = await self._prepare(call, text, script, types)
+        work = QueryRun(
+            self.environment, call, script, prepared, {name: value for name, (_, value) in parameters.items()}
+        )
         if stats:
-            work.told = Told(cached, began, self._stopwatch() - began)
+            work.timing = PlanTiming(cached, began, self._stopwatch() - began)
         if control is None:
-            parts = self._alone(work, text, parameters, "serializable_read_write")
+            parts = self._run_alone(work, text, parameters, "serializable_read_write")
         elif control.id:
-            open_ones = self.transactions(session)
-            parts = work.within(open_ones, open_ones.find(control.id), control.commit)
+            open_transactions = self.transactions(session)
+            parts = work.run(open_transactions, open_transactions.get(control.id), control.commit)
         elif control.begin is None:
             raise fault("Empty TxControl", status="BAD_REQUEST")
         elif control.commit:
-            parts = self._alone(work, text, parameters, control.begin)
+            parts = self._run_alone(work, text, parameters, control.begin)
         else:
-            open_ones = self.transactions(session)
-            parts = work.within(open_ones, open_ones.add(control.begin), False)
+            open_transactions = self.transactions(session)
+            parts = work.run(open_transactions, open_transactions.add(control.begin), False)
         warnings = prepared.plan.warnings
         async with aclosing(parts):
             async for part in parts:
@@ -141,7 +143,7 @@ class Executor:
                 warnings = ()
 
     @contextmanager
-    def _ending(self, session: Session | None, control: Control | None) -> Iterator[None]:
+    def _end_on_failure(self, session: TransactionOwner | None, control: TransactionControl | None) -> Iterator[None]:
         """End the transaction of the request if its statement fails, even before the statement is run."""
         try:
             yield
@@ -149,34 +151,36 @@ class Executor:
             if session is not None and control is not None and control.id:
                 transactions = self.transactions(session)
                 with suppress(Fault):
-                    transactions.end(transactions.find(control.id))
+                    transactions.end(transactions.get(control.id))
             raise
 
-    async def _alone(
-        self, work: Work, text: str, parameters: Parameters, mode: Mode
+    async def _run_alone(
+        self, work: QueryRun, text: str, parameters: Parameters, mode: Mode
     ) -> AsyncGenerator[ResultPart, None]:
         """Run a query in a transaction of its own, again after a write conflict.
 
         Results of a failed attempt are not sent, so no attempt is repeated once the first part is out.
         """
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             began = False
             try:
-                async with aclosing(work.within(None, OpenTransaction("", mode), True)) as parts:
+                async with aclosing(work.run(None, OpenTransaction("", mode), True)) as parts:
                     async for part in parts:
                         began = True
                         yield part
                 return
             except Fault as error:
-                if error.status != "ABORTED" or began or attempt == ATTEMPTS:
+                if error.status != "ABORTED" or began or attempt == MAX_ATTEMPTS:
                     raise
             types = {name: type for name, (type, _) in parameters.items()}
-            work.prepared, _ = await self._prepared(work.call, text, work.script, types)
+            work.prepared, _ = await self._prepare(work.call, text, work.script, types)
 
-    async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncGenerator[ResultPart, None]:
+    async def _define(
+        self, call: Call, script: Script, control: TransactionControl | None
+    ) -> AsyncGenerator[ResultPart, None]:
         """Execute the statements of a query that changes the scheme, one after the other."""
-        if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, *_BESIDE)) for each in script.statements):
-            raise mixed()
+        if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, *_ALLOWED_BESIDE)) for each in script.statements):
+            raise mixed_statements()
         prefix = ""
         shown = 0
         for each in script.statements:
@@ -199,9 +203,9 @@ class Executor:
 
         Faults: those of parsing; GENERIC_ERROR for any other statement; the refusal of a definition.
         """
-        script = self.texts.script(text)
+        script = self.cache.script(text)
         for each in script.statements:
-            if not isinstance(each, (*_DEFINITIONS, *_BESIDE)):
+            if not isinstance(each, (*_DEFINITIONS, *_ALLOWED_BESIDE)):
                 raise no_scheme(verb_of(each))
         prefix = ""
         notices: list[Issue] = []
@@ -212,58 +216,58 @@ class Executor:
                 notices += await ddl.define(self._schemes, self._accounts, call, each, prefix, lenient=True)
         return tuple(notices)
 
-    async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> Described:
+    async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> QueryDescription:
         """Parse, bind and plan a query without running it.
 
         The query may then be executed by its id. Faults as of `execute`.
         """
-        script = self.texts.script(text)
+        script = self.cache.script(text)
         if _changes_scheme(script):
             # Definitions have no plan.
             script = Script(())
-        prepared, _ = await self._prepared(call, text, script, parameters or {})
+        prepared, _ = await self._prepare(call, text, script, parameters or {})
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
-        self.texts.keep(id, text)
-        return Described(id, text, prepared.plan)
+        self.cache.keep(id, text)
+        return QueryDescription(id, text, prepared.plan)
 
-    def transactions(self, session: Session | None) -> Transactions:
+    def transactions(self, session: TransactionOwner | None) -> Transactions:
         """Return the open transactions of a session. BAD_REQUEST without a session."""
         if session is None:
             raise fault("A transaction that stays open needs a session", status="BAD_REQUEST")
         return Transactions(session, self.environment.chance)
 
-    async def commit(self, call: Call, session: Session, id: str) -> None:
+    async def commit(self, call: Call, session: TransactionOwner, id: str) -> None:
         """Commit an open transaction. Faults: NOT_FOUND, ABORTED."""
         transactions = self.transactions(session)
-        transaction = transactions.find(id)
+        transaction = transactions.get(id)
         try:
             await transaction.commit(call.now)
         except (WriteConflict, OwnerNotFound) as error:
-            raise await self.environment.refusal_of(error, {}) from error
+            raise await self.environment.fault_of(error, {}) from error
         finally:
             transactions.end(transaction)
 
     # --- preparation -------------------------------------------------------------------------------------------------
 
-    async def _prepared(
+    async def _prepare(
         self, call: Call, text: str, script: Script, types: Mapping[str, Type]
-    ) -> tuple[Prepared, bool]:
+    ) -> tuple[PreparedQuery, bool]:
         """Return the plan of a query, and True if the plan was cached."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
         version = self._engine.catalog_version
-        known = self.texts.plans.get(key)
+        known = self.cache.plans.get(key)
         if known is not None and known.version == version:
             return known, True
         schemas = await self._schemas(plans.tables_of(script, call.database), call.database)
         # The catalogue changed, but the tables of this plan may not have: then the plan stays valid for the new
         # version.
-        if known is not None and known.schemas == schemas and await self._stand(known.views):
+        if known is not None and known.schemas == schemas and await self._are_current(known.views):
             known.version = version
             return known, True
         found = {path: await self._schemes.find(path) for path in schemas}
         views = {path: entry for path, entry in found.items() if isinstance(entry, Readable)}
-        prepared = Prepared(plans.bind(script, schemas, call.database, types), schemas, views, version)
-        self.texts.plans.put(key, prepared, len(text))
+        prepared = PreparedQuery(plans.bind(script, schemas, call.database, types), schemas, views, version)
+        self.cache.plans.put(key, prepared, len(text))
         return prepared, False
 
     async def _schemas(self, paths: Sequence[str], database: str) -> Schemas:
@@ -273,11 +277,11 @@ class Executor:
             new = await self._schemes.schemas(paths)
             found.update(new)
             texts = [each.text for each in new.values() if isinstance(each, View)]
-            named = [path for text in texts for path in plans.tables_of(self.texts.script(text), database)]
+            named = [path for text in texts for path in plans.tables_of(self.cache.script(text), database)]
             paths = [path for path in dict.fromkeys(named) if path not in found]
         return found
 
-    async def _stand(self, views: Views) -> bool:
+    async def _are_current(self, views: Views) -> bool:
         for path, view in views.items():
             if await self._schemes.find(path) is not view:
                 return False
@@ -286,4 +290,4 @@ class Executor:
 
 def _changes_scheme(script: Script) -> bool:
     """True if a script changes the scheme, or mixes definitions and data and is to be refused."""
-    return not _OF_SCHEMES.isdisjoint(map(type, script.statements))
+    return not _SCHEME_STATEMENTS.isdisjoint(map(type, script.statements))

@@ -44,8 +44,8 @@ class Method(msgspec.Struct, frozen=True):
     method: str
     request: Any
     refuse: Refuse
-    asks_in_stream: bool
-    answers_in_stream: bool
+    streams_requests: bool
+    streams_responses: bool
     has_parameters: bool
     handler: Unary | Streaming | None = None
 
@@ -54,27 +54,27 @@ class Method(msgspec.Struct, frozen=True):
         return f"{self.service}/{self.method}"
 
 
-def methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
+def all_methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
     """Yield all methods of the services. KeyError if a handler's method does not exist."""
     left = dict(handlers)
     for name in SERVICES:
         for each in service(name).methods:
-            asked = each.input_type
+            request_type = each.input_type
             yield Method(
                 name,
                 each.name,
-                message(asked.full_name),
-                refusal_of(each.output_type),
+                message(request_type.full_name),
+                refuser_of(each.output_type),
                 each.client_streaming,
                 each.server_streaming,
-                "operation_params" in asked.fields_by_name,
+                "operation_params" in request_type.fields_by_name,
                 left.pop(f"{name}/{each.name}", None),
             )
     if left:
         raise KeyError(next(iter(left)))
 
 
-def refusal_of(response: Any) -> Refuse:
+def refuser_of(response: Any) -> Refuse:
     """Return the function that builds a refusal for a response type (a descriptor).
 
     Status and issues stand in the message itself, in its operation, or in a nested message.
@@ -94,5 +94,5 @@ def refusal_of(response: Any) -> Refuse:
         return direct
     # Streams with messages of several kinds, such as coordination's, have a message of their own for failures.
     inner = fields["failure"]
-    within = refusal_of(inner.message_type)
+    within = refuser_of(inner.message_type)
     return lambda status, issues: wire.block(inner.number, within(status, issues))

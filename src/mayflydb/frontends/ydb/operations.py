@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.frontends.ydb.errors import answer_to, broken
-from mayflydb.frontends.ydb.work import ResultPart, Stats
+from mayflydb.frontends.ydb.errors import describe_error, internal_error
+from mayflydb.frontends.ydb.query_run import ResultPart, Stats
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY, Instant, Span
 from mayflydb.query.yql.faults import Fault, Issue, Status, fault
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 SCRIPTS: Final = "scriptexec"
 """The kind under which ListOperations finds scripts."""
 
-LIFE: Final[Span] = DAY
-"""How long results are kept unless the request says otherwise."""
+DEFAULT_LIFETIME: Final[Span] = DAY
+"""The time for which results are kept, unless the request says otherwise."""
 
-MOST: Final = 1000
+MAX_SCRIPTS: Final = 1000
 """Scripts that are kept. A new script removes the oldest finished one."""
 
 
@@ -37,10 +37,10 @@ class ResultSet(msgspec.Struct):
     rows: list[Row]
 
 
-class Script(msgspec.Struct, eq=False):
+class ScriptRun(msgspec.Struct, eq=False):
     """One script.
 
-    `status` None: the script is running. `kept`: the time after `began` during which its results are kept.
+    `status` None: the script is running. `lifetime`: the time after `began` during which its results are kept.
 
     `mode`: the number of its ExecMode.
     """
@@ -51,7 +51,7 @@ class Script(msgspec.Struct, eq=False):
     database: str
     user: str
     began: Instant
-    kept: Span
+    lifetime: Span
     results: dict[int, ResultSet] = {}
     stats: Stats | None = None
     status: Status | str | None = None
@@ -64,12 +64,12 @@ class Operations:
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
-        self._scripts: dict[str, Script] = {}
+        self._scripts: dict[str, ScriptRun] = {}
 
-    def begin(self, script: Script, parts: AsyncIterator[ResultPart]) -> None:
+    def begin(self, script: ScriptRun, parts: AsyncIterator[ResultPart]) -> None:
         """Run a script in the background. Faults: OVERLOADED if the limit of running scripts is reached."""
         self._clear(script.began)
-        if len(self._scripts) >= MOST:
+        if len(self._scripts) >= MAX_SCRIPTS:
             ended = next((each for each in self._scripts.values() if each.status is not None), None)
             if ended is None:
                 raise fault("Too many scripts are running", status="OVERLOADED")
@@ -82,25 +82,25 @@ class Operations:
         secret = base64.urlsafe_b64encode(self._chance.getrandbits(128).to_bytes(16, "big")).decode().rstrip("=")
         return f"ydb://{SCRIPTS}/9?node_id=1&id={secret}"
 
-    def find(self, id: str, user: str, now: Instant) -> Script:
+    def get(self, id: str, user: str, now: Instant) -> ScriptRun:
         """Return a script of this user. Faults: NOT_FOUND for an unknown id, and once the results are too old."""
         script = self._scripts.get(id)
         if script is None or script.user != user or self._is_over(script, now):
             raise Fault("NOT_FOUND", Issue(f"Operation not found: {id}"))
         return script
 
-    def all(self, user: str, now: Instant) -> list[Script]:
+    def all(self, user: str, now: Instant) -> list[ScriptRun]:
         """Return the scripts of a user, latest first."""
         self._clear(now)
         return [script for script in reversed(self._scripts.values()) if script.user == user]
 
-    def cancel(self, script: Script) -> None:
+    def cancel(self, script: ScriptRun) -> None:
         """Stop a running script. Faults: PRECONDITION_FAILED if the script has ended."""
         if script.status is not None or script.task is None:
             raise fault("Operation is finished", status="PRECONDITION_FAILED")
         script.task.cancel()
 
-    def forget(self, script: Script) -> None:
+    def forget(self, script: ScriptRun) -> None:
         """Remove a finished script. Faults: PRECONDITION_FAILED while the script runs."""
         if script.status is None:
             raise fault("Operation is in progress", status="PRECONDITION_FAILED")
@@ -119,11 +119,11 @@ class Operations:
             del self._scripts[script.id]
 
     @staticmethod
-    def _is_over(script: Script, now: Instant) -> bool:
-        return script.status is not None and now - script.began > script.kept
+    def _is_over(script: ScriptRun, now: Instant) -> bool:
+        return script.status is not None and now - script.began > script.lifetime
 
 
-async def _run(script: Script, parts: AsyncIterator[ResultPart]) -> None:
+async def _run(script: ScriptRun, parts: AsyncIterator[ResultPart]) -> None:
     try:
         async for part in parts:
             if part.index >= 0:
@@ -134,7 +134,7 @@ async def _run(script: Script, parts: AsyncIterator[ResultPart]) -> None:
     except asyncio.CancelledError:
         script.status, script.issues = "CANCELLED", (Issue("Operation cancelled."),)
     except MayflyError as error:
-        script.status, script.issues = answer_to(error)
+        script.status, script.issues = describe_error(error)
     except Exception:
         log.exception("a script was broken off")
-        script.status, script.issues = broken()
+        script.status, script.issues = internal_error()

@@ -44,7 +44,7 @@ Encode: TypeAlias = Callable[[Sequence[Row]], bytes]
 
 
 @lru_cache(2048)
-def layout_of(columns: tuple[tuple[str, Type], ...]) -> tuple[bytes, Encode]:
+def result_encoder(columns: tuple[tuple[str, Type], ...]) -> tuple[bytes, Encode]:
     """Return the `columns` field of a ResultSet and the encoder of its rows."""
     return columns_block(columns), rows_encoder(type for _, type in columns)
 
@@ -61,8 +61,8 @@ def _rows_encoder(types: tuple[Type, ...]) -> Encode:
         return lambda rows: b"\x12\x00" * len(rows)
 
     def encode(rows: Sequence[Row]) -> bytes:
-        packed = [column(values) for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
-        contents = list(map(b"".join, zip(*packed, strict=True)))
+        encoded = [column(values) for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
+        contents = list(map(b"".join, zip(*encoded, strict=True)))
         return b"".join([_row_head(len(content)) + content for content in contents])
 
     return lambda rows: encode(rows) if rows else b""
@@ -77,11 +77,11 @@ def _column(type: Type) -> Column:
         return _optional(_column(type.item))
     if isinstance(type, Primitive):
         if type.name in _FIXED:
-            return _fixed(*_FIXED[type.name])
+            return _fixed_size(*_FIXED[type.name])
         if type.name in _TEXTS:
-            return lambda values: _sized(list(map(str.encode, values)), _TEXT_HEADS, b"\x4a")
+            return lambda values: _add_lengths(list(map(str.encode, values)), _TEXT_HEADS, b"\x4a")
         if type.name in _BYTES:
-            return lambda values: _sized(values, _BYTES_HEADS, b"\x42")
+            return lambda values: _add_lengths(values, _BYTES_HEADS, b"\x42")
         if type.name == "Bool":
             return lambda values: [_BOOLS[bool(value)] for value in values]
     inner = encoder(type)
@@ -98,12 +98,12 @@ def _optional(present: Column) -> Column:
     return pack
 
 
-def _fixed(tag: bytes, form: str) -> Column:
+def _fixed_size(tag: bytes, form: str) -> Column:
     pack = struct.Struct(f"<{len(tag)}s{form}").pack
     return lambda values: map(pack, repeat(tag), values)
 
 
-def _sized(contents: Sequence[bytes], heads: Sequence[bytes], tag: bytes) -> list[bytes]:
+def _add_lengths(contents: Sequence[bytes], heads: Sequence[bytes], tag: bytes) -> list[bytes]:
     return [
         heads[len(content)] + content
         if len(content) < _SHORT

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.rows import KEPT, Layout, Values, is_sorted_by, partition_of
+from mayflydb.frontends.ydb.rows import PREFIX_BYTES, RowLayout, Values, is_ordered_exactly, partition_of
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.order import KeyRange as EntryRange
@@ -18,9 +18,9 @@ from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.keys import encode_key
 from mayflydb.query.yql.schemas import PRIMARY, Access, KeyRange, Row
 
-CHANGED: Final = "What was read was changed by somebody else."
+READ_CHANGED: Final = "A concurrent transaction changed a row that was read."
 
-BATCH: Final = 256
+READ_BATCH: Final = 256
 """Rows in one batch of a read."""
 
 ABOVE: Final = b"\xff" * (HASH_BYTES + 1)
@@ -50,16 +50,16 @@ class Bounds(msgspec.Struct, frozen=True):
         Entries hold only a prefix of a long key, so the range may contain other keys too.
         """
         upper = self.upper
-        if not is_sorted_by(upper.removesuffix(ABOVE)):
-            upper = upper[:KEPT] + ABOVE
-        lower = self.lower if is_sorted_by(self.lower.removesuffix(ABOVE)) else self.lower[:KEPT]
+        if not is_ordered_exactly(upper.removesuffix(ABOVE)):
+            upper = upper[:PREFIX_BYTES] + ABOVE
+        lower = self.lower if is_ordered_exactly(self.lower.removesuffix(ABOVE)) else self.lower[:PREFIX_BYTES]
         return EntryRange(lower, upper) if lower < upper else None
 
 
-def bounds(encoded: Callable[[Sequence[object]], bytes], within: KeyRange) -> Bounds:
-    """Return the bounds of a key range. `encoded` encodes the first columns of a key."""
-    lower = encoded(within.lower) if within.lower else b""
-    upper = encoded(within.upper) if within.upper else END
+def bounds(encode: Callable[[Sequence[object]], bytes], within: KeyRange) -> Bounds:
+    """Return the bounds of a key range. `encode` encodes the first columns of a key."""
+    lower = encode(within.lower) if within.lower else b""
+    upper = encode(within.upper) if within.upper else END
     if within.lower and within.lower_open:
         lower += ABOVE
     if within.upper and not within.upper_open:
@@ -67,10 +67,10 @@ def bounds(encoded: Callable[[Sequence[object]], bytes], within: KeyRange) -> Bo
     return Bounds(lower, upper)
 
 
-Entry: TypeAlias = tuple[bytes, Record]
+KeyedRecord: TypeAlias = tuple[bytes, Record]
 
 
-def is_row(view: TableView, access: Access) -> Row | None:
+def point_key(view: TableView, access: Access) -> Row | None:
     """Return the key if an access asks for a single row by its whole primary key; otherwise None."""
     if access.index not in (None, PRIMARY) or access.ranges is None or len(access.ranges) != 1:
         return None
@@ -78,16 +78,16 @@ def is_row(view: TableView, access: Access) -> Row | None:
     return only.lower if only.is_prefix and len(only.lower) == len(view.table.key) else None
 
 
-class Reader:
+class TableReader:
     """Reads of one table in one transaction."""
 
-    def __init__(self, snapshot: Snapshot, layout: Layout) -> None:
+    def __init__(self, snapshot: Snapshot, layout: RowLayout) -> None:
         self._snapshot = snapshot
         self._layout = layout
 
     async def read(self, access: Access) -> AsyncIterator[list[Row]]:
         """Yield the rows of an access in batches. Errors: WriteConflict, OwnerNotFound."""
-        pick = self._layout.picker(access.columns)
+        pick = self._layout.column_getter(access.columns)
         left = access.limit
         if left is not None and left <= 0:
             return
@@ -104,11 +104,11 @@ class Reader:
         index = index_of(self._layout.view, access.index)
         if access.ranges is None:
             return self._walk(index, KeyRange(), access.descending, access.limit)
-        if index is self._layout.view.primary and all(map(self._is_row, access.ranges)):
+        if index is self._layout.view.primary and all(map(self._is_point, access.ranges)):
             return self._points([each.lower for each in access.ranges])
         return self._ranges(index, access.ranges, access.descending, access.limit)
 
-    def _is_row(self, within: KeyRange) -> bool:
+    def _is_point(self, within: KeyRange) -> bool:
         return within.is_prefix and len(within.lower) == self._layout.key_width
 
     async def _points(self, keys: Iterable[Row]) -> AsyncIterator[list[Record]]:
@@ -117,7 +117,7 @@ class Reader:
             record = await self.get(key)
             if record is not None:
                 found.append(record)
-                if len(found) >= BATCH:
+                if len(found) >= READ_BATCH:
                     yield found
                     found = []
         if found:
@@ -149,40 +149,42 @@ class Reader:
         entries = found.entries
         if entries is None:
             return
-        batch = BATCH if limit is None else max(1, min(limit, BATCH))
+        batch = READ_BATCH if limit is None else max(1, min(limit, READ_BATCH))
         container = self._layout.view.node.id
         walk = self._snapshot.walk(container, index, entries, descending, self._layout.keys, batch)
-        async for records in self._sorted(walk, index, found, descending):
+        async for records in self._sort(walk, index, found, descending):
             yield records
 
-    async def _sorted(
-        self, walk: AsyncIterator[list[Entry]], index: Index, within: Bounds, descending: bool
+    async def _sort(
+        self, walk: AsyncIterator[list[KeyedRecord]], index: Index, within: Bounds, descending: bool
     ) -> AsyncIterator[list[Record]]:
         """Yield records in the order of their full keys.
 
         Entries hold only a prefix of a long key, so records with the same prefix are collected and sorted here.
         """
-        alike: list[Entry] = []
+        same_prefix: list[KeyedRecord] = []
         prefix = b""
 
-        def settled() -> list[Record]:
-            alike.sort(key=lambda each: each[0], reverse=descending)
-            return [record for key, record in alike if within.has(key)]
+        def sort_same_prefix() -> list[Record]:
+            same_prefix.sort(key=lambda each: each[0], reverse=descending)
+            return [record for key, record in same_prefix if within.has(key)]
 
-        async for stretch in walk:
+        async for batch in walk:
             done: list[Record] = []
-            for key, record in stretch:
-                if alike and key[:KEPT] != prefix:
-                    done += settled()
-                    alike.clear()
-                if is_sorted_by(key):
+            for key, record in batch:
+                if same_prefix and key[:PREFIX_BYTES] != prefix:
+                    done += sort_same_prefix()
+                    same_prefix.clear()
+                if is_ordered_exactly(key):
                     done.append(record)
                 else:
-                    prefix = key[:KEPT]
-                    alike.append((self._layout.full_key(index, record.key, self._layout.decode(record.value)), record))
+                    prefix = key[:PREFIX_BYTES]
+                    same_prefix.append(
+                        (self._layout.full_key(index, record.key, self._layout.decode(record.value)), record)
+                    )
             yield done
-        if alike:
-            yield settled()
+        if same_prefix:
+            yield sort_same_prefix()
 
 
 def index_of(view: TableView, name: str | None) -> Index:
@@ -194,22 +196,22 @@ def index_of(view: TableView, name: str | None) -> Index:
         return view.primary
     index = view.indexes.get(name)
     if index is None or index.state != "ready":
-        raise no_index(name)
+        raise missing_index(name)
     return index
 
 
-def no_index(name: str) -> Fault:
+def missing_index(name: str) -> Fault:
     """The fault of an index that does not exist or is not complete."""
     return fault(f"Required global index not found, index name: {name}", status="SCHEME_ERROR", code=2003)
 
 
-def conflict(path: str, cause: str) -> Fault:
+def constraint_violation(path: str, cause: str) -> Fault:
     """The fault of a violated key or unique index: PRECONDITION_FAILED."""
     table = Issue(f"Constraint violated. Table: `{path}`.", 2012, issues=(Issue(cause, 2012),))
     return Fault("PRECONDITION_FAILED", table)
 
 
-def rows_of(layout: Layout, columns: Sequence[str], found: Iterable[Values]) -> list[Row]:
+def rows_of(layout: RowLayout, columns: Sequence[str], found: Iterable[Values]) -> list[Row]:
     """Return these columns of rows."""
-    pick = layout.picker(columns)
+    pick = layout.column_getter(columns)
     return [pick(values) for values in found]

@@ -9,16 +9,16 @@ from typing import Final, Protocol
 import msgspec
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.packing import Encode, layout_of
-from mayflydb.frontends.ydb.work import Columns, ResultPart, Stats
+from mayflydb.frontends.ydb.packing import Encode, result_encoder
+from mayflydb.frontends.ydb.query_run import Columns, ResultPart, Stats
 from mayflydb.query.yql.faults import Issue
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
 
-USUAL: Final = 1 << 20
+DEFAULT_MESSAGE_BYTES: Final = 1 << 20
 """Bytes of rows in one message, unless the client asks for another limit."""
 
-LARGEST: Final = 48 << 20
+MAX_REQUESTED_BYTES: Final = 48 << 20
 """The upper bound of that limit. Clients refuse messages of 64 MiB."""
 
 SLICE_BYTES: Final = 64 << 10
@@ -29,24 +29,24 @@ FIRST_ROWS: Final = 16
 """Rows in the first slice, before the size of rows is known."""
 
 
-class Filling(Protocol):
+class ResultMessages(Protocol):
     """Encodes one result set as a series of messages."""
 
     def add(self, rows: Sequence[Row]) -> AsyncIterator[bytes]:
         """Take more rows. Yield the contents of the messages that are full."""
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         """Return the content of the last message, which may have no rows. To be called once, at the end."""
 
 
-class Layout(Protocol):
+class ResultFormat(Protocol):
     """A format of ResultSet messages."""
 
-    def begin(self, columns: Columns) -> Filling:
+    def begin(self, columns: Columns) -> ResultMessages:
         """Begin a new result set."""
 
 
-class Parts:
+class ProtobufFormat:
     """Rows as values of protobuf.
 
     `limit`: bytes of one message; 0: the default. `once`: columns stand in the first message of each result set only.
@@ -56,13 +56,13 @@ class Parts:
         self._limit = limit
         self._once = once
 
-    def begin(self, columns: Columns) -> Filling:
+    def begin(self, columns: Columns) -> ResultMessages:
         """See `ResultFormat.begin`."""
-        head, encode = layout_of(tuple(columns))
-        return RowFilling(head, encode, self._limit, once=self._once)
+        head, encode = result_encoder(tuple(columns))
+        return RowMessages(head, encode, self._limit, once=self._once)
 
 
-class RowFilling:
+class RowMessages:
     """Encodes rows in slices, and collects slices in messages of about `limit` bytes, each beginning with `head`.
 
     `limit` 0: the default. `most_rows`: limit of rows in a message; 0: none. `once`: only the first message has the
@@ -72,7 +72,7 @@ class RowFilling:
     def __init__(self, head: bytes, encode: Encode, limit: int = 0, most_rows: int = 0, once: bool = False) -> None:
         self._head = head
         self._encode = encode
-        self._limit = min(limit or USUAL, LARGEST)
+        self._limit = min(limit or DEFAULT_MESSAGE_BYTES, MAX_REQUESTED_BYTES)
         self._most_rows = most_rows or (1 << 62)
         self._once = once
         self._kept: list[bytes] = []
@@ -89,9 +89,9 @@ class RowFilling:
             some = rows[start : start + min(self._slice, room)]
             start += len(some)
             encoded = 0
-            for content, count in _halved(self._encode, some, self._limit):
+            for content, count in _encode_halves(self._encode, some, self._limit):
                 if self._kept and (self._size + len(content) > self._limit or self._rows + count > self._most_rows):
-                    yield self.rest()
+                    yield self.flush()
                 self._kept.append(content)
                 self._size += len(content)
                 self._rows += count
@@ -103,7 +103,7 @@ class RowFilling:
                 self._turn = 0
                 await asyncio.sleep(0)
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         """Return the collected slices as one message."""
         content = self._head + b"".join(self._kept)
         self._kept, self._size, self._rows = [], 0, 0
@@ -112,18 +112,18 @@ class RowFilling:
         return content
 
 
-def _halved(encode: Encode, rows: Sequence[Row], limit: int) -> Iterator[tuple[bytes, int]]:
+def _encode_halves(encode: Encode, rows: Sequence[Row], limit: int) -> Iterator[tuple[bytes, int]]:
     """Encode rows, halved until each part is within the limit or a single row. Yield (bytes, number of rows)."""
     content = encode(rows)
     if len(content) <= limit or len(rows) == 1:
         yield content, len(rows)
         return
     middle = len(rows) // 2
-    yield from _halved(encode, rows[:middle], limit)
-    yield from _halved(encode, rows[middle:], limit)
+    yield from _encode_halves(encode, rows[:middle], limit)
+    yield from _encode_halves(encode, rows[middle:], limit)
 
 
-class Piece(msgspec.Struct, frozen=True):
+class ResponsePart(msgspec.Struct, frozen=True):
     """The parts of one response message.
 
     `content`: the inside of a ResultSet; None: the message has none. `tx_id`: see ResultPart.
@@ -138,30 +138,32 @@ class Piece(msgspec.Struct, frozen=True):
     warnings: tuple[Issue, ...] = ()
 
 
-async def filled(results: AsyncIterator[ResultPart], layout: Layout) -> AsyncGenerator[Piece, None]:
+async def encode_results(
+    results: AsyncIterator[ResultPart], result_format: ResultFormat
+) -> AsyncGenerator[ResponsePart, None]:
     """Yield the messages of a query's result sets, at least one for each."""
-    filling: Filling | None = None
+    messages: ResultMessages | None = None
     last: ResultPart | None = None
     warnings: tuple[Issue, ...] = ()
     async for part in results:
         warnings += part.warnings
-        if filling is not None and last is not None and part.index != last.index:
-            yield Piece(last.index, filling.rest(), last.tx_id, None, warnings)
-            filling, warnings = None, ()
+        if messages is not None and last is not None and part.index != last.index:
+            yield ResponsePart(last.index, messages.flush(), last.tx_id, None, warnings)
+            messages, warnings = None, ()
         last = part
         if part.index < 0:
-            yield Piece(part.index, None, part.tx_id, part.stats, warnings)
+            yield ResponsePart(part.index, None, part.tx_id, part.stats, warnings)
             warnings = ()
             continue
-        filling = filling or layout.begin(part.columns)
-        async for content in filling.add(part.rows):
-            yield Piece(part.index, content, part.tx_id, None, warnings)
+        messages = messages or result_format.begin(part.columns)
+        async for content in messages.add(part.rows):
+            yield ResponsePart(part.index, content, part.tx_id, None, warnings)
             warnings = ()
-    if filling is not None and last is not None:
-        yield Piece(last.index, filling.rest(), last.tx_id, last.stats, warnings)
+    if messages is not None and last is not None:
+        yield ResponsePart(last.index, messages.flush(), last.tx_id, last.stats, warnings)
 
 
 def result_set(columns: Sequence[tuple[str, Type]], rows: Sequence[Row], truncated: bool = False) -> bytes:
     """Return the inside of a ResultSet."""
-    head, encode = layout_of(tuple(columns))
+    head, encode = result_encoder(tuple(columns))
     return head + encode(rows) + wire.number(3, int(truncated))

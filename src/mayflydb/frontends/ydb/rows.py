@@ -26,19 +26,19 @@ from mayflydb.query.yql.keys import encode_key, key_encoder
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DYNUMBER, DecimalType, Type, Value, bare
 
-WIDEST: Final = LONGEST_ORDERED - HASH_BYTES
+MAX_ENTRY_KEY_BYTES: Final = LONGEST_ORDERED - HASH_BYTES
 """The longest key that fits into an index entry, in bytes."""
 
-KEPT: Final = WIDEST - 32
+PREFIX_BYTES: Final = MAX_ENTRY_KEY_BYTES - 32
 """An entry holds this prefix of a longer key, and a digest of the whole key.
 
 So entries stay unique, and keys with different prefixes keep their order.
 """
 
-MOST_LAYOUTS: Final = 4096
+MAX_LAYOUTS: Final = 4096
 """Tables whose layouts are cached, dropped tables included."""
 
-SCHEME_CHANGED: Final = "The table's columns were changed by somebody else."
+SCHEME_CHANGED: Final = "A concurrent change of the table changed its columns."
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -52,14 +52,14 @@ def partition_of(key: bytes) -> bytes:
     return blake2b(key, digest_size=HASH_BYTES).digest()
 
 
-def cut(key: bytes) -> bytes:
+def shorten_key(key: bytes) -> bytes:
     """Return a key as it stands in entries: whole, or prefix and digest."""
-    return key if len(key) <= WIDEST else key[:KEPT] + blake2b(key, digest_size=32).digest()
+    return key if len(key) <= MAX_ENTRY_KEY_BYTES else key[:PREFIX_BYTES] + blake2b(key, digest_size=32).digest()
 
 
-def is_sorted_by(key: bytes) -> bool:
+def is_ordered_exactly(key: bytes) -> bool:
     """True if entries with this key are in the key's own order. Longer keys are ordered by their prefix only."""
-    return len(key) < KEPT
+    return len(key) < PREFIX_BYTES
 
 
 def _decimal_bytes(value: int) -> bytes:
@@ -82,7 +82,7 @@ def _coder(type: Type) -> Coder | None:
     return (str, Decimal) if bare(type) == DYNUMBER else None
 
 
-class _By(NamedTuple):
+class _IndexColumns(NamedTuple):
     """The columns of an index, and the key columns that are not among them."""
 
     numbers: tuple[int, ...]
@@ -93,17 +93,17 @@ class _By(NamedTuple):
     """Encodes the values of all these columns."""
 
 
-class Layout:
+class RowLayout:
     """Converts rows of a table under one definition of it."""
 
     __slots__ = (
-        "_by",
         "_coders",
-        "_dated",
+        "_default_row",
+        "_index_columns",
         "_key",
         "_key_numbers",
         "_key_types",
-        "_tail",
+        "_ttl_cache",
         "numbers",
         "view",
         "width",
@@ -114,16 +114,16 @@ class Layout:
         self.width = view.body.numbered
         self.numbers: dict[str, int] = dict(zip((c.name for c in view.table.columns), view.numbers, strict=True))
         types = {column.name: column.type for column in view.table.columns}
-        self._by: dict[int, _By] = {}
+        self._index_columns: dict[int, _IndexColumns] = {}
         self._key_numbers = tuple(self.numbers[name] for name in view.table.key)
         self._key_types = tuple(types[name] for name in view.table.key)
         self._key = key_encoder(self._key_types)
         found = ((self.numbers[name], _coder(type)) for name, type in types.items())
         self._coders = tuple((number, coder) for number, coder in found if coder is not None)
-        self._tail = self._blank()
-        self._dated: tuple[Definition, tuple[int, int, str, str | None] | None] | None = None
+        self._default_row = self._build_default_row()
+        self._ttl_cache: tuple[Definition, tuple[int, int, str, str | None] | None] | None = None
 
-    def _blank(self) -> Values:
+    def _build_default_row(self) -> Values:
         blank: Values = [None] * self.width
         for column, number in zip(self.view.table.columns, self.view.numbers, strict=True):
             blank[number] = column.default if column.has_default else None
@@ -131,9 +131,9 @@ class Layout:
 
     # --- rows and bytes ------------------------------------------------------------------------------------------------
 
-    def blank(self) -> Values:
+    def default_row(self) -> Values:
         """Return a new row in which every column has its default."""
-        return self._tail.copy()
+        return self._default_row.copy()
 
     def encode(self, values: Values) -> bytes:
         """Return the value of a row's record."""
@@ -149,13 +149,13 @@ class Layout:
         values: Values = _decode(value)
         known = len(values)
         if known < self.width:
-            values += self._tail[known:]
+            values += self._default_row[known:]
         for number, (_, load) in self._coders:
             if number < known and values[number] is not None:
                 values[number] = load(values[number])
         return values
 
-    def picker(self, columns: Sequence[str]) -> Callable[[Values], Row]:
+    def column_getter(self, columns: Sequence[str]) -> Callable[[Values], Row]:
         """Return a function that takes these columns out of a row, in this order. KeyError for an unknown column."""
         numbers = [self.numbers[name] for name in columns]
         if not numbers:
@@ -184,24 +184,24 @@ class Layout:
         """Return the types of the columns that order an index: its own columns, then the other key columns."""
         if is_primary(index):
             return self._key_types
-        by = self._of(index)
-        return (*by.types, *by.rest_types)
+        columns = self._columns_of(index)
+        return (*columns.types, *columns.rest_types)
 
     def full_key(self, index: Index, key: bytes, values: Values) -> bytes:
         """Return the full key of a row in an index, not shortened. `key`: the key of the row's record."""
         if is_primary(index):
             return key
-        by = self._of(index)
-        return by.key([values[number] for number in (*by.numbers, *by.rest)])
+        columns = self._columns_of(index)
+        return columns.key([values[number] for number in (*columns.numbers, *columns.rest)])
 
-    def _of(self, index: Index) -> _By:
-        known = self._by.get(index.number)
+    def _columns_of(self, index: Index) -> _IndexColumns:
+        known = self._index_columns.get(index.number)
         if known is None:
             types = {column.name: column.type for column in self.view.table.columns}
             names: tuple[str, ...] = tuple((index.spec or {}).get("columns", ()))
             rest = [name for name in self.view.table.key if name not in names]
             own_types, rest_types = (tuple(types[name] for name in those) for those in (names, rest))
-            known = self._by[index.number] = _By(
+            known = self._index_columns[index.number] = _IndexColumns(
                 tuple(self.numbers[name] for name in names),
                 own_types,
                 tuple(self.numbers[name] for name in rest),
@@ -217,11 +217,11 @@ class Layout:
         other.
         """
         if index.unique:
-            by = self._of(index)
-            own = [values[number] for number in by.numbers]
+            columns = self._columns_of(index)
+            own = [values[number] for number in columns.numbers]
             if None not in own:
-                return cut(encode_key(by.types, own))
-        return cut(self.full_key(index, key, values))
+                return shorten_key(encode_key(columns.types, own))
+        return shorten_key(self.full_key(index, key, values))
 
     def keys(self, record: Record, index: Index) -> Sequence[bytes]:
         """Return the keys of a record in an index, for the engine's index builds: always one."""
@@ -248,9 +248,9 @@ class Layout:
 
         WriteConflict if that definition has other columns than this layout.
         """
-        if self._dated is None or self._dated[0] is not definition:
-            self._dated = definition, self._ttl_of(definition)
-        ttl = self._dated[1]
+        if self._ttl_cache is None or self._ttl_cache[0] is not definition:
+            self._ttl_cache = definition, self._ttl_of(definition)
+        ttl = self._ttl_cache[1]
         if ttl is None:
             return ()
         slot, number, type_name, unit = ttl
@@ -261,8 +261,8 @@ class Layout:
         body = msgspec.convert(definition.body, TableBody)
         if body.columns != self.view.body.columns or body.key != self.view.body.key:
             raise WriteConflict(SCHEME_CHANGED, container=self.view.node.id, scheme=True)
-        standing = {slot.number for slot in definition.slots if slot.state != "dropped"}
-        if body.ttl is None or body.ttl.slot not in standing:
+        live_slots = {slot.number for slot in definition.slots if slot.state != "dropped"}
+        if body.ttl is None or body.ttl.slot not in live_slots:
             return None
         column = next(column for column in body.columns if column.name == body.ttl.column)
         return body.ttl.slot, column.number, column.type.removesuffix("?"), body.ttl.unit
@@ -270,20 +270,20 @@ class Layout:
 
 def keys_of(view: TableView) -> KeysOf:
     """Return the function that gives the keys of a table's records in any of its indexes."""
-    return Layout(view).keys
+    return RowLayout(view).keys
 
 
-class Layouts:
+class RowLayouts:
     """A cache of layouts, by table. A layout is replaced when the definition of its table changes."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Layout] = {}
+        self._known: dict[int, RowLayout] = {}
 
-    def of(self, view: TableView) -> Layout:
+    def of(self, view: TableView) -> RowLayout:
         """Return the layout of a table."""
         known = self._known.get(view.node.id)
         if known is None or known.view is not view:
-            if len(self._known) >= MOST_LAYOUTS:
+            if len(self._known) >= MAX_LAYOUTS:
                 self._known.clear()
-            known = self._known[view.node.id] = Layout(view)
+            known = self._known[view.node.id] = RowLayout(view)
         return known

@@ -19,7 +19,7 @@ from mayflydb.engine.companions import home_of
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.ydb.serials import Alteration, Drawn, Sequence, altered, drawn, sequence_name
+from mayflydb.frontends.ydb.serials import Draw, Sequence, SequenceChange, change_sequence, draw_numbers, sequence_name
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Fault, Issue
@@ -27,7 +27,7 @@ from mayflydb.query.yql.schemas import Effect
 
 SPACE: Final = "ydb sequences"
 PARTITION: Final = b"\0" * 8
-ENDED: Final = 200503
+EXHAUSTED: Final = 200503
 """The issue code of an exhausted sequence."""
 
 _encode = msgspec.json.Encoder().encode
@@ -40,9 +40,9 @@ class Sequences:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def numbered(self, view: TableView, effect: Effect, now: Instant) -> Effect:
+    async def fill_serials(self, view: TableView, effect: Effect, now: Instant) -> Effect:
         """Add values for the Serial columns that a write leaves out. Faults: an exhausted sequence; OwnerNotFound."""
-        missing = [] if effect.verb in ("UPDATE", "DELETE") else left_out(view, effect.columns)
+        missing = [] if effect.verb in ("UPDATE", "DELETE") else missing_serials(view, effect.columns)
         if not missing or not effect.rows:
             return effect
         found = [await self.draw(view, column, len(effect.rows), now) for column in missing]
@@ -57,18 +57,18 @@ class Sequences:
         Faults: the sequence has fewer numbers left, and those are used up; OwnerNotFound.
         """
 
-        def take(before: Sequence) -> tuple[Sequence, Drawn]:
-            found = drawn(before, count)
+        def take(before: Sequence) -> tuple[Sequence, Draw]:
+            found = draw_numbers(before, count)
             return found.after, found
 
-        found: Drawn = await self._change(view, column, take, now)
+        found: Draw = await self._change(view, column, take, now)
         if found.count < count:
-            raise _ended(view, column)
+            raise _exhaustion(view, column)
         return list(found.numbers)
 
-    async def alter(self, view: TableView, column: StoredColumn, change: Alteration, now: Instant) -> None:
+    async def alter(self, view: TableView, column: StoredColumn, change: SequenceChange, now: Instant) -> None:
         """Change a sequence's settings or position. ValueError for invalid settings; OwnerNotFound."""
-        await self._change(view, column, lambda before: (altered(before, change), None), now)
+        await self._change(view, column, lambda before: (change_sequence(before, change), None), now)
 
     async def states(self, view: TableView, now: Instant) -> Mapping[str, Sequence]:
         """Return the sequences of a table in their current state, by column."""
@@ -86,7 +86,7 @@ class Sequences:
         states = await self.states(source, now)
         for column in copy.body.columns:
             if column.sequence is not None and states[column.name] != column.sequence:
-                await self._change(copy, column, _becomes(states[column.name]), now)
+                await self._change(copy, column, _replace_by(states[column.name]), now)
 
     async def _change(
         self, view: TableView, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]], now: Instant
@@ -94,10 +94,10 @@ class Sequences:
         home = await self._engine.node(*home_of(SPACE, view.node.id))
         if home is None:
             home = await self._engine.companions.home(SPACE, view.node.id, now)
-        return await self._engine.transact(_body(home, column, change), now)
+        return await self._engine.transact(_change_body(home, column, change), now)
 
 
-def left_out(view: TableView, columns: tuple[str, ...]) -> list[StoredColumn]:
+def missing_serials(view: TableView, columns: tuple[str, ...]) -> list[StoredColumn]:
     """Return the Serial columns that a write leaves out."""
     return [column for column in view.body.columns if column.sequence is not None and column.name not in columns]
 
@@ -106,11 +106,11 @@ def _key(column: StoredColumn) -> bytes:
     return str(column.number).encode()
 
 
-def _becomes(state: Sequence) -> Callable[[Sequence], tuple[Sequence, None]]:
+def _replace_by(state: Sequence) -> Callable[[Sequence], tuple[Sequence, None]]:
     return lambda before: (state, None)
 
 
-def _body(
+def _change_body(
     home: Node, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]]
 ) -> Callable[[Transaction], Steps[Any]]:
     assert column.sequence is not None
@@ -128,9 +128,9 @@ def _body(
     return body
 
 
-def _ended(view: TableView, column: StoredColumn) -> Fault:
+def _exhaustion(view: TableView, column: StoredColumn) -> Fault:
     path = f"{view.table.path}/{sequence_name(column.name)}"
     owner = f"[OwnerId: {view.node.parent}, LocalPathId: {view.node.id}]"
-    cause = Issue(f"sequence {owner} doesn't have any more values available", ENDED)
+    cause = Issue(f"sequence {owner} doesn't have any more values available", EXHAUSTED)
     whole = Issue(f"Failed to get next val for sequence: {path}, status: SCHEME_ERROR", issues=(cause,))
     return Fault("SCHEME_ERROR", whole)

@@ -15,10 +15,10 @@ import msgspec
 from mayflydb.query.yql.names import SERIALS
 from mayflydb.query.yql.types import Type, bare
 
-PREFIX: Final = "_serial_column_"
+SEQUENCE_PREFIX: Final = "_serial_column_"
 """A sequence's name is this prefix and the column's name. Its path lies below the table."""
 
-LIMITS: Final = {type: 2 ** (int(type.name.removeprefix("Int")) - 1) - 1 for type in SERIALS.values()}
+MAX_NUMBERS: Final = {type: 2 ** (int(type.name.removeprefix("Int")) - 1) - 1 for type in SERIALS.values()}
 """The greatest number of a sequence, by column type."""
 
 _NAMES: Final = {"Int16": "Serial2", "Int32": "Serial4", "Int64": "Serial8"}
@@ -43,7 +43,7 @@ class Sequence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def sequence_of(type: Type) -> Sequence | None:
     """Return the sequence of a Serial column with this type; None if Serial columns cannot have the type."""
-    high = LIMITS.get(bare(type))  # type: ignore[call-overload]  # Any type may be asked for.
+    high = MAX_NUMBERS.get(bare(type))  # type: ignore[call-overload]  # Any type may be asked for.
     return None if high is None else Sequence(high)
 
 
@@ -54,10 +54,10 @@ def serial_name(type: Type) -> str:
 
 def sequence_name(column: str) -> str:
     """Return the name of a column's sequence."""
-    return PREFIX + column
+    return SEQUENCE_PREFIX + column
 
 
-class Drawn(msgspec.Struct, frozen=True):
+class Draw(msgspec.Struct, frozen=True):
     """Drawn numbers in order, and the sequence after the draw. A draw may give fewer numbers than requested."""
 
     ranges: tuple[range, ...]
@@ -70,30 +70,30 @@ class Drawn(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many numbers were drawn."""
+        """The number of drawn numbers."""
         return sum(map(len, self.ranges))
 
 
-def drawn(sequence: Sequence, count: int) -> Drawn:
+def draw_numbers(sequence: Sequence, count: int) -> Draw:
     """Draw the next numbers. A sequence that does not cycle gives what it has left."""
     ranges: list[range] = []
     step = sequence.increment
     left = count
-    at: int | None = _following(sequence, sequence.next) if sequence.used else sequence.next
+    at: int | None = _number_after(sequence, sequence.next) if sequence.used else sequence.next
     while left and at is not None and sequence.low <= at <= sequence.high:
         last = sequence.high if step > 0 else sequence.low
         taken = min(left, (last - at) // step + 1)
         ranges.append(range(at, at + taken * step, step))
         left -= taken
-        at = _following(sequence, ranges[-1][-1])
+        at = _number_after(sequence, ranges[-1][-1])
     if not ranges:
-        return Drawn((), sequence)
+        return Draw((), sequence)
     if at is None:
-        return Drawn(tuple(ranges), msgspec.structs.replace(sequence, next=ranges[-1][-1], used=True))
-    return Drawn(tuple(ranges), msgspec.structs.replace(sequence, next=at, used=False))
+        return Draw(tuple(ranges), msgspec.structs.replace(sequence, next=ranges[-1][-1], used=True))
+    return Draw(tuple(ranges), msgspec.structs.replace(sequence, next=at, used=False))
 
 
-def _following(sequence: Sequence, number: int) -> int | None:
+def _number_after(sequence: Sequence, number: int) -> int | None:
     """Return the number that follows; None at the end of the sequence."""
     found = number + sequence.increment
     if sequence.low <= found <= sequence.high:
@@ -103,7 +103,7 @@ def _following(sequence: Sequence, number: int) -> int | None:
     return sequence.low if sequence.increment > 0 else sequence.high
 
 
-class Alteration(msgspec.Struct, frozen=True):
+class SequenceChange(msgspec.Struct, frozen=True):
     """The changes of ALTER SEQUENCE; None leaves a setting as it is.
 
     `restart`: go back to `restart_at`, or to the start.
@@ -115,31 +115,31 @@ class Alteration(msgspec.Struct, frozen=True):
     restart_at: int | None = None
 
 
-def altered(sequence: Sequence, change: Alteration) -> Sequence:
+def change_sequence(sequence: Sequence, change: SequenceChange) -> Sequence:
     """Return the sequence after a change. ValueError with YDB's text for an invalid change."""
     start = sequence.start if change.start is None else change.start
     increment = sequence.increment if change.increment is None else change.increment
-    check(msgspec.structs.replace(sequence, start=start, increment=increment))
+    check_sequence(msgspec.structs.replace(sequence, start=start, increment=increment))
     after = msgspec.structs.replace(sequence, start=start, increment=increment)
     if not change.restart:
         return after
     at = start if change.restart_at is None else change.restart_at
     if not sequence.low <= at <= sequence.high:
-        raise ValueError(_beyond("RESTART", at, sequence))
+        raise ValueError(_out_of_range("RESTART", at, sequence))
     return msgspec.structs.replace(after, next=at, used=False)
 
 
-def check(sequence: Sequence) -> None:
+def check_sequence(sequence: Sequence) -> None:
     """Check the settings of a sequence. ValueError with YDB's text."""
     if sequence.increment == 0:
         raise ValueError("INCREMENT must not be zero")
     if sequence.low > sequence.high:
         raise ValueError(f"MINVALUE ({sequence.low}) must be less than MAXVALUE ({sequence.high})")
     if not sequence.low <= sequence.start <= sequence.high:
-        raise ValueError(_beyond("START", sequence.start, sequence))
+        raise ValueError(_out_of_range("START", sequence.start, sequence))
 
 
-def _beyond(what: str, value: int, sequence: Sequence) -> str:
+def _out_of_range(what: str, value: int, sequence: Sequence) -> str:
     if value < sequence.low:
         return f"{what} value ({value}) cannot be less than MINVALUE ({sequence.low})"
     return f"{what} value ({value}) cannot be greater than MAXVALUE ({sequence.high})"

@@ -8,12 +8,12 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from mayflydb.frontends.ydb.app import LARGEST, Asked, YdbApp
-from mayflydb.frontends.ydb.calls import Entrance
+from mayflydb.frontends.ydb.app import MAX_MESSAGE_BYTES, CallMetadata, YdbApp
+from mayflydb.frontends.ydb.calls import ServedPort
 from mayflydb.frontends.ydb.errors import Denied
-from mayflydb.frontends.ydb.methods import SERVICES, Method, methods
+from mayflydb.frontends.ydb.methods import SERVICES, Method, all_methods
 
-OPTIONS: Final = (
+GRPC_OPTIONS: Final = (
     # Clients ping every ten seconds while a stream is open. By default, gRPC counts these pings as abuse and closes the
     # connection after a minute.
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
@@ -23,8 +23,8 @@ OPTIONS: Final = (
     # Pings find connections whose client is gone, so that their streams end.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.max_receive_message_length", LARGEST),
-    ("grpc.max_send_message_length", LARGEST),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     # With port reuse, a second server could bind the same port and would get half of the connections.
     ("grpc.so_reuseport", 0),
 )
@@ -32,18 +32,18 @@ OPTIONS: Final = (
 CLOSING: Final = (("x-ydb-server-hints", "session-close"),)
 """The metadata that makes a client replace its session."""
 
-_DATABASE, _TICKET, _TRACE = "x-ydb-database", "x-ydb-auth-ticket", "x-ydb-trace-id"
+_DATABASE_KEY, _TICKET_KEY, _TRACE_KEY = "x-ydb-database", "x-ydb-auth-ticket", "x-ydb-trace-id"
 
 
-class Door:
+class GrpcServer:
     """One port. The port takes calls from `open` to `close`."""
 
-    def __init__(self, app: YdbApp, entrance: Entrance) -> None:
+    def __init__(self, app: YdbApp, served_port: ServedPort) -> None:
         self._app = app
-        self._entrance = entrance
-        self._server = grpc.aio.server(options=OPTIONS)
+        self._served_port = served_port
+        self._server = grpc.aio.server(options=GRPC_OPTIONS)
         known: dict[str, list[Method]] = {}
-        for each in methods(app.handlers):
+        for each in all_methods(app.handlers):
             known.setdefault(each.service, []).append(each)
         self._server.add_generic_rpc_handlers(
             tuple(grpc.method_handlers_generic_handler(name, self._handlers(known[name])) for name in SERVICES)
@@ -76,19 +76,19 @@ class Door:
         return {each.method: self._handler(each) for each in known}
 
     def _handler(self, method: Method) -> Any:
-        if method.asks_in_stream:
-            return grpc.stream_stream_rpc_method_handler(self._conversation(method))
-        if method.answers_in_stream:
+        if method.streams_requests:
+            return grpc.stream_stream_rpc_method_handler(self._refuse_stream(method))
+        if method.streams_responses:
             return grpc.unary_stream_rpc_method_handler(self._stream(method))
         return grpc.unary_unary_rpc_method_handler(self._unary(method))
 
     def _unary(self, method: Method) -> Callable[[bytes, Any], Any]:
         app = self._app
-        entrance = self._entrance
+        served_port = self._served_port
 
         async def handle(data: bytes, context: Any) -> bytes:
             try:
-                answer = await app.answer(method, data, _asked(context, entrance))
+                answer = await app.answer(method, data, _metadata_of(context, served_port))
             except Denied as denied:
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
                 raise
@@ -101,20 +101,20 @@ class Door:
     def _stream(self, method: Method) -> Callable[[bytes, Any], Any]:
         async def handle(data: bytes, context: Any) -> AsyncIterator[bytes]:
             try:
-                async for each in self._app.stream(method, data, _asked(context, self._entrance)):
+                async for each in self._app.stream(method, data, _metadata_of(context, self._served_port)):
                     yield each
             except Denied as denied:
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
 
         return handle
 
-    def _conversation(self, method: Method) -> Callable[[Any, Any], Any]:
+    def _refuse_stream(self, method: Method) -> Callable[[Any, Any], Any]:
         """Methods with a stream of requests are not supported: the first request gets the refusal."""
 
         async def handle(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
             async for first in requests:
                 try:
-                    async for each in self._app.stream(method, first, _asked(context, self._entrance)):
+                    async for each in self._app.stream(method, first, _metadata_of(context, self._served_port)):
                         yield each
                 except Denied as denied:
                     await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
@@ -123,13 +123,13 @@ class Door:
         return handle
 
 
-def _asked(context: Any, entrance: Entrance) -> Asked:
-    asked = Asked(peer=context.peer(), remaining=context.time_remaining(), entrance=entrance)
+def _metadata_of(context: Any, served_port: ServedPort) -> CallMetadata:
+    metadata = CallMetadata(peer=context.peer(), remaining=context.time_remaining(), served_port=served_port)
     for key, value in context.invocation_metadata():
-        if key == _DATABASE:
-            asked.database = value
-        elif key == _TICKET:
-            asked.ticket = value
-        elif key == _TRACE:
-            asked.trace = value
-    return asked
+        if key == _DATABASE_KEY:
+            metadata.database = value
+        elif key == _TICKET_KEY:
+            metadata.ticket = value
+        elif key == _TRACE_KEY:
+            metadata.trace = value
+    return metadata

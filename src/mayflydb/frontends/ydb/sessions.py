@@ -20,14 +20,14 @@ from mayflydb.query.yql.faults import Fault, Issue, fault
 Kind = Literal["table", "query"]
 Hint = Literal["session_shutdown", "node_shutdown"]
 
-UNATTACHED: Final = 60.0
+ATTACH_TIMEOUT: Final = 60.0
 """Seconds until a session of the query service ends if no client attaches to it."""
 
-DETACHED: Final = 5.0
+DETACH_TIMEOUT: Final = 5.0
 """Seconds until it ends after its last stream has ended."""
 
 
-class Held(Protocol):
+class Closeable(Protocol):
     """An open transaction of a session."""
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class Session:
     """
 
     __slots__ = (
-        "_ended",
+        "_closing",
         "_timer",
         "attached",
         "busy",
@@ -60,49 +60,49 @@ class Session:
         self.database = database
         self.user = user
         self.used = used
-        self.transactions: dict[str, Held] = {}
+        self.transactions: dict[str, Closeable] = {}
         self.busy = False
         self.closed = False
         self.attached = 0
-        self._ended: asyncio.Future[Hint | None] = asyncio.get_running_loop().create_future()
+        self._closing: asyncio.Future[Hint | None] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ended(self) -> Hint | None:
+    async def wait_for_close(self) -> Hint | None:
         """Wait until the session is closed. Return the reason, unless the client closed it."""
-        return await asyncio.shield(self._ended)
+        return await asyncio.shield(self._closing)
 
     def roll_back(self) -> None:
         """Roll back all open transactions."""
-        open_ones, self.transactions = self.transactions, {}
-        for each in open_ones.values():
+        open_transactions, self.transactions = self.transactions, {}
+        for each in open_transactions.values():
             each.close()
 
     # --- called by Sessions ------------------------------------------------------------------------------------------
 
-    def finish(self, hint: Hint | None) -> None:
+    def mark_closed(self, hint: Hint | None) -> None:
         """Mark the session closed. Its transactions are rolled back now, or after the request that uses it."""
         self.closed = True
-        self.watch(None)
-        if not self._ended.done():
-            self._ended.set_result(hint)
+        self.set_timer(None)
+        if not self._closing.done():
+            self._closing.set_result(hint)
         if not self.busy:
             self.roll_back()
 
-    def watch(self, timer: asyncio.TimerHandle | None) -> None:
+    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
         """Set the timer that closes the session, in place of an earlier one."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = timer
 
 
-class Work:
+class SessionHold:
     """The exclusive use of a session by one request."""
 
-    __slots__ = ("_held", "session")
+    __slots__ = ("_active", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._held = True
+        self._active = True
         session.busy = True
 
     def release(self) -> None:
@@ -110,14 +110,14 @@ class Work:
 
         A stream calls this before its last message, because the client sends its next request at once.
         """
-        if not self._held:
+        if not self._active:
             return
-        self._held = False
+        self._active = False
         self.session.busy = False
         if self.session.closed:
             self.session.roll_back()
 
-    def __enter__(self) -> Work:
+    def __enter__(self) -> SessionHold:
         return self
 
     def __exit__(
@@ -157,12 +157,12 @@ class Sessions:
         if kind == "table":
             self._by_use[id] = session
         else:
-            self._end_after(session, UNATTACHED)
+            self._end_after(session, ATTACH_TIMEOUT)
         return session
 
-    def find(self, call: Call, id: str) -> Session:
+    def get(self, call: Call, id: str) -> Session:
         """Return the session with this id and mark it used. Faults: BAD_SESSION."""
-        session = self.known(call, id)
+        session = self.find(call, id)
         if session is None:
             raise Fault("BAD_SESSION", Issue(f"Session not found: {id}"))
         session.used = self._time()
@@ -170,7 +170,7 @@ class Sessions:
             self._by_use.move_to_end(id)
         return session
 
-    def known(self, call: Call, id: str) -> Session | None:
+    def find(self, call: Call, id: str) -> Session | None:
         """Return the session with this id; None if no such session exists or the session belongs to another user or
         database.
         """
@@ -178,21 +178,21 @@ class Sessions:
         session = self._sessions.get(id)
         return session if session and session.user == call.user and session.database == call.database else None
 
-    def enter(self, call: Call, id: str) -> Work:
+    def hold(self, call: Call, id: str) -> SessionHold:
         """Return the session for the exclusive use of one request: `with sessions.hold(call, id) as hold`.
 
         Faults: BAD_SESSION, SESSION_BUSY.
         """
-        session = self.find(call, id)
+        session = self.get(call, id)
         if session.busy:
             raise Fault("SESSION_BUSY", Issue("Pending previous query completion"))
-        return Work(session)
+        return SessionHold(session)
 
     def close(self, session: Session, hint: Hint | None = None) -> None:
         """Close a session and roll back its transactions, those in use when the request is done."""
         if self._sessions.pop(session.id, None) is not None:
             self._by_use.pop(session.id, None)
-            session.finish(hint)
+            session.mark_closed(hint)
 
     def close_all(self, hint: Hint | None = None) -> None:
         """Close all sessions."""
@@ -202,16 +202,16 @@ class Sessions:
     def attach(self, session: Session) -> None:
         """Keep the session open while a stream is attached."""
         session.attached += 1
-        session.watch(None)
+        session.set_timer(None)
 
     def detach(self, session: Session) -> None:
         """Note the end of a stream. The session ends soon unless another stream is attached."""
         session.attached -= 1
         if not (session.attached or session.closed):
-            self._end_after(session, DETACHED)
+            self._end_after(session, DETACH_TIMEOUT)
 
     def _end_after(self, session: Session, seconds: float) -> None:
-        session.watch(asyncio.get_running_loop().call_later(seconds, self.close, session))
+        session.set_timer(asyncio.get_running_loop().call_later(seconds, self.close, session))
 
     def _expire(self) -> None:
         now = self._time()

@@ -8,13 +8,13 @@ from typing import TypeAlias
 import msgspec
 
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.reading import Reader
-from mayflydb.frontends.ydb.rows import Layouts, partition_of
+from mayflydb.frontends.ydb.reading import TableReader
+from mayflydb.frontends.ydb.rows import RowLayouts, partition_of
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
 from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import Mode
-from mayflydb.frontends.ydb.writing import Writer
+from mayflydb.frontends.ydb.writing import TableWriter
 from mayflydb.model.record import Record
 from mayflydb.query.yql.comparison import sort_key
 from mayflydb.query.yql.faults import fault
@@ -30,7 +30,7 @@ SystemRows: TypeAlias = Callable[[SystemEntry], Awaitable[Sequence[Row]]]
 """Returns the current rows of a system table, with all columns."""
 
 
-class Accessed(msgspec.Struct):
+class RowCounts(msgspec.Struct):
     """The numbers of rows of a table that a query has read, written and deleted."""
 
     reads: int = 0
@@ -52,9 +52,9 @@ class StoreTables:
         self,
         snapshot: Snapshot,
         views: Views,
-        layouts: Layouts,
+        layouts: RowLayouts,
         mode: Mode,
-        accessed: dict[str, Accessed],
+        accessed: dict[str, RowCounts],
         system_rows: SystemRows,
         sequences: Sequences,
     ) -> None:
@@ -71,7 +71,7 @@ class StoreTables:
         view = self._views[access.table]
         counts = self._counts(access.table)
         if isinstance(view, SystemEntry):
-            rows = within(access, view.table, await self._system_rows(view))
+            rows = select_rows(access, view.table, await self._system_rows(view))
             counts.reads += len(rows)
             yield rows
             return
@@ -79,7 +79,7 @@ class StoreTables:
             access = msgspec.structs.replace(access, table=view.view.table.path, index=view.index)
             view = view.view
         self._check_index(view, access.index)
-        async for rows in Reader(self._snapshot, self._layouts.of(view)).read(access):
+        async for rows in TableReader(self._snapshot, self._layouts.of(view)).read(access):
             counts.reads += len(rows)
             yield rows
 
@@ -88,10 +88,10 @@ class StoreTables:
         self._counts(effect.table).count(effect)
         view = self._views[effect.table]
         assert isinstance(view, TableView)
-        effect = await self._sequences.numbered(view, effect, self._snapshot.now)
+        effect = await self._sequences.fill_serials(view, effect, self._snapshot.now)
         # In snapshot modes, two transactions that write the same row conflict; no read is validated.
         blind = self._mode == "serializable_read_write"
-        return await Writer(self._snapshot, self._layouts.of(view), blind).write(effect)
+        return await TableWriter(self._snapshot, self._layouts.of(view), blind).write(effect)
 
     async def finish(self) -> None:
         """Do nothing: the snapshot has all writes, and its commit makes them durable."""
@@ -100,8 +100,8 @@ class StoreTables:
         """Return the record with this key. Errors: WriteConflict, OwnerNotFound."""
         return await self._snapshot.get(container, partition_of(key), key)
 
-    def _counts(self, path: str) -> Accessed:
-        return self._accessed.setdefault(path, Accessed())
+    def _counts(self, path: str) -> RowCounts:
+        return self._accessed.setdefault(path, RowCounts())
 
     def _check_index(self, view: TableView, name: str | None) -> None:
         """Check the index of a read. Asynchronous indexes are refused except in stale read only mode, as YDB does."""
@@ -114,7 +114,7 @@ class StoreTables:
             raise fault(f"{text}, and the transaction's is {self._mode}", status="BAD_REQUEST")
 
 
-def within(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
+def select_rows(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
     """Return the rows of an access, selected from rows in memory with all columns of the table."""
     names = [column.name for column in table.columns]
     key = [names.index(name) for name in table.key]

@@ -41,8 +41,8 @@ class YdbTargets:
         """Return the settings of a table: the TTL column, shown like an index of dates; `partitions`, the number that
         the table reports; `fitting`, the columns that a TTL may use, True for numbers, which need a unit.
         """
-        indexes = _lives().ttl_columns(container) if self._has_ttl(container) else []
-        said = {"partitions": _lives().partitions_of(container), "fitting": _lives().fitting(container)}
+        indexes = _reports().ttl_columns(container) if self._has_ttl(container) else []
+        said = {"partitions": _reports().partitions_of(container), "fitting": _reports().possible_columns(container)}
         return {"default_ttl": None, "indexes": indexes, **said}
 
     def default_ttl(self, container: Node) -> int | None:
@@ -55,23 +55,23 @@ class YdbTargets:
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """Return (key, None). A key of several columns is a JSON list of texts. Tables have no partition key."""
-        return _lives().key_text(container, key), None
+        return _reports().key_text(container, key), None
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """Return the (partition, key) pairs of a row whose key is written as in `identity`."""
         if pk is not None:
             raise BadRequest("tables of YDB have no partition key", hint="leave --pk (pk) out")
-        found: list[tuple[bytes, bytes]] = _lives().places(container, id)
+        found: list[tuple[bytes, bytes]] = _reports().parse_identities(container, id)
         return found
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return the last write of a row and the date in its TTL column."""
-        found: dict[str, Any] = _lives().told(container, record)
+        found: dict[str, Any] = _reports().describe_row(container, record)
         return found
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the preview of a TTL change."""
-        found: Proposal = _lives().proposed(database, container, change)
+        found: Proposal = _reports().preview_change(database, container, change)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:
@@ -79,14 +79,14 @@ class YdbTargets:
         schemes = self._schemes()
         if schemes is None:
             raise Unsupported("YDB is not served here", hint="serve with --ydb-port")
-        await _lives().change(schemes, database, container, change)
+        await _reports().change_ttl(schemes, database, container, change)
 
     @staticmethod
     def _has_ttl(container: Node) -> bool:
         return "ttl" in container.body
 
 
-def _lives() -> ModuleType:
-    from mayflydb.frontends.ydb import lives
+def _reports() -> ModuleType:
+    from mayflydb.frontends.ydb import ttl_reports
 
-    return lives
+    return ttl_reports

@@ -31,14 +31,14 @@ Only queries begin such a transaction, and in the table service the same query h
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
-class Session(Protocol):
+class TransactionOwner(Protocol):
     """The owner of open transactions, which closes them at its own end."""
 
     @property
     def transactions(self) -> dict[str, Any]: ...
 
 
-class Control(msgspec.Struct, frozen=True):
+class TransactionControl(msgspec.Struct, frozen=True):
     """The transaction control of a request: the `id` of an open transaction, or the mode of a new one (`begin`).
 
     `commit`: commit at the end of the request.
@@ -71,14 +71,14 @@ class OpenTransaction(msgspec.Struct, eq=False):
 class Transactions:
     """The open transactions of one session. `chance`: an unguessable source of ids."""
 
-    def __init__(self, session: Session, chance: Chance) -> None:
+    def __init__(self, session: TransactionOwner, chance: Chance) -> None:
         self._chance = chance
         self._open = session.transactions
 
     def begin(self, mode: Mode) -> OpenTransaction:
         """Begin a transaction on request. BAD_REQUEST for a mode that only queries may begin."""
         if mode in ONE_SHOT:
-            raise begun_open(mode)
+            raise begin_refusal(mode)
         return self.add(mode)
 
     def add(self, mode: Mode) -> OpenTransaction:
@@ -87,7 +87,7 @@ class Transactions:
         self._open[transaction.id] = transaction
         return transaction
 
-    def find(self, id: str) -> OpenTransaction:
+    def get(self, id: str) -> OpenTransaction:
         """Return the transaction with this id. Faults: NOT_FOUND, code 2015."""
         found = self._open.get(id)
         if not isinstance(found, OpenTransaction):
@@ -110,7 +110,7 @@ def _mode_name(mode: Mode) -> str:
     return "".join(word.capitalize() for word in mode.split("_"))
 
 
-def begun_open(mode: Mode) -> Fault:
+def begin_refusal(mode: Mode) -> Fault:
     """The fault of BeginTransaction in a mode that only queries may begin."""
     text = f"Failed to begin transaction: open transactions not supported for transaction mode {_mode_name(mode)}"
     return fault(
@@ -119,7 +119,7 @@ def begun_open(mode: Mode) -> Fault:
     )
 
 
-def left_open(mode: Mode) -> Fault:
+def uncommitted_refusal(mode: Mode) -> Fault:
     """The fault of a table service query that begins a transaction in such a mode and does not commit it."""
     text = f"Failed to execute query: open transactions not supported for transaction mode: {_mode_name(mode)}"
     return fault(f"{text}, use commit_tx flag to explicitely commit transaction.", status="BAD_REQUEST")
@@ -140,7 +140,7 @@ def aborted(table: str | None) -> Fault:
     )
 
 
-def scheme_changed(table: str | None) -> Fault:
+def scheme_change(table: str | None) -> Fault:
     """The fault of a table whose definition has changed since the query was planned."""
     return fault(
         "Schema changed" if table is None else f"Schema changed. Table: `{table}`", status="ABORTED", code=2028
@@ -162,7 +162,7 @@ def scheme_in_transaction() -> Fault:
     return fault("Scheme operations cannot be executed inside transaction", status="PRECONDITION_FAILED")
 
 
-def mixed() -> Fault:
+def mixed_statements() -> Fault:
     """The fault of definitions and data in one query."""
     text = "Queries with mixed data and scheme operations are not supported."
     return fault(f"{text} Use separate queries for different types of operations.", code=2009)

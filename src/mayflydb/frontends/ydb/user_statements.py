@@ -13,12 +13,12 @@ _LOGIN: Final = {"LOGIN": True, "NOLOGIN": False}
 _MEMBERS: Final = {"ADD USER": True, "WITH USER": True, "USER": True, "DROP USER": False}
 
 
-async def perform(accounts: Accounts, call: Call, statement: UserSpec) -> None:
+async def execute(accounts: Accounts, call: Call, statement: UserSpec) -> None:
     """Execute a statement.
 
     Faults: UNAUTHORIZED without administrator's rights, GENERIC_ERROR, unsupported phrases by name.
     """
-    if not await accounts.administers(call.user):
+    if not await accounts.is_administrator(call.user):
         raise fault("Access denied", status="UNAUTHORIZED", code=2018)
     if statement.kind == "GROUP":
         await _group(accounts, call, statement)
@@ -57,4 +57,4 @@ async def _group(accounts: Accounts, call: Call, statement: UserSpec) -> None:
         for phrase, value in statement.options:
             if phrase not in _MEMBERS or value is None:
                 raise unsupported(f"{phrase} of a group", statement.at)
-            await accounts.join(value, group, _MEMBERS[phrase], call.now)
+            await accounts.set_membership(value, group, _MEMBERS[phrase], call.now)

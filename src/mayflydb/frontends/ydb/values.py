@@ -80,9 +80,9 @@ NUMBERS: Final = {
 
 _BY_NUMBER: Final = {number: PRIMITIVES[name] for name, number in NUMBERS.items()}
 _NULL_FLAG: Final = b"\x50\x00"
-_LOWEST: Final = (1 << 128) - 1
+_MASK_128: Final = (1 << 128) - 1
 _NO_HIGH: Final = bytes(8)
-_DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 
 # --- types ---------------------------------------------------------------------------------------------------------------
 
@@ -125,53 +125,53 @@ def type_of(given: Any) -> Type:
 
 @lru_cache(4096)
 def _type_of(data: bytes) -> Type:
-    return _read_type(message("Ydb.Type").FromString(data), 0)
+    return _decode_type(message("Ydb.Type").FromString(data), 0)
 
 
-def _read_type(given: Any, depth: int) -> Type:
+def _decode_type(given: Any, depth: int) -> Type:
     kind = given.WhichOneof("type")
-    if depth > _DEEPEST:
-        raise _bad("a type is nested too deep")
+    if depth > _MAX_DEPTH:
+        raise _bad_request("a type is nested too deep")
     if kind == "type_id":
         found = _BY_NUMBER.get(given.type_id)
         if found is None:
-            raise _bad(f"Unknown type id: {given.type_id}")
+            raise _bad_request(f"Unknown type id: {given.type_id}")
         return found
     if kind == "decimal_type":
         precision, scale = given.decimal_type.precision, given.decimal_type.scale
         if not (1 <= precision <= 35 and scale <= precision):
-            raise _bad(f"Invalid decimal type: Decimal({precision},{scale})")
+            raise _bad_request(f"Invalid decimal type: Decimal({precision},{scale})")
         return DecimalType(precision, scale)
-    reader = _READERS.get(kind)
+    reader = _TYPE_DECODERS.get(kind)
     if reader is None:
         if kind == "pg_type":
             raise fault("Types of PostgreSQL are not supported", status="UNSUPPORTED")
-        raise _bad("a type is missing")
+        raise _bad_request("a type is missing")
     return reader(getattr(given, kind), depth + 1)
 
 
-def _read_tuple(given: Any, depth: int) -> TupleType:
-    return TupleType(tuple(_read_type(each, depth) for each in given.elements))
+def _decode_tuple_type(given: Any, depth: int) -> TupleType:
+    return TupleType(tuple(_decode_type(each, depth) for each in given.elements))
 
 
-def _read_struct(given: Any, depth: int) -> StructType:
-    return StructType(tuple((each.name, _read_type(each.type, depth)) for each in given.members))
+def _decode_struct_type(given: Any, depth: int) -> StructType:
+    return StructType(tuple((each.name, _decode_type(each.type, depth)) for each in given.members))
 
 
-def _read_variant(given: Any, depth: int) -> VariantType:
+def _decode_variant_type(given: Any, depth: int) -> VariantType:
     if given.WhichOneof("type") == "tuple_items":
-        return VariantType(_read_tuple(given.tuple_items, depth))
-    return VariantType(_read_struct(given.struct_items, depth))
+        return VariantType(_decode_tuple_type(given.tuple_items, depth))
+    return VariantType(_decode_struct_type(given.struct_items, depth))
 
 
-_READERS: Final[dict[str | None, Callable[[Any, int], Type]]] = {
-    "optional_type": lambda given, depth: OptionalType(_read_type(given.item, depth)),
-    "list_type": lambda given, depth: ListType(_read_type(given.item, depth)),
-    "tuple_type": _read_tuple,
-    "struct_type": _read_struct,
-    "dict_type": lambda given, depth: DictType(_read_type(given.key, depth), _read_type(given.payload, depth)),
-    "variant_type": _read_variant,
-    "tagged_type": lambda given, depth: TaggedType(given.tag, _read_type(given.type, depth)),
+_TYPE_DECODERS: Final[dict[str | None, Callable[[Any, int], Type]]] = {
+    "optional_type": lambda given, depth: OptionalType(_decode_type(given.item, depth)),
+    "list_type": lambda given, depth: ListType(_decode_type(given.item, depth)),
+    "tuple_type": _decode_tuple_type,
+    "struct_type": _decode_struct_type,
+    "dict_type": lambda given, depth: DictType(_decode_type(given.key, depth), _decode_type(given.payload, depth)),
+    "variant_type": _decode_variant_type,
+    "tagged_type": lambda given, depth: TaggedType(given.tag, _decode_type(given.type, depth)),
     "void_type": lambda given, depth: VOID,
     "null_type": lambda given, depth: NULL,
     "empty_list_type": lambda given, depth: EMPTY_LIST,
@@ -192,17 +192,17 @@ def _packer(tag: bytes, form: str) -> Encode:
     return lambda value: pack(tag, value)
 
 
-def _sized(tag: bytes, content: bytes) -> bytes:
+def _add_length(tag: bytes, content: bytes) -> bytes:
     size = len(content)
     return tag + (bytes((size,)) if size < 128 else wire.varint(size)) + content
 
 
 def _bytes(value: Value) -> bytes:
-    return _sized(b"\x42", value)
+    return _add_length(b"\x42", value)
 
 
 def _text(value: Value) -> bytes:
-    return _sized(b"\x4a", value.encode())
+    return _add_length(b"\x4a", value.encode())
 
 
 def _bool(value: Value) -> bytes:
@@ -210,7 +210,7 @@ def _bool(value: Value) -> bytes:
 
 
 def _int128(value: Value) -> bytes:
-    return _halves((value & _LOWEST).to_bytes(16, "little"))
+    return _halves((value & _MASK_128).to_bytes(16, "little"))
 
 
 def _halves(value: bytes) -> bytes:
@@ -246,7 +246,7 @@ def encoder(type: Type) -> Encode:
     match type:
         case Primitive(name):
             found = _PRIMITIVE_ENCODERS.get(name)
-            return found or _written(type)
+            return found or _text_encoder(type)
         case DecimalType():
             return _int128
         case OptionalType(item):
@@ -268,7 +268,7 @@ def encoder(type: Type) -> Encode:
     return lambda value: _NULL_FLAG
 
 
-def _written(type: Type) -> Encode:
+def _text_encoder(type: Type) -> Encode:
     return lambda value: _text(texts.to_text(type, value))
 
 
@@ -276,27 +276,32 @@ def _optional_encoder(item: Type) -> Encode:
     inner = encoder(item)
     if isinstance(item, (OptionalType, NullType)):
 
-        def nested(value: Value) -> bytes:
-            return _NULL_FLAG if value is None else _sized(b"\x5a", inner(value.value))
+        def encode_level(value: Value) -> bytes:
+            return _NULL_FLAG if value is None else _add_length(b"\x5a", inner(value.value))
 
-        return nested
+        return encode_level
     return lambda value: _NULL_FLAG if value is None else inner(value)
 
 
 def _items_encoder(item: Type) -> Encode:
     inner = encoder(item)
-    return lambda value: b"".join([_sized(b"\x62", inner(each)) for each in value])
+    return lambda value: b"".join([_add_length(b"\x62", inner(each)) for each in value])
 
 
 def _row_encoder(types: Sequence[Type]) -> Encode:
     inners = tuple(encoder(each) for each in types)
-    return lambda value: b"".join([_sized(b"\x62", inner(each)) for inner, each in zip(inners, value, strict=True)])
+    return lambda value: b"".join(
+        [_add_length(b"\x62", inner(each)) for inner, each in zip(inners, value, strict=True)]
+    )
 
 
 def _pairs_encoder(key: Encode, payload: Encode) -> Encode:
     def encode(value: Value) -> bytes:
         return b"".join(
-            [_sized(b"\x6a", _sized(b"\x0a", key(k)) + _sized(b"\x12", payload(v))) for k, v in value.items()]
+            [
+                _add_length(b"\x6a", _add_length(b"\x0a", key(k)) + _add_length(b"\x12", payload(v)))
+                for k, v in value.items()
+            ]
         )
 
     return encode
@@ -307,7 +312,7 @@ def _variant_encoder(over: Type) -> Encode:
 
     def encode(value: Value) -> bytes:
         index, content = value
-        return _sized(b"\x5a", inners[index](content)) + wire.number(14, index)
+        return _add_length(b"\x5a", inners[index](content)) + wire.number(14, index)
 
     return encode
 
@@ -328,11 +333,11 @@ def typed_value(type: Type, value: Value) -> bytes:
 # --- messages to values --------------------------------------------------------------------------------------------------
 
 
-def _bad(text: str) -> Fault:
+def _bad_request(text: str) -> Fault:
     return fault(text, status="BAD_REQUEST")
 
 
-def _taken(type: Type, field: str, low: int | None = None, high: int | None = None) -> Decode:
+def _field_decoder(type: Type, field: str, low: int | None = None, high: int | None = None) -> Decode:
     """Return the decoder of a value in this field.
 
     `low`, `high`: limits of the type, inclusive, if the field could hold more.
@@ -343,7 +348,7 @@ def _taken(type: Type, field: str, low: int | None = None, high: int | None = No
             raise _mismatch(type, given)
         value = getattr(given, field)
         if low is not None and high is not None and not low <= value <= high:
-            raise _bad(f"Value {value} is out of range for type {format_long(type)}")
+            raise _bad_request(f"Value {value} is out of range for type {format_long(type)}")
         return value
 
     return decode
@@ -351,7 +356,7 @@ def _taken(type: Type, field: str, low: int | None = None, high: int | None = No
 
 def _mismatch(type: Type, given: Any) -> Fault:
     found = given.WhichOneof("value") or ("items" if given.items else "pairs" if given.pairs else "nothing")
-    return _bad(f"Invalid value representation for type: {format_long(type)}, found {found}")
+    return _bad_request(f"Invalid value representation for type: {format_long(type)}, found {found}")
 
 
 _DAYS: Final = 49_673
@@ -390,7 +395,7 @@ def decoder(type: Type) -> Decode:
     """Return the decoder of Value messages of this type. Faults: BAD_REQUEST for an invalid value."""
     match type:
         case Primitive(name) if name in _LIMITS:
-            return _taken(type, *_LIMITS[name])
+            return _field_decoder(type, *_LIMITS[name])
         case Primitive("Uuid"):
             return _uuid_decoder(type)
         case Primitive():
@@ -420,13 +425,13 @@ def _constant_decoder(type: Type) -> Decode:
 
 
 def _text_decoder(type: Type) -> Decode:
-    taken = _taken(type, "text_value")
+    decode_text = _field_decoder(type, "text_value")
 
     def decode(given: Any) -> Value:
-        text = taken(given)
+        text = decode_text(given)
         value = texts.from_text(type, text)
         if value is None:
-            raise _bad(f"Invalid {format_long(type)} value")
+            raise _bad_request(f"Invalid {format_long(type)} value")
         return value
 
     return decode
@@ -453,7 +458,7 @@ def _decimal_decoder(type: DecimalType) -> Decode:
         low, high = _low_and_high(type, given)
         value = (high << 64 | low) - ((high >> 63) << 128)
         if abs(value) >= largest and value not in (infinite, -infinite, infinite + 1):
-            raise _bad(f"Value is out of range for type {format_long(type)}")
+            raise _bad_request(f"Value is out of range for type {format_long(type)}")
         return value
 
     return decode
@@ -463,14 +468,14 @@ def _optional_decoder(item: Type) -> Decode:
     inner = decoder(item)
     if isinstance(item, (OptionalType, NullType)):
 
-        def nested(given: Any) -> Value:
+        def decode_level(given: Any) -> Value:
             kind = given.WhichOneof("value")
             if kind == "nested_value":
                 return Just(inner(given.nested_value))
             # Some clients send a present value without the nested level.
             return None if kind == "null_flag_value" else Just(inner(given))
 
-        return nested
+        return decode_level
     return lambda given: None if given.WhichOneof("value") == "null_flag_value" else inner(given)
 
 
@@ -480,7 +485,7 @@ def _row_decoder(type: TupleType | StructType) -> Decode:
     def decode(given: Any) -> Value:
         items = given.items
         if len(items) != len(inners):
-            raise _bad(f"Invalid number of items for type: {format_long(type)}, found {len(items)}")
+            raise _bad_request(f"Invalid number of items for type: {format_long(type)}, found {len(items)}")
         return tuple([inner(each) for inner, each in zip(inners, items, strict=True)])
 
     return decode
@@ -500,13 +505,13 @@ def _variant_decoder(type: Type, over: Type) -> Decode:
 
     def decode(given: Any) -> Value:
         if given.variant_index >= len(inners) or given.WhichOneof("value") != "nested_value":
-            raise _bad(f"Invalid value representation for type: {format_long(type)}")
+            raise _bad_request(f"Invalid value representation for type: {format_long(type)}")
         return given.variant_index, inners[given.variant_index](given.nested_value)
 
     return decode
 
 
-def read_typed(given: Any) -> tuple[Type, Value]:
+def decode_typed_value(given: Any) -> tuple[Type, Value]:
     """Return type and value of a TypedValue message. Faults: BAD_REQUEST."""
     type = type_of(given.type)
     return type, decoder(type)(given.value)

@@ -19,8 +19,8 @@ from operator import itemgetter
 from typing import Final, TypeVar
 
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.frontends.ydb.reading import conflict
-from mayflydb.frontends.ydb.rows import Layout, Values, partition_of
+from mayflydb.frontends.ydb.reading import constraint_violation
+from mayflydb.frontends.ydb.rows import RowLayout, Values, partition_of
 from mayflydb.model.record import Record
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Effect, Row
@@ -31,28 +31,28 @@ T = TypeVar("T")
 EXISTS: Final = "Conflict with existing key."
 TWICE: Final = "Duplicated keys found."
 
-MOST_CELL: Final = 16 << 20
+MAX_VALUE_BYTES: Final = 16 << 20
 """Limit of one value, in bytes, as YDB's data shards have it."""
 
-MOST_KEY: Final = (1 << 20) + 1024
+MAX_KEY_BYTES: Final = (1 << 20) + 1024
 """Limit of all values of a key together, in bytes."""
 
-SIZED: Final = frozenset(("String", "Utf8", "Yson", "Json", "JsonDocument"))
+VARIABLE_LENGTH: Final = frozenset(("String", "Utf8", "Yson", "Json", "JsonDocument"))
 """Types with values of any length."""
 
-SURELY_SMALL: Final = 32 << 10
+UNMEASURED_BYTES: Final = 32 << 10
 """Key values of at most this many bytes or characters cannot exceed a limit together, so they are not measured."""
 
-ROWS_AT_ONCE: Final = 64
+BATCH_ROWS: Final = 64
 """Rows after which a loop over a client's rows lets other tasks run. The loop can be cancelled there."""
 
 
 def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
     """Return the rows in slices of ROWS_AT_ONCE."""
-    return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
+    return (rows[start : start + BATCH_ROWS] for start in range(0, len(rows), BATCH_ROWS))
 
 
-async def keyed_rows(effect: Effect, rows: Rows) -> list[tuple[bytes, Row]]:
+async def keyed_rows(effect: Effect, rows: GivenRows) -> list[tuple[bytes, Row]]:
     """Return the rows of an effect with their keys.
 
     An INSERT that names a key twice is refused with PRECONDITION_FAILED; OR IGNORE keeps the first row.
@@ -60,16 +60,16 @@ async def keyed_rows(effect: Effect, rows: Rows) -> list[tuple[bytes, Row]]:
     keyed: list[tuple[bytes, Row]] = []
     for batch in batches(effect.rows):
         keyed += [(rows.key_of(row), row) for row in batch]
-        if len(batch) == ROWS_AT_ONCE:
+        if len(batch) == BATCH_ROWS:
             await asyncio.sleep(0)
     if effect.verb != "INSERT" or len({key for key, _ in keyed}) == len(keyed):
         return keyed
     if not effect.ignore_existing:
-        raise conflict(effect.table, TWICE)
+        raise constraint_violation(effect.table, TWICE)
     return list({key: (key, row) for key, row in reversed(keyed)}.values())[::-1]
 
 
-def command_factory(effect: Effect, rows: Rows) -> Callable[[bytes, Row], Command]:
+def command_factory(effect: Effect, rows: GivenRows) -> Callable[[bytes, Row], Command]:
     """Return the function that builds the command of one row from its key, for every verb but UPDATE.
 
     The command may raise Conflict, which the caller turns into the fault `key_conflict`, or NotFound, which is no
@@ -78,56 +78,56 @@ def command_factory(effect: Effect, rows: Rows) -> Callable[[bytes, Row], Comman
     if effect.verb == "DELETE":
         return lambda key, row: Command(Mode.DELETE, partition_of(key), key)
     mode = Mode.CREATE if effect.verb == "INSERT" else Mode.UPSERT
-    change = rows.merge if keeps_others(effect, rows) else rows.draft
+    change = rows.merge if merges_rows(effect, rows) else rows.draft
     return lambda key, row: Command(mode, partition_of(key), key, change(row, key))
 
 
-def keeps_others(effect: Effect, rows: Rows) -> bool:
+def merges_rows(effect: Effect, rows: GivenRows) -> bool:
     """True if the written row depends on the stored one: an UPSERT without all columns."""
-    return effect.verb == "UPSERT" and not rows.whole
+    return effect.verb == "UPSERT" and not rows.complete
 
 
-def taken(effect: Effect) -> Fault:
+def key_conflict(effect: Effect) -> Fault:
     """The fault of a taken key or unique value: PRECONDITION_FAILED."""
-    return conflict(effect.table, EXISTS)
+    return constraint_violation(effect.table, EXISTS)
 
 
-class Rows:
+class GivenRows:
     """Rows of a write, given as values of some columns. `generated`: columns whose values are for new rows only."""
 
-    def __init__(self, layout: Layout, columns: Sequence[str], generated: Sequence[str] = ()) -> None:
+    def __init__(self, layout: RowLayout, columns: Sequence[str], generated: Sequence[str] = ()) -> None:
         self._layout = layout
         self._given = [(place, layout.numbers[name]) for place, name in enumerate(columns) if name not in generated]
         self._numbers = [layout.numbers[name] for name in columns]
         places = [columns.index(name) for name in layout.view.table.key]
-        self._key = itemgetter(*places) if len(places) > 1 else _only(places[0])
+        self._key = itemgetter(*places) if len(places) > 1 else _single(places[0])
         self._keys = places
         types = {column.name: str(bare(column.type)) for column in layout.view.table.columns}
-        self._sized = [place for place, name in enumerate(columns) if types[name] in SIZED]
-        self.whole = len(set(columns)) == len(layout.numbers) and not generated
+        self._variable = [place for place, name in enumerate(columns) if types[name] in VARIABLE_LENGTH]
+        self.complete = len(set(columns)) == len(layout.numbers) and not generated
 
     def key_of(self, row: Row) -> bytes:
         """Return the key of a row's record. BAD_REQUEST for a value or key above its limit."""
-        for place in self._sized:
-            if row[place] is not None and len(row[place]) > SURELY_SMALL:
+        for place in self._variable:
+            if row[place] is not None and len(row[place]) > UNMEASURED_BYTES:
                 self._measure(row)
                 break
         return self._layout.key_from(self._key(row))
 
     def _measure(self, row: Row) -> None:
-        sizes = {place: _size(row[place]) for place in self._sized}
+        sizes = {place: _size(row[place]) for place in self._variable}
         key = sum(sizes.get(place, 8) for place in self._keys)
-        if key > MOST_KEY:
-            raise _too_large("key", key, MOST_KEY)
+        if key > MAX_KEY_BYTES:
+            raise _too_large("key", key, MAX_KEY_BYTES)
         for size in sizes.values():
-            if size > MOST_CELL:
-                raise _too_large("cell", size, MOST_CELL)
+            if size > MAX_VALUE_BYTES:
+                raise _too_large("cell", size, MAX_VALUE_BYTES)
 
-    def new(self, row: Row) -> Values:
+    def new_row(self, row: Row) -> Values:
         """Return a new row of these values, with defaults in the other columns."""
-        return self.over(self._layout.blank(), row)
+        return self.overlay(self._layout.default_row(), row)
 
-    def over(self, values: Values, row: Row) -> Values:
+    def overlay(self, values: Values, row: Row) -> Values:
         """Write the values into a row, in place, and return it."""
         for number, value in zip(self._numbers, row, strict=True):
             values[number] = value
@@ -135,17 +135,17 @@ class Rows:
 
     def draft(self, row: Row, key: bytes) -> Draft:
         """Return the record of a new row."""
-        return self._layout.draft(self.new(row), key)
+        return self._layout.draft(self.new_row(row), key)
 
     def merge(self, row: Row, key: bytes) -> Callable[[Record | None], Draft]:
         """Return the function by which an UPSERT turns the stored record, or None, into the new one."""
 
-        return lambda before: self._layout.draft(self.upon(before, row), key)
+        return lambda before: self._layout.draft(self.merge_into(before, row), key)
 
-    def upon(self, before: Record | None, row: Row) -> Values:
+    def merge_into(self, before: Record | None, row: Row) -> Values:
         """Return the stored row with these values in it, or a new row."""
         if before is None:
-            return self.new(row)
+            return self.new_row(row)
         values = self._layout.decode(before.value)
         for place, number in self._given:
             values[number] = row[place]
@@ -163,5 +163,5 @@ def _too_large(what: str, size: int, most: int) -> Fault:
     return fault(text, status="BAD_REQUEST", code=2017)
 
 
-def _only(place: int) -> Callable[[Row], tuple[Value, ...]]:
+def _single(place: int) -> Callable[[Row], tuple[Value, ...]]:
     return lambda row: (row[place],)

@@ -72,14 +72,14 @@ def issues(field: int, given: Iterable[Issue]) -> bytes:
 
 
 @cache
-def any_of(type_name: str) -> bytes:
+def any_head(type_name: str) -> bytes:
     """Return the beginning of an Any that holds a message of this name, such as `Ydb.Table.ExecuteQueryResult`."""
     return block(1, (ANY_PREFIX + type_name).encode())
 
 
-def packed(type_name: str, content: bytes) -> bytes:
+def any_message(type_name: str, content: bytes) -> bytes:
     """Encode an Any."""
-    return any_of(type_name) + block(2, content)
+    return any_head(type_name) + block(2, content)
 
 
 @cache
@@ -120,7 +120,7 @@ def operation_message(
     if issues:
         content += _issues(4, issues)
     if type_name:
-        content += block(5, packed(type_name, result))
+        content += block(5, any_message(type_name, result))
     if metadata:
         content += block(6, metadata)
     return content

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.reading import Reader, rows_of
-from mayflydb.frontends.ydb.rows import Layout, Values, partition_of
-from mayflydb.frontends.ydb.verbs import ROWS_AT_ONCE, Rows, command_factory, keeps_others, keyed_rows, taken
+from mayflydb.frontends.ydb.reading import TableReader, rows_of
+from mayflydb.frontends.ydb.rows import RowLayout, Values, partition_of
+from mayflydb.frontends.ydb.verbs import BATCH_ROWS, GivenRows, command_factory, key_conflict, keyed_rows, merges_rows
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.record import Record
 from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row
 
 
-class Writer:
+class TableWriter:
     """Writes of one table in one transaction.
 
     `blind`: an UPSERT, REPLACE or DELETE conflicts with another transaction's write only if this transaction has read
     the row.
     """
 
-    def __init__(self, snapshot: Snapshot, layout: Layout, blind: bool) -> None:
+    def __init__(self, snapshot: Snapshot, layout: RowLayout, blind: bool) -> None:
         self._snapshot = snapshot
         self._blind = blind
         self._layout = layout
@@ -32,13 +32,13 @@ class Writer:
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Apply an effect. Errors: PRECONDITION_FAILED for taken keys, WriteConflict, OwnerNotFound."""
         done: list[Values] = []
-        rows = Rows(self._layout, effect.columns, effect.generated)
+        rows = GivenRows(self._layout, effect.columns, effect.generated)
         keyed = await keyed_rows(effect, rows)
         if effect.verb == "INSERT":
-            keyed = await self._vacant(effect, keyed)
+            keyed = await self._new_rows(effect, keyed)
         command = None if effect.verb == "UPDATE" else command_factory(effect, rows)
         for number, (key, row) in enumerate(keyed, 1):
-            if not number % ROWS_AT_ONCE:
+            if not number % BATCH_ROWS:
                 await asyncio.sleep(0)
             try:
                 if command is None:
@@ -46,25 +46,25 @@ class Writer:
                 else:
                     after = await self._change(effect, rows, row, command(key, row))
             except Conflict:
-                raise taken(effect) from None
+                raise key_conflict(effect) from None
             if after is not None:
                 done.append(after)
         return () if effect.returning is None else rows_of(self._layout, effect.returning, done)
 
-    async def _vacant(self, effect: Effect, keyed: list[tuple[bytes, Row]]) -> list[tuple[bytes, Row]]:
+    async def _new_rows(self, effect: Effect, keyed: list[tuple[bytes, Row]]) -> list[tuple[bytes, Row]]:
         """Return the rows of an INSERT whose keys have no row yet.
 
         All keys are looked up before the first row is written.
         """
-        vacant = [(key, row) for key, row in keyed if await self._get(key) is None]
-        if len(vacant) < len(keyed) and not effect.ignore_existing:
-            raise taken(effect)
-        return vacant
+        new_rows = [(key, row) for key, row in keyed if await self._get(key) is None]
+        if len(new_rows) < len(keyed) and not effect.ignore_existing:
+            raise key_conflict(effect)
+        return new_rows
 
     async def _get(self, key: bytes) -> Record | None:
         return await self._snapshot.get(self._container, partition_of(key), key)
 
-    async def _change(self, effect: Effect, rows: Rows, row: Row, command: Command) -> Values | None:
+    async def _change(self, effect: Effect, rows: GivenRows, row: Row, command: Command) -> Values | None:
         """Write one row of INSERT, UPSERT, REPLACE or DELETE.
 
         Return the written or removed row if the effect returns rows.
@@ -80,18 +80,18 @@ class Writer:
             return None  # A DELETE of a missing row has nothing to do.
         return None if effect.returning is None else self._layout.decode(written.record.value)
 
-    async def _check_change(self, effect: Effect, rows: Rows, row: Row, key: bytes) -> None:
-        if keeps_others(effect, rows):
+    async def _check_change(self, effect: Effect, rows: GivenRows, row: Row, key: bytes) -> None:
+        if merges_rows(effect, rows):
             if any(name in index.columns for index in self._unique for name in effect.columns):
-                await self._check_unique(effect, key, rows.upon(await self._get(key), row))
+                await self._check_unique(effect, key, rows.merge_into(await self._get(key), row))
         else:
-            await self._check_unique(effect, key, rows.new(row))
+            await self._check_unique(effect, key, rows.new_row(row))
 
-    async def _update(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values | None:
+    async def _update(self, effect: Effect, rows: GivenRows, key: bytes, row: Row) -> Values | None:
         before = await self._get(key)
         if before is None:
             return None
-        values = rows.over(self._layout.decode(before.value), row)
+        values = rows.overlay(self._layout.decode(before.value), row)
         await self._check_unique(effect, key, values)
         command = Command(Mode.REPLACE, partition_of(key), key, self._layout.draft(values, key))
         await self._snapshot.run(self._container, command)
@@ -111,6 +111,6 @@ class Writer:
             ):
                 continue
             access = Access(table.path, table.key, index.name, (KeyRange(own, own),))
-            async for found in Reader(self._snapshot, self._layout).read(access):
+            async for found in TableReader(self._snapshot, self._layout).read(access):
                 if any(self._layout.key_from(each) != key for each in found):
-                    raise taken(effect)
+                    raise key_conflict(effect)

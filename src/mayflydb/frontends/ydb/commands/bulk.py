@@ -22,13 +22,13 @@ from mayflydb.query.yql.schemas import Column, Effect, Row
 from mayflydb.query.yql.types import BOOL, ListType, StructType, Type, Value, bare, format_type
 
 
-def _bad(text: str) -> Fault:
+def _bad_request(text: str) -> Fault:
     return fault(text, status="BAD_REQUEST")
 
 
 async def bulk_upsert(services: Services, call: Call, request: Any) -> bytes:
     """`BulkUpsert`: all rows or none. Of several rows with one key, the last one counts."""
-    view = await services.schemes.table(resolve(call.database, None, request.table))
+    view = await services.schemes.get_table(resolve(call.database, None, request.table))
     form = request.WhichOneof("data_format")
     if form == "arrow_batch_settings":
         raise fault("BulkUpsert of Apache Arrow batches is not supported", status="UNSUPPORTED")
@@ -45,7 +45,7 @@ async def bulk_upsert(services: Services, call: Call, request: Any) -> bytes:
 def _from_list(view: TableView, given: Any) -> tuple[list[str], list[Row]]:
     type = values.type_of(given.type)
     if not isinstance(type, ListType) or not isinstance(type.item, StructType):
-        raise _bad("Rows must be a list of structs")
+        raise _bad_request("Rows must be a list of structs")
     members = type.item.members
     _check_columns(view, dict(members))
     return [name for name, _ in members], values.decoder(type)(given.value)
@@ -64,19 +64,19 @@ def _check_columns(view: TableView, types: Mapping[str, Type | None]) -> None:
         wanted = columns[name].type
         if type is not None and bare(type) != bare(wanted):
             text = f"Type mismatch, got type {format_type(bare(type))} for column {name}, but expected"
-            raise _bad(f"{text} {format_type(bare(wanted))}")
+            raise _bad_request(f"{text} {format_type(bare(wanted))}")
     if missing := [name for name in view.table.key if name not in types]:
         raise fault(f"Missing key columns: {', '.join(missing)}", status="SCHEME_ERROR")
     left = [each.name for each in columns.values() if each.not_null and not each.has_default and each.name not in types]
     if left:
-        raise _bad(f"Missing not null columns: {', '.join(left)}")
+        raise _bad_request(f"Missing not null columns: {', '.join(left)}")
 
 
 def _check_nulls(view: TableView, names: Sequence[str], rows: Sequence[Row]) -> None:
     columns = _columns(view)
     for place, name in enumerate(names):
         if columns[name].not_null and any(row[place] is None for row in rows):
-            raise _bad(f"Received NULL value for not null column: {name}")
+            raise _bad_request(f"Received NULL value for not null column: {name}")
 
 
 # --- CSV -----------------------------------------------------------------------------------------------------------------
@@ -96,18 +96,18 @@ def _from_csv(view: TableView, settings: Any, data: bytes) -> tuple[list[str], l
         read = [line for line in csv.reader(lines, dialect=dialect) if line]
         null = settings.null_value.decode()
     except (ValueError, TypeError, csv.Error) as error:
-        raise _bad(f"Cannot read CSV: {error}") from None
+        raise _bad_request(f"Cannot read CSV: {error}") from None
     names = [column.name for column in view.table.columns]
     if settings.header and read:
         names, read = read[0], read[1:]
     _check_columns(view, dict.fromkeys(names))
-    return names, list(_parsed(view, names, read, null))
+    return names, list(_parse_rows(view, names, read, null))
 
 
 def _dialect(settings: Any) -> dict[str, Any]:
     delimiter = settings.delimiter.decode() or ","
     if len(delimiter) != 1:
-        raise _bad(f"Invalid CSV delimiter: '{delimiter}'")
+        raise _bad_request(f"Invalid CSV delimiter: '{delimiter}'")
     quoting = settings.quoting
     return {
         "delimiter": delimiter,
@@ -117,12 +117,14 @@ def _dialect(settings: Any) -> dict[str, Any]:
     }
 
 
-def _parsed(view: TableView, names: Sequence[str], lines: Sequence[Sequence[str]], null: str) -> Iterator[Row]:
+def _parse_rows(view: TableView, names: Sequence[str], lines: Sequence[Sequence[str]], null: str) -> Iterator[Row]:
     columns = _columns(view)
     readers = [_reader(columns[name]) for name in names]
     for number, line in enumerate(lines, 1):
         if len(line) != len(names):
-            raise _bad(f"Cannot read CSV: row {number} has {len(line)} fields, and there are {len(names)} columns")
+            raise _bad_request(
+                f"Cannot read CSV: row {number} has {len(line)} fields, and there are {len(names)} columns"
+            )
         yield tuple([None if text == null else read(text) for read, text in zip(readers, line, strict=True)])
 
 
@@ -132,7 +134,7 @@ def _reader(column: Column) -> Callable[[str], Value]:
     def read(text: str) -> Value:
         value = texts.from_text(type, text.lower() if type == BOOL else text)
         if value is None:
-            raise _bad(f"Cannot read CSV: '{text}' is no {format_type(type)}, for column {column.name}")
+            raise _bad_request(f"Cannot read CSV: '{text}' is no {format_type(type)}, for column {column.name}")
         return value
 
     return read

@@ -9,10 +9,10 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
-from mayflydb.frontends.ydb.packing import layout_of
+from mayflydb.frontends.ydb.packing import result_encoder
+from mayflydb.frontends.ydb.query_run import Columns, Stats
 from mayflydb.frontends.ydb.services import Services, Unary
-from mayflydb.frontends.ydb.transactions import ONE_SHOT, left_open
-from mayflydb.frontends.ydb.work import Columns, Stats
+from mayflydb.frontends.ydb.transactions import ONE_SHOT, uncommitted_refusal
 from mayflydb.query.yql.faults import Issue, fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
@@ -55,7 +55,7 @@ class ResultSets:
     def _one(self, index: int) -> bytes:
         columns, rows = self._columns[index], self._rows[index]
         truncated = bool(self._most) and len(rows) > self._most
-        head, encode = layout_of(columns)
+        head, encode = result_encoder(columns)
         kept = rows[: self._most] if truncated else rows
         return head + encode(kept) + wire.number(3, int(truncated))
 
@@ -65,7 +65,7 @@ def text_of(services: Services, query: Any) -> str:
     if query.WhichOneof("query") != "id":
         text: str = query.yql_text
         return text
-    found = services.executor.texts.text_of(query.id)
+    found = services.executor.cache.text_of(query.id)
     if found is None:
         raise fault(f"Prepared query not found: {query.id}", status="NOT_FOUND")
     return found
@@ -74,19 +74,19 @@ def text_of(services: Services, query: Any) -> str:
 async def execute_data_query(services: Services, call: Call, request: Any) -> bytes:
     """`ExecuteDataQuery`"""
     executor = services.executor
-    with services.sessions.enter(call, request.session_id) as work:
+    with services.sessions.hold(call, request.session_id) as hold:
         text = text_of(services, request.query)
         control = control_of(request)
         if control is None:
             raise fault("Empty TxControl.", status="BAD_REQUEST")
         if control.begin in ONE_SHOT and not control.commit:
-            raise left_open(control.begin)
+            raise uncommitted_refusal(control.begin)
         parameters = parameters_of(request.parameters)
         sets = ResultSets(services.options.result_rows)
         tx_id, stats = "", None
         warnings: list[Issue] = []
-        told = request.collect_stats >= BASIC
-        async for part in executor.execute(call, work.session, text, parameters, control, told):
+        with_stats = request.collect_stats >= BASIC
+        async for part in executor.execute(call, hold.session, text, parameters, control, with_stats):
             if part.index >= 0:
                 sets.add(part.index, part.columns, part.rows)
             tx_id, stats = part.tx_id, part.stats
@@ -105,14 +105,14 @@ def _stats_block(field: int, stats: Stats | None, mode: int) -> bytes:
 
 async def execute_scheme_query(services: Services, call: Call, request: Any) -> bytes:
     """`ExecuteSchemeQuery`: all definitions of a text. CREATE TABLE of an existing table succeeds with a notice."""
-    with services.sessions.enter(call, request.session_id):
+    with services.sessions.hold(call, request.session_id):
         notices = await services.executor.define(call, request.yql_text)
     return wire.operation(issues=notices)
 
 
 async def prepare_data_query(services: Services, call: Call, request: Any) -> bytes:
     """`PrepareDataQuery`: returns an id under which any session may execute the text."""
-    with services.sessions.enter(call, request.session_id):
+    with services.sessions.hold(call, request.session_id):
         described = await services.executor.describe(call, request.yql_text)
     result = wire.text(1, described.id) + types_block(2, described.parameters)
     return wire.operation(result=result, type_name="Ydb.Table.PrepareQueryResult")
@@ -120,7 +120,7 @@ async def prepare_data_query(services: Services, call: Call, request: Any) -> by
 
 async def explain_data_query(services: Services, call: Call, request: Any) -> bytes:
     """`ExplainDataQuery`"""
-    with services.sessions.enter(call, request.session_id):
+    with services.sessions.hold(call, request.session_id):
         described = await services.executor.describe(call, request.yql_text)
     result = wire.text(1, described.text) + wire.text(2, described.plan)
     return wire.operation(result=result, type_name="Ydb.Table.ExplainQueryResult")
@@ -131,21 +131,21 @@ async def explain_data_query(services: Services, call: Call, request: Any) -> by
 
 async def begin(services: Services, call: Call, request: Any) -> str:
     """Begin a transaction in its session and return its id."""
-    with services.sessions.enter(call, request.session_id) as work:
-        return services.executor.transactions(work.session).begin(mode_of(request.tx_settings)).id
+    with services.sessions.hold(call, request.session_id) as hold:
+        return services.executor.transactions(hold.session).begin(mode_of(request.tx_settings)).id
 
 
 async def commit(services: Services, call: Call, request: Any) -> None:
     """Commit an open transaction."""
-    with services.sessions.enter(call, request.session_id) as work:
-        await services.executor.commit(call, work.session, request.tx_id)
+    with services.sessions.hold(call, request.session_id) as hold:
+        await services.executor.commit(call, hold.session, request.tx_id)
 
 
 async def roll_back(services: Services, call: Call, request: Any) -> None:
     """Roll back an open transaction."""
-    with services.sessions.enter(call, request.session_id) as work:
-        transactions = services.executor.transactions(work.session)
-        transactions.end(transactions.find(request.tx_id))
+    with services.sessions.hold(call, request.session_id) as hold:
+        transactions = services.executor.transactions(hold.session)
+        transactions.end(transactions.get(request.tx_id))
 
 
 async def begin_table(services: Services, call: Call, request: Any) -> bytes:

@@ -71,26 +71,26 @@ async def modify_permissions(services: Services, call: Call, request: Any) -> by
     if request.WhichOneof("inheritance") is not None and request.interrupt_inheritance:
         raise fault("Interrupting inheritance of permissions is not supported", status="UNSUPPORTED")
 
-    def judge(node: Node) -> dict[str, Any]:
-        body = permissions.cleared(node.body) if request.clear_permissions else dict(node.body)
+    def update(node: Node) -> dict[str, Any]:
+        body = permissions.clear_permissions(node.body) if request.clear_permissions else dict(node.body)
         for action in request.actions:
-            body = _changed(body, action)
+            body = _apply_action(body, action)
         return body
 
-    await services.schemes.modify(path, judge, call.now)
+    await services.schemes.modify(path, update, call.now)
     return wire.operation()
 
 
-def _changed(body: Mapping[str, Any], action: Any) -> dict[str, Any]:
+def _apply_action(body: Mapping[str, Any], action: Any) -> dict[str, Any]:
     match action.WhichOneof("action"):
         case "grant":
-            return permissions.granted(body, [action.grant.subject], tuple(action.grant.permission_names))
+            return permissions.grant(body, [action.grant.subject], tuple(action.grant.permission_names))
         case "revoke":
-            return permissions.revoked(body, [action.revoke.subject], tuple(action.revoke.permission_names))
+            return permissions.revoke(body, [action.revoke.subject], tuple(action.revoke.permission_names))
         case "set":
-            return permissions.replaced(body, action.set.subject, tuple(action.set.permission_names))
+            return permissions.set_permissions(body, action.set.subject, tuple(action.set.permission_names))
         case "change_owner":
-            return permissions.owned(body, action.change_owner)
+            return permissions.set_owner(body, action.change_owner)
         case _:
             raise fault("A permissions action says nothing", status="BAD_REQUEST")
 

@@ -23,7 +23,7 @@ _GOOD: Final = wire.number(1, 1)
 
 async def get(services: Services, call: Call, request: Any) -> bytes:
     """`GetOperation`"""
-    return wire.block(1, operation_of(services.operations.find(request.id, call.user, call.now)))
+    return wire.block(1, operation_of(services.operations.get(request.id, call.user, call.now)))
 
 
 async def list_operations(services: Services, call: Call, request: Any) -> bytes:
@@ -46,14 +46,14 @@ async def list_operations(services: Services, call: Call, request: Any) -> bytes
 async def cancel(services: Services, call: Call, request: Any) -> bytes:
     """`CancelOperation`"""
     operations = services.operations
-    operations.cancel(operations.find(request.id, call.user, call.now))
+    operations.cancel(operations.get(request.id, call.user, call.now))
     return wire.direct()
 
 
 async def forget(services: Services, call: Call, request: Any) -> bytes:
     """`ForgetOperation`"""
     operations = services.operations
-    operations.forget(operations.find(request.id, call.user, call.now))
+    operations.forget(operations.get(request.id, call.user, call.now))
     return wire.direct()
 
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import arrow, wire
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.results import Layout, Parts, filled
+from mayflydb.frontends.ydb.query_run import ResultPart, Stats
+from mayflydb.frontends.ydb.results import ProtobufFormat, ResultFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming
-from mayflydb.frontends.ydb.transactions import Control, Mode
-from mayflydb.frontends.ydb.values import read_typed
-from mayflydb.frontends.ydb.work import ResultPart, Stats
+from mayflydb.frontends.ydb.transactions import Mode, TransactionControl
+from mayflydb.frontends.ydb.values import decode_typed_value
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.types import Type, Value
 
@@ -36,14 +36,14 @@ def mode_of(settings: Any) -> Mode:
     return MODES[settings.WhichOneof("tx_mode") or "serializable_read_write"]
 
 
-def control_of(request: Any) -> Control | None:
+def control_of(request: Any) -> TransactionControl | None:
     """Return the transaction control of a request; None if it has none."""
     if not request.HasField("tx_control"):
         return None
     given = request.tx_control
     if given.WhichOneof("tx_selector") == "begin_tx":
-        return Control(begin=mode_of(given.begin_tx), commit=given.commit_tx)
-    return Control(id=given.tx_id, commit=given.commit_tx)
+        return TransactionControl(begin=mode_of(given.begin_tx), commit=given.commit_tx)
+    return TransactionControl(id=given.tx_id, commit=given.commit_tx)
 
 
 def parameters_of(given: Any) -> dict[str, tuple[Type, Value]]:
@@ -51,13 +51,13 @@ def parameters_of(given: Any) -> dict[str, tuple[Type, Value]]:
     found: dict[str, tuple[Type, Value]] = {}
     for name, each in given.items():
         try:
-            found[name.removeprefix("$")] = read_typed(each)
+            found[name.removeprefix("$")] = decode_typed_value(each)
         except Fault as error:
             raise fault(f"{name}: {error.message}", status=error.status) from error
     return found
 
 
-def _syntax_checked(request: Any) -> str:
+def _get_text(request: Any) -> str:
     if request.WhichOneof("query") is None or not request.query_content.text.strip():
         raise fault("Query content is empty", status="BAD_REQUEST")
     if request.query_content.syntax == POSTGRES:
@@ -71,47 +71,47 @@ async def execute_query(services: Services, call: Call, request: Any) -> AsyncIt
 
     Each message is held until the next one is there, because the session has to be free before the last one goes out.
     """
-    with services.sessions.enter(call, request.session_id) as work:
-        text = _syntax_checked(request)
+    with services.sessions.hold(call, request.session_id) as hold:
+        text = _get_text(request)
         if request.exec_mode in (PARSE, VALIDATE, EXPLAIN):
-            answer = await _described(services, call, request, text)
-            work.release()
+            answer = await _explain(services, call, request, text)
+            hold.release()
             yield answer
             return
         if request.exec_mode != EXECUTE:
             raise fault("Unexpected query mode", status="BAD_REQUEST")
         control = control_of(request)
-        wanted = request.stats_mode
+        stats_mode = request.stats_mode
         results = services.executor.execute(
-            call, work.session, text, parameters_of(request.parameters), control, wanted >= BASIC
+            call, hold.session, text, parameters_of(request.parameters), control, stats_mode >= BASIC
         )
         held: bytes | None = None
         # A client that disconnects ends the query at once, before its session is free.
         async with (
             aclosing(results),
-            aclosing(_messages(results, _layout(request), control is not None, wanted >= FULL)) as messages,
+            aclosing(_messages(results, _result_format(request), control is not None, stats_mode >= FULL)) as messages,
         ):
             async for message in messages:
                 if held is not None:
                     yield held
                 held = message
-        work.release()
+        hold.release()
         if held is not None:
             yield held
 
 
-def _layout(request: Any) -> Layout:
+def _result_format(request: Any) -> ResultFormat:
     if request.result_set_format == ARROW:
-        return arrow.layout(request.arrow_format_settings, request.schema_inclusion_mode == FIRST_ONLY)
-    return Parts(request.response_part_limit_bytes, request.schema_inclusion_mode == FIRST_ONLY)
+        return arrow.arrow_format(request.arrow_format_settings, request.schema_inclusion_mode == FIRST_ONLY)
+    return ProtobufFormat(request.response_part_limit_bytes, request.schema_inclusion_mode == FIRST_ONLY)
 
 
 async def _messages(
-    results: AsyncIterator[ResultPart], layout: Layout, in_transaction: bool, with_plan: bool
+    results: AsyncIterator[ResultPart], result_format: ResultFormat, in_transaction: bool, with_plan: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield the messages of a stream. The first message names the transaction."""
     said = not in_transaction
-    async with aclosing(filled(results, layout)) as pieces:
+    async with aclosing(encode_results(results, result_format)) as pieces:
         async for piece in pieces:
             tx_id = None if said else piece.tx_id
             said = True
@@ -119,11 +119,11 @@ async def _messages(
             yield wire.part(max(0, piece.index), piece.content, tx_id=tx_id, stats=stats, issues=piece.warnings)
 
 
-async def _described(services: Services, call: Call, request: Any, text: str) -> bytes:
+async def _explain(services: Services, call: Call, request: Any, text: str) -> bytes:
     """Return the answer to a query that is only parsed, validated or explained: success alone, or the plan."""
     types = {name: type for name, (type, _) in parameters_of(request.parameters).items()}
     if request.exec_mode == PARSE:
-        services.executor.texts.script(text)
+        services.executor.cache.script(text)
         return wire.part()
     described = await services.executor.describe(call, text, types or None)
     if request.exec_mode == VALIDATE:

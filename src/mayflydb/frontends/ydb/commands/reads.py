@@ -13,21 +13,21 @@ from mayflydb.frontends.ydb.commands import bulk
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.packing import rows_encoder
-from mayflydb.frontends.ydb.results import USUAL, Parts, RowFilling, filled
+from mayflydb.frontends.ydb.query_run import Columns
+from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, ProtobufFormat, RowMessages, encode_results
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.schemes.faults import not_found
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.frontends.ydb.store_tables import StoreTables
 from mayflydb.frontends.ydb.tables import TableView
-from mayflydb.frontends.ydb.transactions import Control
-from mayflydb.frontends.ydb.work import Columns
+from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Access, KeyRange, Row, Table
 from mayflydb.query.yql.types import ListType, StructType, TupleType, Type, Value, bare, format_type, optional
 
 
-async def _found(services: Services, call: Call, name: str) -> TableView | IndexEntry:
+async def _get_table(services: Services, call: Call, name: str) -> TableView | IndexEntry:
     path = resolve(call.database, None, name)
     entry = await services.schemes.find(path)
     if not isinstance(entry, (TableView, IndexEntry)):
@@ -55,7 +55,7 @@ async def _tables(services: Services, call: Call, view: TableView | IndexEntry) 
 
 async def read_rows(services: Services, call: Call, request: Any) -> bytes:
     """`ReadRows`: the existing rows among these keys."""
-    view = await _found(services, call, request.path)
+    view = await _get_table(services, call, request.path)
     columns = _columns(view.table, request.columns)
     keys = _keys(view.table, request.keys)
     access = Access(
@@ -75,20 +75,20 @@ async def read_rows(services: Services, call: Call, request: Any) -> bytes:
 def _keys(table: Table, given: Any) -> list[Row]:
     type = values.type_of(given.type)
     if not isinstance(type, ListType) or not isinstance(type.item, StructType):
-        raise _bad("Keys must be a list of structs")
+        raise _bad_request("Keys must be a list of structs")
     members = type.item.members
     names = [name for name, _ in members]
     if missing := [name for name in table.key if name not in names]:
-        raise _bad(f"Missing key columns: {', '.join(missing)}")
-    if beyond := [name for name in names if name not in table.key]:
-        raise _bad(f"Columns that are not in the key: {', '.join(beyond)}")
+        raise _bad_request(f"Missing key columns: {', '.join(missing)}")
+    if extra := [name for name in names if name not in table.key]:
+        raise _bad_request(f"Columns that are not in the key: {', '.join(extra)}")
     types = dict(members)
     _check_types(table, [types[name] for name in table.key])
     places = [names.index(name) for name in table.key]
     return [tuple(row[place] for place in places) for row in values.decoder(type)(given.value)]
 
 
-def _bad(text: str) -> Fault:
+def _bad_request(text: str) -> Fault:
     return fault(text, status="BAD_REQUEST")
 
 
@@ -97,7 +97,7 @@ def _check_types(table: Table, given: Sequence[Type]) -> None:
     columns = {column.name: column.type for column in table.columns}
     for name, type in zip(table.key, given, strict=False):
         if bare(type) != bare(columns[name]):
-            raise _bad(f"Type mismatch for column {name}: {format_type(bare(type))}, expected {columns[name]}")
+            raise _bad_request(f"Type mismatch for column {name}: {format_type(bare(type))}, expected {columns[name]}")
 
 
 # --- StreamReadTable -----------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def _check_types(table: Table, given: Sequence[Type]) -> None:
 async def stream_read_table(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`StreamReadTable`: rows of a table or an index in a key range, from one snapshot."""
     if request.session_id:
-        services.sessions.find(call, request.session_id)
-    view = await _found(services, call, request.path)
+        services.sessions.get(call, request.session_id)
+    view = await _get_table(services, call, request.path)
     columns = _columns(view.table, request.columns)
     # FeatureFlag: 1 is ENABLED, 2 is DISABLED. Unless disabled, columns that are NOT NULL are sent as optional.
     shown = columns if request.return_not_null_data_as_optional == 2 else tuple((n, optional(t)) for n, t in columns)
@@ -116,18 +116,18 @@ async def stream_read_table(services: Services, call: Call, request: Any) -> Asy
     access = Access(view.table.path, tuple(name for name, _ in columns), None, (within,), False, limit)
     block = values.columns_block(shown)
     encode = rows_encoder(type for _, type in shown)
-    most_bytes = min(request.batch_limit_bytes or USUAL, USUAL)
-    filling = RowFilling(block, encode, most_bytes, request.batch_limit_rows)
+    most_bytes = min(request.batch_limit_bytes or DEFAULT_MESSAGE_BYTES, DEFAULT_MESSAGE_BYTES)
+    messages = RowMessages(block, encode, most_bytes, request.batch_limit_rows)
     node = view.node if isinstance(view, TableView) else view.view.node
     seen = wire.number(1, call.now // 1000) + wire.number(2, await services.engine.lsn(node.id))
     snapshot, tables = await _tables(services, call, view)
     try:
         async for rows in tables.read(access):
-            async for content in filling.add(rows):
+            async for content in messages.add(rows):
                 yield _read_part(content, seen)
     finally:
         snapshot.close()
-    yield _read_part(filling.rest(), seen)
+    yield _read_part(messages.flush(), seen)
 
 
 def _read_part(result_set: bytes, seen: bytes) -> bytes:
@@ -135,20 +135,20 @@ def _read_part(result_set: bytes, seen: bytes) -> bytes:
 
 
 def _range(table: Table, given: Any) -> KeyRange:
-    lower, lower_open = _bound(table, given, "from_bound", "greater")
-    upper, upper_open = _bound(table, given, "to_bound", "less")
+    lower, lower_open = _parse_bound(table, given, "from_bound", "greater")
+    upper, upper_open = _parse_bound(table, given, "to_bound", "less")
     return KeyRange(lower, upper, lower_open, upper_open)
 
 
-def _bound(table: Table, given: Any, side: str, exclusive: str) -> tuple[tuple[Value, ...], bool]:
+def _parse_bound(table: Table, given: Any, side: str, exclusive: str) -> tuple[tuple[Value, ...], bool]:
     which = given.WhichOneof(side)
     if which is None:
         return (), False
-    type, value = values.read_typed(getattr(given, which))
+    type, value = values.decode_typed_value(getattr(given, which))
     if not isinstance(type, TupleType):
-        raise _bad("A bound of a key range must be a tuple")
+        raise _bad_request("A bound of a key range must be a tuple")
     if len(type.items) > len(table.key):
-        raise _bad(f"A bound of a key range has {len(type.items)} values, and the key {len(table.key)} columns")
+        raise _bad_request(f"A bound of a key range has {len(type.items)} values, and the key {len(table.key)} columns")
     _check_types(table, type.items)
     return tuple(value), which == exclusive
 
@@ -172,10 +172,10 @@ async def stream_execute_scan_query(services: Services, call: Call, request: Any
         stats = wire.text(4, described.plan) + wire.text(5, described.text)
         yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
         return
-    control = Control(begin="snapshot_read_only", commit=True)
-    told = request.collect_stats >= BASIC
-    results = executor.execute(call, None, text, parameters, control, told)
-    async with aclosing(results), aclosing(filled(results, Parts())) as pieces:
+    control = TransactionControl(begin="snapshot_read_only", commit=True)
+    with_stats = request.collect_stats >= BASIC
+    results = executor.execute(call, None, text, parameters, control, with_stats)
+    async with aclosing(results), aclosing(encode_results(results, ProtobufFormat())) as pieces:
         async for piece in pieces:
             content = wire.block(1, piece.content or b"")
             yield wire.direct(rest=wire.block(3, content), issues=piece.warnings)

@@ -11,11 +11,18 @@ from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
 from mayflydb.frontends.ydb.schemes.describing import describe_table
 from mayflydb.frontends.ydb.schemes.entries import SystemEntry
-from mayflydb.frontends.ydb.schemes.faults import ALTERING, CREATING, exists_notice, judged, not_found, wrong_kind
+from mayflydb.frontends.ydb.schemes.faults import (
+    ALTERING,
+    CREATING,
+    exists_notice,
+    not_found,
+    refuse_invalid,
+    wrong_kind,
+)
 from mayflydb.frontends.ydb.schemes.from_wire import alter_spec, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.schemes.statistics import describe_bounds, describe_statistics
-from mayflydb.frontends.ydb.schemes.system import IDS
+from mayflydb.frontends.ydb.schemes.system import VIEW_TYPES
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql.faults import fault
@@ -24,7 +31,7 @@ from mayflydb.query.yql.faults import fault
 async def create_table(services: Services, call: Call, request: Any) -> bytes:
     """`CreateTable`. A table that already exists is accepted with a notice."""
     path = resolve(call.database, None, request.path)
-    with judged(CREATING):
+    with refuse_invalid(CREATING):
         spec = table_spec(request)
     if await services.schemes.ensure(path, spec, call.now, call.user):
         return wire.operation()
@@ -34,21 +41,21 @@ async def create_table(services: Services, call: Call, request: Any) -> bytes:
 async def alter_table(services: Services, call: Call, request: Any) -> bytes:
     """`AlterTable`: all changes at once. The answer waits until new indexes are complete."""
     path = resolve(call.database, None, request.path)
-    with judged(ALTERING):
+    with refuse_invalid(ALTERING):
         spec = alter_spec(request)
     view = await services.schemes.alter(path, spec, call.now)
     if spec.add_indexes:
-        await services.schemes.builds.complete(view)
-        return wire.operation(metadata=_built(path, request))
+        await services.schemes.builds.wait_until_complete(view)
+        return wire.operation(metadata=_build_metadata(path, request))
     return wire.operation()
 
 
-def _built(path: str, request: Any) -> bytes:
+def _build_metadata(path: str, request: Any) -> bytes:
     """Return an Any with the metadata of the first index that was built."""
-    told = message("Ydb.Table.IndexBuildMetadata")(state=_DONE, progress=100.0)
-    told.description.path = path
-    told.description.index.CopyFrom(request.add_indexes[0])
-    return wire.packed("Ydb.Table.IndexBuildMetadata", told.SerializeToString())
+    description = message("Ydb.Table.IndexBuildMetadata")(state=_DONE, progress=100.0)
+    description.description.path = path
+    description.description.index.CopyFrom(request.add_indexes[0])
+    return wire.any_message("Ydb.Table.IndexBuildMetadata", description.SerializeToString())
 
 
 async def drop_table(services: Services, call: Call, request: Any) -> bytes:
@@ -126,13 +133,13 @@ async def describe_system_view(services: Services, call: Call, request: Any) -> 
     entry = await services.schemes.find(path)
     if not isinstance(entry, SystemEntry):
         raise not_found(path) if entry is None else wrong_kind(path, "system view")
-    told = describe_table(entry)
+    description = describe_table(entry)
     result = message("Ydb.Table.DescribeSystemViewResult")()
-    result.self.CopyFrom(told.self)
-    result.columns.extend(told.columns)
-    result.primary_key.extend(told.primary_key)
+    result.self.CopyFrom(description.self)
+    result.columns.extend(description.columns)
+    result.primary_key.extend(description.primary_key)
     result.sys_view_name = entry.name
-    result.sys_view_id = IDS[entry.name]
+    result.sys_view_id = VIEW_TYPES[entry.name]
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeSystemViewResult")
 
 

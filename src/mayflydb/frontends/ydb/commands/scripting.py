@@ -10,7 +10,7 @@ from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_block
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
-from mayflydb.frontends.ydb.results import Parts, filled
+from mayflydb.frontends.ydb.results import ProtobufFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.query.yql.faults import Issue
 
@@ -21,8 +21,8 @@ async def execute_yql(services: Services, call: Call, request: Any) -> bytes:
     sets = ResultSets(services.options.result_rows)
     stats = None
     warnings: list[Issue] = []
-    told = request.collect_stats >= BASIC
-    async for part in services.executor.execute(call, None, request.script, parameters, None, told):
+    with_stats = request.collect_stats >= BASIC
+    async for part in services.executor.execute(call, None, request.script, parameters, None, with_stats):
         if part.index >= 0:
             sets.add(part.index, part.columns, part.rows)
         stats = part.stats
@@ -36,16 +36,16 @@ async def execute_yql(services: Services, call: Call, request: Any) -> bytes:
 async def stream_execute_yql(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`StreamExecuteYql`"""
     parameters = parameters_of(request.parameters)
-    told = request.collect_stats >= BASIC
-    results = services.executor.execute(call, None, request.script, parameters, None, told)
-    async with aclosing(results), aclosing(filled(results, Parts())) as pieces:
+    with_stats = request.collect_stats >= BASIC
+    results = services.executor.execute(call, None, request.script, parameters, None, with_stats)
+    async with aclosing(results), aclosing(encode_results(results, ProtobufFormat())) as pieces:
         async for piece in pieces:
             index = wire.number(1, max(0, piece.index))
             content = b"" if piece.content is None else wire.block(3, index + wire.block(2, piece.content))
             stats = b""
             if piece.stats is not None:
-                told_stats = stats_message(piece.stats, request.collect_stats >= FULL)
-                stats = wire.block(3, index + wire.block(3, told_stats))
+                stats_bytes = stats_message(piece.stats, request.collect_stats >= FULL)
+                stats = wire.block(3, index + wire.block(3, stats_bytes))
             if content or not stats:
                 yield wire.direct(rest=content, issues=piece.warnings)
             if stats:

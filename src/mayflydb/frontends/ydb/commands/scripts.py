@@ -8,14 +8,14 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.queries import BASIC, EXECUTE, POSTGRES, parameters_of, stats_message
-from mayflydb.frontends.ydb.operations import LIFE, Script
+from mayflydb.frontends.ydb.operations import DEFAULT_LIFETIME, ScriptRun
 from mayflydb.frontends.ydb.results import result_set
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.values import columns_block
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import fault
 
-MOST_ROWS: Final = 1000
+MAX_PAGE_ROWS: Final = 1000
 """Limit of rows in one answer of FetchScriptResults."""
 
 _RUNNING, _CANCELLED, _COMPLETED, _FAILED = 10, 30, 40, 50
@@ -30,9 +30,9 @@ async def execute_script(services: Services, call: Call, request: Any) -> bytes:
         raise fault("PostgreSQL syntax is not supported", status="UNSUPPORTED")
     if request.exec_mode != EXECUTE:
         raise fault("Scripts are supported in execute mode alone", status="UNSUPPORTED")
-    kept = request.results_ttl.seconds * SECOND or LIFE
+    lifetime = request.results_ttl.seconds * SECOND or DEFAULT_LIFETIME
     operations = services.operations
-    script = Script(operations.new_id(), text, request.exec_mode, call.database, call.user, call.now, kept)
+    script = ScriptRun(operations.new_id(), text, request.exec_mode, call.database, call.user, call.now, lifetime)
     parameters = parameters_of(request.parameters)
     operations.begin(script, services.executor.execute(call, None, text, parameters, None, request.stats_mode >= BASIC))
     return operation_of(script)
@@ -40,7 +40,7 @@ async def execute_script(services: Services, call: Call, request: Any) -> bytes:
 
 async def fetch_script_results(services: Services, call: Call, request: Any) -> bytes:
     """`FetchScriptResults`: a page of one result set, and the token of the next page."""
-    script = services.operations.find(request.operation_id, call.user, call.now)
+    script = services.operations.get(request.operation_id, call.user, call.now)
     if script.status is None:
         raise fault("Script is running", status="BAD_REQUEST")
     if script.status != "SUCCESS":
@@ -54,22 +54,22 @@ async def fetch_script_results(services: Services, call: Call, request: Any) -> 
         raise fault("Invalid fetch token", status="BAD_REQUEST") from None
     if start < 0 or request.rows_limit < 0:
         raise fault("Invalid fetch token or limit", status="BAD_REQUEST")
-    end = start + (min(request.rows_limit, MOST_ROWS) or MOST_ROWS)
+    end = start + (min(request.rows_limit, MAX_PAGE_ROWS) or MAX_PAGE_ROWS)
     following = str(end) if end < len(found.rows) else ""
     rows = result_set(found.columns, found.rows[start:end])
     rest = wire.number(3, request.result_set_index) + wire.block(4, rows) + wire.text(5, following)
     return wire.direct(rest=rest)
 
 
-def operation_of(script: Script) -> bytes:
+def operation_of(script: ScriptRun) -> bytes:
     """Encode an Operation message."""
-    metadata = wire.packed("Ydb.Query.ExecuteScriptMetadata", _metadata(script))
+    metadata = wire.any_message("Ydb.Query.ExecuteScriptMetadata", _metadata(script))
     if script.status is None:
         return wire.operation_message(id=script.id, ready=False, metadata=metadata)
     return wire.operation_message(script.status, issues=script.issues, id=script.id, metadata=metadata)
 
 
-def _metadata(script: Script) -> bytes:
+def _metadata(script: ScriptRun) -> bytes:
     states = {None: _RUNNING, "SUCCESS": _COMPLETED, "CANCELLED": _CANCELLED}
     sets = (script.results[index] for index in sorted(script.results))
     return b"".join(

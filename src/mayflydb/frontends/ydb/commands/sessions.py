@@ -23,7 +23,7 @@ async def create_table_session(services: Services, call: Call, request: Any) -> 
 
 async def keep_alive(services: Services, call: Call, request: Any) -> bytes:
     """`KeepAlive`: marks the session used; its status is ready unless a request uses it."""
-    session = services.sessions.find(call, request.session_id)
+    session = services.sessions.get(call, request.session_id)
     status = wire.number(1, 2) if session.busy else _READY
     return wire.operation(result=status, type_name="Ydb.Table.KeepAliveResult")
 
@@ -43,11 +43,11 @@ async def create_query_session(services: Services, call: Call, request: Any) -> 
 async def attach(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`AttachSession`: one message at once, then an open stream until the session ends."""
     sessions = services.sessions
-    session = sessions.find(call, request.session_id)
+    session = sessions.get(call, request.session_id)
     sessions.attach(session)
     try:
         yield wire.direct()
-        hint = await session.ended()
+        hint = await session.wait_for_close()
         if hint is not None:
             yield wire.direct(rest=wire.block(_HINTS[hint], b""))
     finally:
@@ -68,7 +68,7 @@ def _delete(services: Services, call: Call, id: str) -> None:
     """
     if not id:
         raise fault("Session id is empty", status="BAD_REQUEST")
-    session = services.sessions.known(call, id)
+    session = services.sessions.find(call, id)
     if session is not None:
         services.sessions.close(session)
 

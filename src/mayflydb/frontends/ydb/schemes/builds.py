@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.rows import Layout, keys_of
+from mayflydb.frontends.ydb.rows import RowLayout, keys_of
 from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import MayflyError, Unavailable
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 def date_of(view: TableView) -> Callable[[Record], Instant | None]:
     """Return the function that gives the date in the slot of a table's TTL column."""
-    layout, definition = Layout(view), view.node.definition
+    layout, definition = RowLayout(view), view.node.definition
 
     def date(record: Record) -> Instant | None:
         dates = layout.dates(definition, layout.decode(record.value))
@@ -38,25 +38,25 @@ class Builds:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
 
-    def begin(self, view: TableView) -> None:
+    def start(self, view: TableView) -> None:
         """Start a task for the unfinished indexes and slots of a table, if there are any."""
         id = view.node.id
-        if not _unfinished(view.node):
+        if not _needs_builds(view.node):
             return
         if id in self._tasks:
             # The running task may have made its last check before this change, so it has to check again.
             self._again.add(id)
         else:
-            self._tasks[id] = asyncio.create_task(self._logged(id, view.table.path), name=f"table {id}")
+            self._tasks[id] = asyncio.create_task(self._run_task(id, view.table.path), name=f"table {id}")
 
-    async def complete(self, view: TableView) -> None:
+    async def wait_until_complete(self, view: TableView) -> None:
         """Wait until the indexes of a table are complete. Unavailable if a build has failed."""
-        await self.ended(view)
+        await self.wait(view)
         node = await self._engine.node_by_id(view.node.id)
         if node is not None and any(index.state == "building" for index in node.definition.indexes):
             raise Unavailable(f"An index of {view.table.path} is not complete")
 
-    async def ended(self, view: TableView) -> None:
+    async def wait(self, view: TableView) -> None:
         """Wait until the task of a table has ended, successfully or not."""
         while (task := self._tasks.get(view.node.id)) is not None:
             await asyncio.wait([task])
@@ -69,12 +69,12 @@ class Builds:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _logged(self, id: int, path: str) -> None:
+    async def _run_task(self, id: int, path: str) -> None:
         try:
             again = True
             while again:
                 self._again.discard(id)
-                await self._all(id, path)
+                await self._build_all(id, path)
                 again = id in self._again
         except MayflyError as error:
             # The next change of the table, or the next start, resumes the build.
@@ -83,8 +83,8 @@ class Builds:
             self._again.discard(id)
             self._tasks.pop(id, None)
 
-    async def _all(self, id: int, path: str) -> None:
-        while (node := await self._engine.node_by_id(id)) is not None and _unfinished(node):
+    async def _build_all(self, id: int, path: str) -> None:
+        while (node := await self._engine.node_by_id(id)) is not None and _needs_builds(node):
             view = self._lookup.view(node, path)
             for slot in node.definition.slots:
                 if slot.state == "dropped":
@@ -96,7 +96,7 @@ class Builds:
                 await self._engine.indexes.complete(id)
 
 
-def _unfinished(node: Node) -> bool:
+def _needs_builds(node: Node) -> bool:
     return any(state != "ready" for state in _states(node.definition))
 
 

@@ -14,6 +14,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
 from mayflydb.frontends.ydb.schemes import paths, tree
 from mayflydb.frontends.ydb.schemes.builds import Builds
+from mayflydb.frontends.ydb.schemes.definitions import TtlPolicy, alter_definition, new_table, with_rule
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
     DirectoryEntry,
@@ -27,12 +28,11 @@ from mayflydb.frontends.ydb.schemes.faults import (
     CREATING,
     SCHEME_CODE,
     Invalid,
-    judged,
     missing,
+    refuse_invalid,
     wrong_kind,
 )
 from mayflydb.frontends.ydb.schemes.lookup import Lookup
-from mayflydb.frontends.ydb.schemes.making import Terms, altered, new_table, ruled
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
 from mayflydb.frontends.ydb.schemes.staging import drop_unfinished
 from mayflydb.frontends.ydb.schemes.system_rows import system_rows
@@ -47,7 +47,7 @@ from mayflydb.query.yql.schemas import Row
 T = TypeVar("T")
 
 OWNER: Final = "root@builtin"
-SOON_DATED: Final = 20_000
+DATES_WAIT_LIMIT: Final = 20_000
 """ALTER TABLE waits for the dates of a new TTL column in tables of up to this many rows."""
 
 
@@ -78,7 +78,7 @@ class Schemes(Lookup):
         super().__init__(engine, options.databases)
         self.started: Instant = 0
         tick = engine.reaper.cadence.tick
-        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval, tick)
+        self.ttl_policy = TtlPolicy(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.builds = Builds(engine, self)
         self.sequences = Sequences(engine)
 
@@ -95,12 +95,12 @@ class Schemes(Lookup):
 
         `replace`: an existing table is replaced. Faults: the name is taken, or the description is invalid.
         """
-        database, name = await self.new_place(path)
-        with judged(CREATING):
-            definition = new_table(spec, owner, self.terms, now)
+        database, name = await self.split_new(path)
+        with refuse_invalid(CREATING):
+            definition = new_table(spec, owner, self.ttl_policy, now)
         node = await self._write(lambda rows: tree.make(rows, database, name, definition, now, replace))
         self.engine.reaper.changed(node.id)
-        return self.view(node, paths.joined(path))
+        return self.view(node, paths.join(path))
 
     async def ensure(self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER) -> bool:
         """Create a table unless it exists already; return True if it was created. Faults as of `create`."""
@@ -121,28 +121,28 @@ class Schemes(Lookup):
         In a table of up to DATES_WAIT_LIMIT rows, the dates of a new TTL column are complete on return. Faults: the
         table does not exist, or the change is invalid.
         """
-        view = await self.table(path)
+        view = await self.get_table(path)
 
         def change(node: Node) -> Definition:
-            with judged(ALTERING):
-                return altered(node.definition, spec, self.terms, now)
+            with refuse_invalid(ALTERING):
+                return alter_definition(node.definition, spec, self.ttl_policy, now)
 
         try:
             node = await self.engine.definitions.replace(view.node.id, change, now)
         except NotFound:
             raise missing(path) from None
         after = self.view(node, view.table.path)
-        self.builds.begin(after)
+        self.builds.start(after)
         if any(slot.state == "building" for slot in node.definition.slots):
             # A test that moves the clock next expects the TTL column to count.
             totals = await self.engine.insight.totals(node.id)
-            if totals.records <= SOON_DATED:
-                await self.builds.ended(after)
+            if totals.records <= DATES_WAIT_LIMIT:
+                await self.builds.wait(after)
         return after
 
     async def drop(self, path: str) -> None:
         """Drop a table with its rows. Faults: the table does not exist."""
-        view = await self.table(path)
+        view = await self.get_table(path)
         await self._drop(view.node, path)
 
     async def rename(self, moves: Iterable[tuple[str, str, bool]], now: Instant) -> None:
@@ -150,10 +150,10 @@ class Schemes(Lookup):
 
         `moves`: (source, destination, replace an existing table). Faults: see `tree.move`.
         """
-        meant: list[Move] = []
+        planned: list[Move] = []
         for source, destination, replace in moves:
-            meant.append(Move(await self.split(source), await self.new_place(destination), replace))
-        replaced = await self._write(lambda rows: tree.move(rows, meant, now))
+            planned.append(Move(await self.split(source), await self.split_new(destination), replace))
+        replaced = await self._write(lambda rows: tree.move(rows, planned, now))
         for id in replaced:
             self.engine.reaper.changed(id)
 
@@ -165,7 +165,7 @@ class Schemes(Lookup):
 
     async def create_view(self, path: str, text: str, now: Instant, owner: str = OWNER) -> None:
         """Create a view of a query. Faults: the name is taken."""
-        database, name = await self.new_place(path)
+        database, name = await self.split_new(path)
         body = msgspec.to_builtins(ViewBody(text, created=now, owner=owner))
         await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
 
@@ -188,7 +188,7 @@ class Schemes(Lookup):
             return False
         if entry is not None:
             raise wrong_kind(path, "directory")
-        database, name = await self.new_place(path)
+        database, name = await self.split_new(path)
         body = msgspec.to_builtins(DirectoryBody(created=now, owner=owner))
         await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
         return True
@@ -200,8 +200,8 @@ class Schemes(Lookup):
             raise fault(f"Check failed: path: '{path}', error: path is a database", status="PRECONDITION_FAILED")
         await self._write(lambda rows: tree.drop_directory(rows, database, name))
 
-    async def modify(self, path: str, judge: Callable[[Node], dict[str, Any]], now: Instant) -> None:
-        """Replace the body of an entry by the result of `judge`. Faults: the entry does not exist."""
+    async def modify(self, path: str, update: Callable[[Node], dict[str, Any]], now: Instant) -> None:
+        """Replace the body of an entry by the result of `update`. Faults: the entry does not exist."""
         entry = await self.find(path)
         if entry is None or isinstance(entry, (SystemEntry, IndexEntry)):
             raise missing(path)
@@ -214,7 +214,7 @@ class Schemes(Lookup):
                 node = await self._write(lambda rows: tree.ensure_database(rows, database, now))
         else:
             node = entry.node
-        await self._write(lambda rows: tree.change(rows, node.id, database, name, judge))
+        await self._write(lambda rows: tree.change(rows, node.id, database, name, update))
 
     # --- after a start -----------------------------------------------------------------------------------------------
 
@@ -226,19 +226,19 @@ class Schemes(Lookup):
         await drop_unfinished(self.engine)
 
         def change(node: Node) -> Definition:
-            return ruled(node.definition, self.terms, now)
+            return with_rule(node.definition, self.ttl_policy, now)
 
         for view in await self.tables():
-            if _plain(change(view.node)) != _plain(view.node.definition):
+            if _without_stamps(change(view.node)) != _without_stamps(view.node.definition):
                 with contextlib.suppress(NotFound):
                     await self.engine.definitions.replace(view.node.id, change, now)
-            self.builds.begin(view)
+            self.builds.start(view)
 
     async def close(self) -> None:
         """Stop the builds. `resume` continues them."""
         await self.builds.close()
 
-    async def new_place(self, path: str) -> tuple[str, str]:
+    async def split_new(self, path: str) -> tuple[str, str]:
         """Split an absolute path for a new entry into (database, name below it).
 
         Faults: the path cannot be an entry.
@@ -262,7 +262,7 @@ class Schemes(Lookup):
         return await self.engine.definitions.transact(body)
 
 
-def _plain(definition: Definition) -> Definition:
+def _without_stamps(definition: Definition) -> Definition:
     """Return a definition without the fields that changes of rules set."""
     rules = tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
     return msgspec.structs.replace(definition, rules=rules)

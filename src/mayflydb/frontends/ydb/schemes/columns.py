@@ -9,7 +9,7 @@ from typing import Final
 
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec
-from mayflydb.frontends.ydb.serials import check, sequence_of
+from mayflydb.frontends.ydb.serials import check_sequence, sequence_of
 from mayflydb.frontends.ydb.tables import StoredColumn
 from mayflydb.query.yql.names import resolve
 from mayflydb.query.yql.parser import read_type
@@ -30,14 +30,14 @@ from mayflydb.query.yql.types import (
     is_optional,
 )
 
-MOST_COLUMNS: Final = 200
-MOST_KEY_COLUMNS: Final = 20
-LONGEST_NAME: Final = 255
+MAX_COLUMNS: Final = 200
+MAX_KEY_COLUMNS: Final = 20
+MAX_NAME_LENGTH: Final = 255
 
-KEYLESS: Final = frozenset((YSON, JSON, JSON_DOCUMENT, DOUBLE, FLOAT))
+NOT_KEY_TYPES: Final = frozenset((YSON, JSON, JSON_DOCUMENT, DOUBLE, FLOAT))
 """Types that cannot be key columns."""
 
-UNSTORED: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
+NOT_STORED_TYPES: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
 """Types that cannot be stored in columns."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -52,13 +52,13 @@ def type_of(text: str) -> Type:
 def check_columns(columns: Sequence[ColumnSpec]) -> None:
     """Check new columns, each on its own. Invalid: the first violation."""
     for column in columns:
-        if len(column.name) > LONGEST_NAME:
-            raise Invalid(f"Column name too long '{column.name}'. Limit: {LONGEST_NAME}")
+        if len(column.name) > MAX_NAME_LENGTH:
+            raise Invalid(f"Column name too long '{column.name}'. Limit: {MAX_NAME_LENGTH}")
         if _NAME.match(column.name) is None:
             raise Invalid(f"Invalid name for column '{column.name}'")
         _check_sequence(column)
         plain = bare(column.type)
-        if not isinstance(plain, (Primitive, DecimalType)) or plain in UNSTORED:
+        if not isinstance(plain, (Primitive, DecimalType)) or plain in NOT_STORED_TYPES:
             raise Invalid(f"Type '{plain}' specified for column '{column.name}' is not supported by storage")
 
 
@@ -69,7 +69,7 @@ def _check_sequence(column: ColumnSpec) -> None:
     if usual is None or is_optional(column.type):
         raise Invalid(f"Column '{column.name}' of type {column.type} cannot have a sequence as its default")
     try:
-        check(column.sequence)
+        check_sequence(column.sequence)
     except ValueError as error:
         raise Invalid(str(error)) from None
     if column.sequence.high > usual.high:
@@ -91,12 +91,12 @@ def check_key(columns: Sequence[ColumnSpec], key: Sequence[str]) -> None:
         seen.add(name)
         if column.family not in ("", "default"):
             raise Invalid(f"Key column '{name}' must belong to the default family")
-        if bare(column.type) in KEYLESS:
+        if bare(column.type) in NOT_KEY_TYPES:
             raise Invalid(f"Column {name} has wrong key type {bare(column.type)}")
-    if len(key) > MOST_KEY_COLUMNS:
-        raise Invalid(f"Too many key columns: current: 0, new: {len(key)}. Limit: {MOST_KEY_COLUMNS}")
+    if len(key) > MAX_KEY_COLUMNS:
+        raise Invalid(f"Too many key columns: current: 0, new: {len(key)}. Limit: {MAX_KEY_COLUMNS}")
 
 
-def stored(column: ColumnSpec, number: int) -> StoredColumn:
+def stored_column(column: ColumnSpec, number: int) -> StoredColumn:
     """Return a column as the catalogue stores it."""
     return StoredColumn(number, column.name, format_type(column.type), column.family, column.default, column.sequence)

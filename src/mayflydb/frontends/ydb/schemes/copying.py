@@ -15,16 +15,16 @@ from mayflydb.engine.catalog import Definition, Node, Slot
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.rows import Layout
+from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
+from mayflydb.frontends.ydb.schemes.definitions import body_of, body_to_builtins, with_rule
 from mayflydb.frontends.ydb.schemes.faults import exists
-from mayflydb.frontends.ydb.schemes.making import body_of, built, ruled
-from mayflydb.frontends.ydb.schemes.staging import create_hidden
+from mayflydb.frontends.ydb.schemes.staging import create_hidden_table
 from mayflydb.frontends.ydb.tables import TableView, is_primary
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
 
-BATCH: Final = 256
+BATCH_ROWS: Final = 256
 
 
 class Copy(msgspec.Struct, frozen=True):
@@ -38,36 +38,36 @@ class Copy(msgspec.Struct, frozen=True):
 async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> None:
     """Copy tables as of one instant, all or none. Faults: a source does not exist, or a destination is taken."""
     engine = schemes.engine
-    places = [await schemes.new_place(each.destination) for each in copies]
+    places = [await schemes.split_new(each.destination) for each in copies]
     for each in copies:
         if await schemes.find(each.destination) is not None:
             raise exists(each.destination)
-    snapshot, views = await _begun(schemes, copies, now)
-    made: list[Node] = []
+    snapshot, views = await _begin_snapshot(schemes, copies, now)
+    created: list[Node] = []
     try:
         for each, view in zip(copies, views, strict=True):
             definition = _definition(schemes, view, each.omit_indexes, now)
-            made.append(await create_hidden(engine, definition, now))
-            copy = schemes.view(made[-1], each.destination)
+            created.append(await create_hidden_table(engine, definition, now))
+            copy = schemes.view(created[-1], each.destination)
             await _fill(engine, snapshot, view, copy, now)
             await schemes.sequences.copy(view, copy, now)
-        named = [(node.id, *place) for node, place in zip(made, places, strict=True)]
+        named = [(node.id, *place) for node, place in zip(created, places, strict=True)]
         await schemes.publish(named, now)
     except BaseException:
-        for node in made:
+        for node in created:
             with contextlib.suppress(NotFound):
                 await engine.definitions.drop(node.id)
         raise
     finally:
         snapshot.close()
-    for node in made:
+    for node in created:
         engine.reaper.changed(node.id)
 
 
-async def _begun(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> tuple[Snapshot, list[TableView]]:
+async def _begin_snapshot(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> tuple[Snapshot, list[TableView]]:
     """Begin a snapshot. Return it with the tables as it contains them."""
     while True:
-        views = [await schemes.table(each.source) for each in copies]
+        views = [await schemes.get_table(each.source) for each in copies]
         snapshot = await Snapshot.begin(schemes.engine, now, await schemes.parents())
         # A table that changed while the snapshot began may differ in it: then another snapshot is taken.
         if [await schemes.find(each.source) for each in copies] == views:
@@ -84,13 +84,13 @@ def _definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Inst
     )
     slots = tuple(Slot(slot.number, "ready") for slot in before.slots if slot.state != "dropped")
     body = msgspec.structs.replace(body_of(before), created=now)
-    copy = Definition(built(body), now, indexes=indexes, slots=slots, numbered=before.numbered)
-    return ruled(copy, schemes.terms, now)
+    copy = Definition(body_to_builtins(body), now, indexes=indexes, slots=slots, numbered=before.numbered)
+    return with_rule(copy, schemes.ttl_policy, now)
 
 
 async def _fill(engine: Engine, snapshot: Snapshot, source: TableView, copy: TableView, now: Instant) -> None:
-    layout = Layout(copy)
-    async for batch in snapshot.scan(source.node.id, Scope(), None, BATCH):
+    layout = RowLayout(copy)
+    async for batch in snapshot.scan(source.node.id, Scope(), None, BATCH_ROWS):
         commands = [
             Command(Mode.CREATE, each.partition, each.key, layout.draft(layout.decode(each.value), each.key))
             for each in batch.records

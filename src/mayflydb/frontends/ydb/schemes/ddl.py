@@ -14,14 +14,14 @@ from mayflydb.frontends.ydb.schemes.faults import (
     executing,
     exists,
     exists_notice,
-    judged,
     missing,
+    refuse_invalid,
     wrong_kind,
 )
 from mayflydb.frontends.ydb.schemes.from_yql import alteration, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.schemes.showing import show_table, show_view
-from mayflydb.frontends.ydb.serials import Alteration, sequence_name
+from mayflydb.frontends.ydb.serials import SequenceChange, sequence_name
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.query.yql import definitions as ast
@@ -63,7 +63,7 @@ async def define(
         case ast.Grant():
             await _grant(schemes, call, statement, prefix)
         case ast.UserSpec():
-            await user_statements.perform(accounts, call, statement)
+            await user_statements.execute(accounts, call, statement)
     return ()
 
 
@@ -89,7 +89,7 @@ async def _create_table(
     schemes: Schemes, call: Call, statement: ast.CreateTable, prefix: str | None, lenient: bool
 ) -> tuple[Issue, ...]:
     path = resolve(call.database, prefix, statement.table)
-    with judged(CREATING):
+    with refuse_invalid(CREATING):
         spec = table_spec(statement)
     with executing("CREATE TABLE"):
         if statement.or_replace or not (statement.if_not_exists or lenient):
@@ -101,8 +101,8 @@ async def _create_table(
 
 async def _alter_table(schemes: Schemes, call: Call, statement: ast.AlterTable, prefix: str | None) -> None:
     path = resolve(call.database, prefix, statement.table)
-    entry = await _need(schemes, path, statement.at)
-    with judged(ALTERING):
+    entry = await _get_entry(schemes, path, statement.at)
+    with refuse_invalid(ALTERING):
         change = alteration(statement)
     with executing("ALTER TABLE"):
         if not isinstance(entry, TableView):
@@ -114,7 +114,7 @@ async def _alter_table(schemes: Schemes, call: Call, statement: ast.AlterTable, 
         view = await schemes.alter(path, change.spec, call.now)
     if change.spec.add_indexes:
         # The statement ends when its indexes can be read.
-        await schemes.builds.complete(view)
+        await schemes.builds.wait_until_complete(view)
 
 
 async def _drop_table(schemes: Schemes, call: Call, statement: ast.DropTable, prefix: str | None) -> None:
@@ -124,7 +124,7 @@ async def _drop_table(schemes: Schemes, call: Call, statement: ast.DropTable, pr
     entry = await schemes.find(path)
     if entry is None and statement.if_exists:
         return
-    await _need(schemes, path, statement.at)
+    await _get_entry(schemes, path, statement.at)
     with executing("DROP TABLE"):
         await schemes.drop(path)
 
@@ -140,7 +140,7 @@ async def _alter_sequence(schemes: Schemes, call: Call, statement: ast.AlterSequ
     with executing("ALTER SEQUENCE"):
         if column is None or not isinstance(entry, TableView):
             raise missing(path)
-        change = Alteration(statement.start, statement.increment, statement.restart, statement.restart_at)
+        change = SequenceChange(statement.start, statement.increment, statement.restart, statement.restart_at)
         try:
             await schemes.sequences.alter(entry, column, change, call.now)
         except ValueError as error:
@@ -176,14 +176,14 @@ async def _drop_view(schemes: Schemes, call: Call, statement: ast.DropView, pref
 
 async def _grant(schemes: Schemes, call: Call, statement: ast.Grant, prefix: str | None) -> None:
     names = permissions.names_of(statement)
-    change = permissions.revoked if statement.revoke else permissions.granted
+    change = permissions.revoke if statement.revoke else permissions.grant
     for each in statement.paths:
         path = resolve(call.database, prefix, each)
         with executing("REVOKE" if statement.revoke else "GRANT"):
             await schemes.modify(path, lambda node: change(node.body, statement.subjects, names), call.now)
 
 
-async def _need(schemes: Schemes, path: str, at: At) -> Entry:
+async def _get_entry(schemes: Schemes, path: str, at: At) -> Entry:
     entry = await schemes.find(path)
     if entry is None:
         raise no_table(CLUSTER, path, at)

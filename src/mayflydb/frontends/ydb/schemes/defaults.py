@@ -70,7 +70,7 @@ def text_of(value: Value, type: Type) -> str:
     text = to_text(plain, value)
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\0", "\\0")
     if plain == STRING:
-        return f'"{_escaped(value)}"'
+        return f'"{_escape_bytes(value)}"'
     if plain == UTF8:
         return f'"{escaped}"u'
     if isinstance(plain, DecimalType):
@@ -78,7 +78,7 @@ def text_of(value: Value, type: Type) -> str:
     return f'{plain}("{escaped}")'
 
 
-def _escaped(value: bytes) -> str:
+def _escape_bytes(value: bytes) -> str:
     return "".join(chr(each) if 32 <= each < 127 and each not in b'"\\' else f"\\x{each:02x}" for each in value)
 
 
@@ -126,7 +126,7 @@ def _literal(tree: Tree, type: Type) -> Expression:
         case Literal_(kind="string", value=value, suffix=suffix):
             return _string(value, _STRINGS.get(suffix, STRING))
         case Call(name=name, arguments=arguments) if arguments:
-            return _constructed(tree, name, bare(type))
+            return _call_literal(tree, name, bare(type))
         case _:
             raise fault("Default expression of a column must be a literal", tree.at)
 
@@ -142,7 +142,7 @@ def _string(value: object, type: Type) -> Expression:
     return _constant(type, raw if type in (STRING, YSON) else raw.decode())
 
 
-def _constructed(tree: Call, name: str, wanted: Type) -> Expression:
+def _call_literal(tree: Call, name: str, wanted: Type) -> Expression:
     """Evaluate a literal written as a call: `Timestamp("...")`, `Decimal("1.5", 22, 9)`."""
     first = tree.arguments[0].value
     type = wanted if name.lower() == "decimal" else SIMPLE.get(name.lower())

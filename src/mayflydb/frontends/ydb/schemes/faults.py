@@ -31,7 +31,7 @@ class Invalid(Exception):
 
 
 @contextmanager
-def judged(status: Status) -> Iterator[None]:
+def refuse_invalid(status: Status) -> Iterator[None]:
     """Turn Invalid into a fault with this status."""
     try:
         yield

@@ -24,7 +24,7 @@ from mayflydb.frontends.ydb.schemes.specs import (
 )
 from mayflydb.frontends.ydb.serials import Sequence, sequence_of
 from mayflydb.frontends.ydb.tables import Unit
-from mayflydb.frontends.ydb.values import read_typed, type_of
+from mayflydb.frontends.ydb.values import decode_typed_value, type_of
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.types import bare, is_optional, optional
 
@@ -52,7 +52,7 @@ def table_spec(request: Any) -> TableSpec:
         raise _unsupported("A temporary table")
     if request.tiering:
         raise _unsupported("Tiering")
-    physical = _profiled(request) | partitioning(request.partitioning_settings) | _physical(request, "")
+    physical = _initial_partitions(request) | partitioning(request.partitioning_settings) | _physical(request, "")
     return TableSpec(
         columns=tuple(_column(each) for each in request.columns),
         key=tuple(request.primary_key),
@@ -65,7 +65,7 @@ def table_spec(request: Any) -> TableSpec:
     )
 
 
-def _profiled(request: Any) -> dict[str, Any]:
+def _initial_partitions(request: Any) -> dict[str, Any]:
     """Return the initial partitions of a new table: those of the request, or those of the policy in its profile, the
     older way.
     """
@@ -76,7 +76,7 @@ def _profiled(request: Any) -> dict[str, Any]:
     for given, keys in ((request, "partition_at_keys"), (policy, "explicit_partitions")):
         said = given.WhichOneof("partitions")
         if said == keys:
-            points = [read_typed(each) for each in getattr(given, keys).split_points]
+            points = [decode_typed_value(each) for each in getattr(given, keys).split_points]
             found["PARTITION_AT_KEYS"] = [_border(value) for _, value in points]
         elif said is not None:
             found["UNIFORM_PARTITIONS"] = given.uniform_partitions
@@ -143,7 +143,7 @@ def _column(given: Any) -> ColumnSpec:
         case "from_sequence":
             return ColumnSpec(given.name, bare(type), family, sequence=_sequence(given))
         case "from_literal":
-            _, value = read_typed(given.from_literal)
+            _, value = decode_typed_value(given.from_literal)
             text = text_of(value, type)
             # Parsing the literal again checks that the column can hold its value.
             value_of(text, type)

@@ -103,7 +103,7 @@ def _index(given: ast.IndexSpec) -> IndexSpec:
     if given.unique and given.asynchronous:
         raise fault("ASYNC is not applicable to a unique index", given.at)
     for setting in given.settings:
-        settings.read(setting)
+        settings.parse_setting(setting)
     kind: Kind = "unique" if given.unique else "async" if given.asynchronous else "sync"
     return IndexSpec(given.name, given.columns, given.cover, kind)
 
@@ -135,7 +135,7 @@ def _settings(given: Sequence[ast.Setting]) -> tuple[dict[str, Any], TtlAction, 
         elif setting.name.upper() == "STORE":
             column_store = _store(setting)
         else:
-            name, value = settings.read(setting)
+            name, value = settings.parse_setting(setting)
             physical[name] = value
     return physical, ttl, column_store
 
@@ -221,7 +221,7 @@ def _with(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
             return replace(spec, rename_indexes=(*spec.rename_indexes, (name, to, False)))
         case ast.AlterIndex(settings=given):
             for setting in given:
-                settings.read(setting)
+                settings.parse_setting(setting)
             return spec
         case _:
             return _with_settings(spec, action)
@@ -258,7 +258,7 @@ def _reset(spec: AlterSpec, action: ast.ResetSettings, names: Sequence[str]) -> 
         word = name.upper()
         if word == "TTL":
             ttl = DropTtl()
-        elif word in settings.KNOWN and word not in settings.UNALTERABLE:
+        elif word in settings.PARSERS and word not in settings.UNALTERABLE:
             physical[word] = None
         else:
             raise fault(f"{word} reset is not supported", action.at)

@@ -7,23 +7,23 @@ from typing import Final
 
 from mayflydb.engine.building import Wanted
 from mayflydb.engine.catalog import Index as EngineIndex
-from mayflydb.frontends.ydb.schemes.columns import KEYLESS
+from mayflydb.frontends.ydb.schemes.columns import NOT_KEY_TYPES
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import IndexSpec
 from mayflydb.frontends.ydb.tables import is_primary
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import Type, bare
 
-MOST_INDEXES: Final = 20
+MAX_INDEXES: Final = 20
 
 
-def wanted(spec: IndexSpec) -> Wanted:
+def index_definition(spec: IndexSpec) -> Wanted:
     """Return the engine's description of a new index."""
-    told = {"name": spec.name, "columns": list(spec.columns), "cover": list(spec.cover), "kind": spec.kind}
-    return Wanted(unique=spec.kind == "unique", spec=told)
+    body = {"name": spec.name, "columns": list(spec.columns), "cover": list(spec.cover), "kind": spec.kind}
+    return Wanted(unique=spec.kind == "unique", spec=body)
 
 
-def secondary(indexes: Sequence[EngineIndex]) -> dict[str, EngineIndex]:
+def secondary_indexes(indexes: Sequence[EngineIndex]) -> dict[str, EngineIndex]:
     """Return the secondary indexes that are not dropped, by name. They may still be building."""
     return {name_of(each): each for each in indexes if each.state != "dropped" and not is_primary(each)}
 
@@ -35,7 +35,7 @@ def name_of(index: EngineIndex) -> str:
     return name
 
 
-def described(index: EngineIndex) -> Index:
+def planner_index(index: EngineIndex) -> Index:
     """Return a secondary index as queries see it."""
     spec = index.spec or {}
     ready = index.state == "ready"
@@ -62,8 +62,8 @@ def check_index(spec: IndexSpec, columns: Mapping[str, Type], key: Sequence[str]
             raise Invalid(f"The same column can't be used as key column and data column for one index: {name}")
     if tuple(spec.columns) == tuple(key):
         raise Invalid("Index keys are the same as table primary key, index is useless")
-    if len(taken) >= MOST_INDEXES:
-        raise Invalid(f"indexes count has reached maximum value in the table, limit: {MOST_INDEXES}")
+    if len(taken) >= MAX_INDEXES:
+        raise Invalid(f"indexes count has reached maximum value in the table, limit: {MAX_INDEXES}")
 
 
 def _check_column(name: str, spec: IndexSpec, columns: Mapping[str, Type]) -> None:
@@ -71,5 +71,5 @@ def _check_column(name: str, spec: IndexSpec, columns: Mapping[str, Type]) -> No
         raise Invalid(f"Index column with name: {name} is not present in table columns")
     if spec.columns.count(name) > 1:
         raise Invalid(f"Index column with name: {name} is specified more than once")
-    if bare(columns[name]) in KEYLESS:
+    if bare(columns[name]) in NOT_KEY_TYPES:
         raise Invalid(f"Column '{name}' has wrong key type {bare(columns[name])} for being key")

@@ -26,10 +26,10 @@ from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_vi
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql.schemas import Schemas, Table, View
 
-MOST_PATHS: Final = 20_000
+MAX_PATHS: Final = 20_000
 """Cached paths, unknown ones included."""
 
-MOST_VIEWS: Final = 4096
+MAX_VIEWS: Final = 4096
 """Cached tables, dropped ones included."""
 
 
@@ -38,7 +38,7 @@ class Lookup:
 
     def __init__(self, engine: Engine, databases: Iterable[str]) -> None:
         self.engine = engine
-        self._served = tuple(paths.joined(each) for each in databases)
+        self._served = tuple(paths.join(each) for each in databases)
         self._version = -1
         self._databases: tuple[str, ...] = ()
         self._entries: dict[str, Entry | None] = {}
@@ -58,19 +58,19 @@ class Lookup:
 
     async def find(self, path: str) -> Entry | None:
         """Return the entry at an absolute path; None if there is none."""
-        path = paths.joined(path)
+        path = paths.join(path)
         while True:
             version = await self._refresh()
             if path in self._entries:
                 return self._entries[path]
-            entry = await self._found(path)
+            entry = await self._resolve(path)
             if self.engine.catalog_version == version:
-                if len(self._entries) >= MOST_PATHS:
+                if len(self._entries) >= MAX_PATHS:
                     self._entries.clear()
                 self._entries[path] = entry
                 return entry
 
-    async def table(self, path: str) -> TableView:
+    async def get_table(self, path: str) -> TableView:
         """Return the table at a path. Faults: the entry does not exist, or is no table."""
         entry = await self.find(path)
         if entry is None:
@@ -103,8 +103,8 @@ class Lookup:
         nodes = await self._nodes(database)
         prefix = f"{name}/" if name else ""
         leaves = {node[len(prefix) :].partition("/")[0] for node in nodes if node.startswith(prefix)}
-        below = [await self.find(paths.joined(path, leaf)) for leaf in sorted(leaves - {""})]
-        system = [DirectoryEntry(paths.joined(path, paths.SYSTEM))] if not name else []
+        below = [await self.find(paths.join(path, leaf)) for leaf in sorted(leaves - {""})]
+        system = [DirectoryEntry(paths.join(path, paths.SYSTEM))] if not name else []
         return [*system, *(each for each in below if each is not None)]
 
     async def tables(self) -> list[TableView]:
@@ -113,7 +113,7 @@ class Lookup:
         for database in await self.databases():
             for name, node in (await self._nodes(database)).items():
                 if kind_of(node) == "table":
-                    found.append(self.view(node, paths.joined(database, name)))
+                    found.append(self.view(node, paths.join(database, name)))
         return found
 
     async def parents(self) -> list[int]:
@@ -124,7 +124,7 @@ class Lookup:
         """Return the path of the table with this id; None if there is none."""
         node = await self.engine.node_by_id(container)
         home = None if node is None else await self.engine.node_by_id(node.parent)
-        return None if node is None or home is None else paths.joined(home.name, node.name)
+        return None if node is None or home is None else paths.join(home.name, node.name)
 
     async def _homes(self) -> list[Node]:
         space = await self.engine.node(SPACE)
@@ -138,14 +138,14 @@ class Lookup:
             now = self.engine.catalog_version
             if now == version:
                 self._entries.clear()
-                if len(self._views) > MOST_VIEWS:
+                if len(self._views) > MAX_VIEWS:
                     self._views.clear()
                 self._databases = tuple(dict.fromkeys((*self._served, *names)))
                 self._version = version
             version = now
         return version
 
-    async def _found(self, path: str) -> Entry | None:
+    async def _resolve(self, path: str) -> Entry | None:
         split = paths.split(self._databases, path)
         if split is None:
             return None
@@ -170,7 +170,7 @@ class Lookup:
         node = nodes.get(table)
         if leaf != paths.IMPL_TABLE or node is None or kind_of(node) != "table":
             return None
-        return index_entry(self.view(node, paths.joined(database, table)), index)
+        return index_entry(self.view(node, paths.join(database, table)), index)
 
     def view(self, node: Node, path: str) -> TableView:
         """Return the decoded table of a node, cached for each definition."""

@@ -13,14 +13,14 @@ from typing import Final
 
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 
-MOST_PARTS: Final = 32
-LONGEST_PART: Final = 255
+MAX_PARTS: Final = 32
+MAX_PART_LENGTH: Final = 255
 SYSTEM: Final = ".sys"
 RESERVED: Final = (SYSTEM, ".metadata", ".tmp")
 IMPL_TABLE: Final = "indexImplTable"
 
 
-def joined(*parts: str) -> str:
+def join(*parts: str) -> str:
     """Join parts to one absolute path without double slashes."""
     return "/" + "/".join(each for part in parts for each in part.split("/") if each)
 
@@ -33,17 +33,16 @@ def resolve(database: str, prefix: str | None, name: str) -> str:
     Parts `.` of a relative name are left out: `./sub/t` is `sub/t`.
     """
     if name.startswith("/"):
-        return joined(name)
+        return join(name)
     name = "/".join(part for part in name.split("/") if part != ".")
     if prefix and prefix.startswith("/"):
-        return joined(prefix, name)
-    return joined(database, prefix or "", name)
+        return join(prefix, name)
+    return join(database, prefix or "", name)
 
 
 def split(databases: Iterable[str], path: str) -> tuple[str, str] | None:
-    """Split an absolute path into the longest database that contains it, and the rest; None if no database contains it.
-    """
-    path = joined(path)
+    """Split an absolute path into the longest database that contains it, and the rest; None if no database contains it."""
+    path = join(path)
     found = [each for each in databases if path == each or path.startswith(each + "/")]
     if not found:
         return None
@@ -65,8 +64,8 @@ def leaf(path: str) -> str:
 def check_new(path: str) -> None:
     """Check the path of a new entry, below its database. Invalid: the first violation."""
     parts = path.strip("/").split("/")
-    if len(parts) > MOST_PARTS:
-        raise Invalid(f"Check failed: path: '{path}', error: paths depth limit exceeded, limit: {MOST_PARTS}")
+    if len(parts) > MAX_PARTS:
+        raise Invalid(f"Check failed: path: '{path}', error: paths depth limit exceeded, limit: {MAX_PARTS}")
     for part in parts:
         problem = _problem(part)
         if problem is not None:
@@ -74,8 +73,8 @@ def check_new(path: str) -> None:
 
 
 def _problem(part: str) -> str | None:
-    if len(part) > LONGEST_PART:
-        return f"path part is too long: {len(part)}, limit: {LONGEST_PART}"
+    if len(part) > MAX_PART_LENGTH:
+        return f"path part is too long: {len(part)}, limit: {MAX_PART_LENGTH}"
     if part in RESERVED:
         return f"path part '{part}' is reserved by the system"
     if not part.strip("."):

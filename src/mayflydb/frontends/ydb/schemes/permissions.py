@@ -56,28 +56,28 @@ def names_of(statement: Grant) -> tuple[str, ...]:
     return (*names, GRANTING) if statement.grant_option else tuple(names)
 
 
-def granted(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
+def grant(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
     """Return the body of an entry with these permissions added."""
     return _with(body, {each: tuple(dict.fromkeys((*_of(body, each), *names))) for each in subjects})
 
 
-def revoked(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
+def revoke(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
     """Return the body of an entry without these permissions; ALL removes all."""
     left = {each: () if FULL in names else tuple(n for n in _of(body, each) if n not in names) for each in subjects}
     return _with(body, left)
 
 
-def replaced(body: Mapping[str, Any], subject: str, names: Sequence[str]) -> dict[str, Any]:
+def set_permissions(body: Mapping[str, Any], subject: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the body of an entry in which a subject has exactly these permissions."""
     return _with(body, {subject: tuple(names)})
 
 
-def cleared(body: Mapping[str, Any]) -> dict[str, Any]:
+def clear_permissions(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of an entry without permissions."""
     return {**body, "permissions": {}}
 
 
-def owned(body: Mapping[str, Any], owner: str) -> dict[str, Any]:
+def set_owner(body: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """Return the body of an entry with another owner."""
     return {**body, "owner": owner}
 

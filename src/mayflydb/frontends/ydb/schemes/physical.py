@@ -10,11 +10,11 @@ SWITCHES: Final = {1: "ENABLED", 2: "DISABLED"}
 
 _NUMBERS: Final = {word: number for number, word in SWITCHES.items()}
 
-_SWITCHED: Final = {
+_SWITCH_FIELDS: Final = {
     "partitioning_by_size": "AUTO_PARTITIONING_BY_SIZE",
     "partitioning_by_load": "AUTO_PARTITIONING_BY_LOAD",
 }
-_COUNTED: Final = {
+_COUNT_FIELDS: Final = {
     "partition_size_mb": "AUTO_PARTITIONING_PARTITION_SIZE_MB",
     "min_partitions_count": "AUTO_PARTITIONING_MIN_PARTITIONS_COUNT",
     "max_partitions_count": "AUTO_PARTITIONING_MAX_PARTITIONS_COUNT",
@@ -27,10 +27,10 @@ _POOLS: Final = {
 }
 _BLOBS: Final = "STORE_EXTERNAL_BLOBS"
 
-UNSPOKEN: Final = frozenset({*_POOLS.values(), _BLOBS, "PARTITION_BY"})
+NOT_IN_YQL: Final = frozenset({*_POOLS.values(), _BLOBS, "PARTITION_BY"})
 """Stored settings without a name in YQL."""
 
-SIZE_MB: Final = 2048
+DEFAULT_PARTITION_MB: Final = 2048
 """YDB's default size of a partition."""
 
 
@@ -39,10 +39,10 @@ def partitioning(given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if given.partition_by:
         found["PARTITION_BY"] = list(given.partition_by)
-    for field, name in _SWITCHED.items():
+    for field, name in _SWITCH_FIELDS.items():
         if getattr(given, field):
             found[name] = SWITCHES[getattr(given, field)]
-    for field, name in _COUNTED.items():
+    for field, name in _COUNT_FIELDS.items():
         if getattr(given, field):
             found[name] = getattr(given, field)
     return found
@@ -68,7 +68,7 @@ def describe_partitioning(settings: Mapping[str, Any], into: Any, by_hash: bool)
     into.partitioning_by_size = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_SIZE", "ENABLED")]
     into.partitioning_by_load = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_LOAD", "DISABLED")]
     if into.partitioning_by_size == 1:
-        into.partition_size_mb = settings.get("AUTO_PARTITIONING_PARTITION_SIZE_MB", SIZE_MB)
+        into.partition_size_mb = settings.get("AUTO_PARTITIONING_PARTITION_SIZE_MB", DEFAULT_PARTITION_MB)
     into.min_partitions_count = settings.get("AUTO_PARTITIONING_MIN_PARTITIONS_COUNT", partitions(settings))
     into.max_partitions_count = settings.get("AUTO_PARTITIONING_MAX_PARTITIONS_COUNT", 0)
 

@@ -76,7 +76,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-KNOWN: Final[Mapping[str, Callable[[Setting], Any]]] = {
+PARSERS: Final[Mapping[str, Callable[[Setting], Any]]] = {
     "AUTO_PARTITIONING_BY_SIZE": _switch,
     "AUTO_PARTITIONING_BY_LOAD": _switch,
     "AUTO_PARTITIONING_PARTITION_SIZE_MB": _count,
@@ -91,7 +91,7 @@ KNOWN: Final[Mapping[str, Callable[[Setting], Any]]] = {
 }
 """The parser of each setting's value."""
 
-FOREIGN: Final = frozenset(
+UNSUPPORTED: Final = frozenset(
     {
         "TIERING",
         "DATA_SOURCE",
@@ -107,12 +107,12 @@ UNALTERABLE: Final = frozenset({"UNIFORM_PARTITIONS", "PARTITION_AT_KEYS", "STOR
 """Settings of CREATE TABLE that ALTER TABLE cannot change."""
 
 
-def read(setting: Setting) -> tuple[str, Any]:
+def parse_setting(setting: Setting) -> tuple[str, Any]:
     """Return (name, value) of a physical setting. Faults: an unknown setting or an invalid value."""
     name = setting.name.upper()
-    if name in FOREIGN:
+    if name in UNSUPPORTED:
         raise unsupported(f"Table setting {name}", setting.at)
-    known = KNOWN.get(name)
+    known = PARSERS.get(name)
     if known is None:
         raise fault(f"Unknown table setting: {setting.name}", setting.at)
     return name, known(setting)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.entries import ViewEntry
-from mayflydb.frontends.ydb.schemes.physical import UNSPOKEN
+from mayflydb.frontends.ydb.schemes.physical import NOT_IN_YQL
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name, serial_name
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
 from mayflydb.model.durations import format_iso
@@ -20,14 +20,14 @@ _BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _KINDS: Final = {"sync": "GLOBAL SYNC", "async": "GLOBAL ASYNC", "unique": "GLOBAL UNIQUE SYNC"}
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Quote a name with backticks."""
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def ttl_text(ttl: TtlSettings) -> str:
     """Return a TTL setting as YQL: `INTERVAL('P7D') DELETE ON at`."""
-    column = ttl.column if _BARE.match(ttl.column) else quoted(ttl.column)
+    column = ttl.column if _BARE.match(ttl.column) else quote(ttl.column)
     unit = "" if ttl.unit is None else f" AS {ttl.unit}"
     return f"INTERVAL('{format_iso(ttl.expire_after * SECOND)}') DELETE ON {column}{unit}"
 
@@ -39,14 +39,14 @@ def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | N
     lines = [_column(column) for column in view.body.columns]
     lines += [_index(index) for index in view.table.indexes]
     lines += [_family(family) for family in view.body.families]
-    lines.append(f"PRIMARY KEY ({', '.join(map(quoted, view.table.key))})")
+    lines.append(f"PRIMARY KEY ({', '.join(map(quote, view.table.key))})")
     body = ",\n".join(f"    {line}" for line in lines)
     partition = view.body.settings.get("PARTITION_BY")
-    by = f"\nPARTITION BY HASH ({', '.join(map(quoted, partition))})" if partition else ""
+    by = f"\nPARTITION BY HASH ({', '.join(map(quote, partition))})" if partition else ""
     options = _options(view)
     with_ = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
-    altered = (_sequence(view, column, state) for column, state in (sequences or {}).items())
-    return f"CREATE TABLE {quoted(name)} (\n{body}\n){by}{with_};\n{''.join(altered)}"
+    sequence_changes = (_sequence(view, column, state) for column, state in (sequences or {}).items())
+    return f"CREATE TABLE {quote(name)} (\n{body}\n){by}{with_};\n{''.join(sequence_changes)}"
 
 
 def _sequence(view: TableView, column: str, state: Sequence) -> str:
@@ -54,15 +54,15 @@ def _sequence(view: TableView, column: str, state: Sequence) -> str:
     parts += [f"INCREMENT BY {state.increment}"] if state.increment != 1 else []
     if state.next != 1:
         parts.append("RESTART" if state.next == state.start else f"RESTART WITH {state.next}")
-    path = quoted(f"{view.table.path}/{sequence_name(column)}")
+    path = quote(f"{view.table.path}/{sequence_name(column)}")
     return f"\nALTER SEQUENCE {path} {' '.join(parts)};\n" if parts else ""
 
 
 def _column(column: StoredColumn) -> str:
     type = type_of(column.type)
-    parts = [quoted(column.name), str(bare(type)) if column.sequence is None else serial_name(type)]
+    parts = [quote(column.name), str(bare(type)) if column.sequence is None else serial_name(type)]
     if column.family:
-        parts.append(f"FAMILY {quoted(column.family)}")
+        parts.append(f"FAMILY {quote(column.family)}")
     if not is_optional(type):
         parts.append("NOT NULL")
     if column.default is not None:
@@ -71,17 +71,17 @@ def _column(column: StoredColumn) -> str:
 
 
 def _index(index: Index) -> str:
-    cover = f" COVER ({', '.join(map(quoted, index.cover))})" if index.cover else ""
-    return f"INDEX {quoted(index.name)} {_KINDS[index.kind]} ON ({', '.join(map(quoted, index.columns))}){cover}"
+    cover = f" COVER ({', '.join(map(quote, index.cover))})" if index.cover else ""
+    return f"INDEX {quote(index.name)} {_KINDS[index.kind]} ON ({', '.join(map(quote, index.columns))}){cover}"
 
 
 def _family(family: dict[str, Any]) -> str:
     settings = ", ".join(f"{name.upper()} = {_value(value)}" for name, value in family.items() if name != "name")
-    return f"FAMILY {quoted(family['name'])} ({settings})"
+    return f"FAMILY {quote(family['name'])} ({settings})"
 
 
 def _options(view: TableView) -> list[str]:
-    settings = {name: value for name, value in view.body.settings.items() if name not in UNSPOKEN}
+    settings = {name: value for name, value in view.body.settings.items() if name not in NOT_IN_YQL}
     options = [f"{name} = {_setting(name, value)}" for name, value in settings.items()]
     if view.body.column_store:
         options.append("STORE = COLUMN")
@@ -110,4 +110,4 @@ def _value(value: Any) -> str:
 def show_view(entry: ViewEntry, name: str) -> str:
     """Return `CREATE VIEW` of a view under a name."""
     text = entry.body.text.strip().rstrip(";")
-    return f"CREATE VIEW {quoted(name)} WITH (security_invoker = TRUE) AS\n{text};\n"
+    return f"CREATE VIEW {quote(name)} WITH (security_invoker = TRUE) AS\n{text};\n"

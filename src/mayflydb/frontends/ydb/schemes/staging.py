@@ -10,13 +10,13 @@ from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import Instant
 
-HIDDEN: Final = "ydb copies"
+HIDDEN_SPACE: Final = "ydb copies"
 """The space of hidden tables."""
 
 
-async def create_hidden(engine: Engine, definition: Definition, now: Instant) -> Node:
+async def create_hidden_table(engine: Engine, definition: Definition, now: Instant) -> Node:
     """Create a hidden table."""
-    space = await engine.definitions.space(HIDDEN, now)
+    space = await engine.definitions.space(HIDDEN_SPACE, now)
     count = len(await engine.children(space.id))
     while True:
         try:
@@ -27,7 +27,7 @@ async def create_hidden(engine: Engine, definition: Definition, now: Instant) ->
 
 async def drop_unfinished(engine: Engine) -> None:
     """Drop hidden tables of copies that a stop of the server has interrupted."""
-    space = await engine.node(HIDDEN)
+    space = await engine.node(HIDDEN_SPACE)
     for node in [] if space is None else await engine.children(space.id):
         with contextlib.suppress(NotFound):
             await engine.definitions.drop(node.id)

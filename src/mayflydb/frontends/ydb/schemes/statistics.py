@@ -73,13 +73,13 @@ def _borders(view: TableView, key: list[Type]) -> list[list[Value]]:
         count, bits = partitions(settings), _BITS.get(bare(key[0]))  # type: ignore[call-overload]
         return [] if bits is None else [[(number << bits) // count] for number in range(1, count)]
     borders = [
-        [_held(value, type) for value, type in zip(each, key, strict=False)]
+        [_border_value(value, type) for value, type in zip(each, key, strict=False)]
         for each in settings.get("PARTITION_AT_KEYS", ())
     ]
     return borders if all(None not in each for each in borders) else []
 
 
-def _held(value: Any, type: Type) -> Value:
+def _border_value(value: Any, type: Type) -> Value:
     """Return a stored border as a value of its column; None if JSON cannot hold the type exactly."""
     plain = bare(type)
     if plain in INTEGERS:

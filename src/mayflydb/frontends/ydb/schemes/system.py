@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, SystemEntry
-from mayflydb.frontends.ydb.schemes.paths import SYSTEM, joined
+from mayflydb.frontends.ydb.schemes.paths import SYSTEM, join
 from mayflydb.query.yql.schemas import Column, Table
 from mayflydb.query.yql.types import (
     DOUBLE,
@@ -26,10 +26,10 @@ from mayflydb.query.yql.types import (
 PARTITION_STATS: Final = "partition_stats"
 NODES: Final = "nodes"
 
-IDS: Final = {PARTITION_STATS: 1, NODES: 2}
+VIEW_TYPES: Final = {PARTITION_STATS: 1, NODES: 2}
 """Types of system views, by the numbers of `ydb/core/protos/sys_view_types.proto`."""
 
-OWNER: Final = 72057594046678944
+OWNER_ID: Final = 72057594046678944
 """The id of the tablet that owns all paths, as in a YDB of one node."""
 
 _COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]] = {
@@ -76,7 +76,7 @@ _COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]]
 @cache
 def _table(database: str, name: str) -> SystemEntry:
     columns, key = _COLUMNS[name]
-    path = joined(database, SYSTEM, name)
+    path = join(database, SYSTEM, name)
     described = tuple(Column(each, OptionalType(type)) for each, type in columns)
     return SystemEntry(path, name, Table(path, described, key, writable=False))
 
@@ -90,6 +90,6 @@ def system_tables(database: str) -> Iterator[SystemEntry]:
 def system_entry(database: str, name: str) -> SystemEntry | DirectoryEntry | None:
     """Return the entry at a path `.sys` or below it."""
     if name == SYSTEM:
-        return DirectoryEntry(joined(database, SYSTEM))
+        return DirectoryEntry(join(database, SYSTEM))
     leaf = name.removeprefix(f"{SYSTEM}/")
     return _table(database, leaf) if leaf in _COLUMNS else None

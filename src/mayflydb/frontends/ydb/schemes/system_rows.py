@@ -12,7 +12,7 @@ from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.schemes.paths import SYSTEM
 from mayflydb.frontends.ydb.schemes.physical import partitions
 from mayflydb.frontends.ydb.schemes.statistics import KILOBYTE, NODE, share
-from mayflydb.frontends.ydb.schemes.system import NODES, OWNER
+from mayflydb.frontends.ydb.schemes.system import NODES, OWNER_ID
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Row
 
@@ -35,8 +35,8 @@ async def _partitions(lookup: Lookup, entry: SystemEntry, now: Instant) -> list[
         count = partitions(view.body.settings)
         run = last_run(view.node.definition, now, rows)
         for part in range(count):
-            told: dict[str, Any] = {
-                "OwnerId": OWNER,
+            values: dict[str, Any] = {
+                "OwnerId": OWNER_ID,
                 "PathId": view.node.id,
                 "PartIdx": part,
                 "FollowerId": 0,
@@ -50,17 +50,17 @@ async def _partitions(lookup: Lookup, entry: SystemEntry, now: Instant) -> list[
                 "StartTime": view.body.created,
                 "UpdateTime": view.node.definition.written,
                 "InFlightTxCount": 0,
-                **_told(run, count, part),
+                **_run_columns(run, count, part),
             }
-            found.append(_row(entry, told))
+            found.append(_row(entry, values))
     return found
 
 
-def _row(entry: SystemEntry, told: Mapping[str, Any]) -> Row:
-    return tuple(told.get(column.name) for column in entry.table.columns)
+def _row(entry: SystemEntry, values: Mapping[str, Any]) -> Row:
+    return tuple(values.get(column.name) for column in entry.table.columns)
 
 
-def _told(run: Run | None, count: int, part: int) -> dict[str, int]:
+def _run_columns(run: Run | None, count: int, part: int) -> dict[str, int]:
     """Return the columns of the last removal run, its counts divided among the partitions; empty if no run has been
     made.
     """

@@ -16,21 +16,21 @@ from mayflydb.engine.catalog_changes import CatalogTransaction
 from mayflydb.engine.reads import Steps
 from mayflydb.frontends.ydb.schemes.entries import DirectoryBody, kind_of
 from mayflydb.frontends.ydb.schemes.faults import SCHEME_CODE, exists, missing, wrong_kind
-from mayflydb.frontends.ydb.schemes.paths import joined, parents
+from mayflydb.frontends.ydb.schemes.paths import join, parents
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import fault
 
 SPACE: Final = "ydb"
 
-Place: TypeAlias = tuple[str, str]
+Location: TypeAlias = tuple[str, str]
 """(database, name below it)"""
 
 
 class Move(msgspec.Struct, frozen=True):
     """The new path of a table. `replace`: drop a table that has this path."""
 
-    source: Place
-    destination: Place
+    source: Location
+    destination: Location
     replace: bool = False
 
 
@@ -50,10 +50,10 @@ def make(
     home = yield from ensure_database(rows, database, now)
     taken = yield from rows.find(home.id, name)
     if taken is None and kind_of(definition) != "directory" and (yield from _anything_below(rows, home, name)):
-        raise exists(joined(database, name))
+        raise exists(join(database, name))
     if taken is not None:
         if not replace or kind_of(taken) != kind_of(definition):
-            raise exists(joined(database, name))
+            raise exists(join(database, name))
         yield from rows.drop(taken.id)
     yield from _ensure_parents(rows, home, name, now)
     return (yield from rows.add(home.id, name, definition))
@@ -61,7 +61,7 @@ def make(
 
 def drop_directory(rows: CatalogTransaction, database: str, name: str) -> Steps[None]:
     """Remove an empty directory. Faults: the entry does not exist, is no directory, or has children."""
-    path = joined(database, name)
+    path = join(database, name)
     home = yield from _find_database(rows, database)
     node = None if home is None else (yield from rows.find(home.id, name))
     occupied = home is not None and (yield from _anything_below(rows, home, name))
@@ -77,15 +77,15 @@ def drop_directory(rows: CatalogTransaction, database: str, name: str) -> Steps[
 
 
 def change(
-    rows: CatalogTransaction, id: int, database: str, name: str, judge: Callable[[Node], dict[str, Any]]
+    rows: CatalogTransaction, id: int, database: str, name: str, update: Callable[[Node], dict[str, Any]]
 ) -> Steps[Node]:
     """Replace the body of an entry and keep the rest of its definition. Faults: the entry does not exist."""
     before = yield from _find_database(rows, database)
     if before is not None and name:
         before = yield from rows.find(before.id, name)
     if before is None or before.id != id:
-        raise missing(joined(database, name))
-    definition = msgspec.structs.replace(before.definition, body=judge(before))
+        raise missing(join(database, name))
+    definition = msgspec.structs.replace(before.definition, body=update(before))
     node = msgspec.structs.replace(before, definition=definition)
     rows.put(node)
     return node
@@ -104,7 +104,7 @@ def move(rows: CatalogTransaction, moves: Sequence[Move], now: Instant) -> Steps
         other = nodes.pop(each.destination, None)
         if other is not None:
             if not each.replace or kind_of(other) != "table":
-                raise exists(joined(*each.destination))
+                raise exists(join(*each.destination))
             replaced.append(other.id)
             yield from rows.drop(other.id)
         del nodes[each.source]
@@ -122,7 +122,7 @@ def publish(rows: CatalogTransaction, copies: Sequence[tuple[int, str, str]], no
     homes, nodes = yield from _read_databases(rows, [database for _, database, _ in copies], now)
     for id, database, name in copies:
         if (database, name) in nodes:
-            raise exists(joined(database, name))
+            raise exists(join(database, name))
         yield from _ensure_parents(rows, homes[database], name, now, nodes)
         copy = yield from rows.load(id)
         if copy is None:
@@ -150,10 +150,10 @@ def _find_database(rows: CatalogTransaction, name: str) -> Steps[Node | None]:
 
 def _read_databases(
     rows: CatalogTransaction, databases: Sequence[str], now: Instant
-) -> Steps[tuple[dict[str, Node], dict[Place, Node]]]:
+) -> Steps[tuple[dict[str, Node], dict[Location, Node]]]:
     """Return the nodes of databases, created if missing, and all nodes below them."""
     homes: dict[str, Node] = {}
-    nodes: dict[Place, Node] = {}
+    nodes: dict[Location, Node] = {}
     for database in dict.fromkeys(databases):
         home = homes[database] = yield from ensure_database(rows, database, now)
         for node in (yield from rows.children(home.id)):
@@ -161,12 +161,12 @@ def _read_databases(
     return homes, nodes
 
 
-def _source(nodes: dict[Place, Node], move: Move) -> Node:
+def _source(nodes: dict[Location, Node], move: Move) -> Node:
     node = nodes.get(move.source)
     if node is None:
-        raise missing(joined(*move.source))
+        raise missing(join(*move.source))
     if kind_of(node) != "table":
-        raise wrong_kind(joined(*move.source), "table")
+        raise wrong_kind(join(*move.source), "table")
     return node
 
 
@@ -176,7 +176,7 @@ def _anything_below(rows: CatalogTransaction, home: Node, name: str) -> Steps[bo
 
 
 def _ensure_parents(
-    rows: CatalogTransaction, home: Node, name: str, now: Instant, known: dict[Place, Node] | None = None
+    rows: CatalogTransaction, home: Node, name: str, now: Instant, known: dict[Location, Node] | None = None
 ) -> Steps[None]:
     """Create the missing directories above a name.
 
@@ -189,7 +189,7 @@ def _ensure_parents(
             if known is not None:
                 known[home.name, above] = made
         elif kind_of(node) != "directory":
-            raise wrong_kind(joined(home.name, above), "directory")
+            raise wrong_kind(join(home.name, above), "directory")
 
 
 def _directory(now: Instant) -> Definition:

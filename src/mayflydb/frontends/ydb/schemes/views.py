@@ -7,6 +7,7 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.defaults import value_of
+from mayflydb.frontends.ydb.schemes.definitions import body_of
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
     DirectoryEntry,
@@ -16,8 +17,7 @@ from mayflydb.frontends.ydb.schemes.entries import (
     ViewEntry,
     kind_of,
 )
-from mayflydb.frontends.ydb.schemes.indexes import described, secondary
-from mayflydb.frontends.ydb.schemes.making import body_of
+from mayflydb.frontends.ydb.schemes.indexes import planner_index, secondary_indexes
 from mayflydb.frontends.ydb.schemes.paths import IMPL_TABLE
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, is_primary
 from mayflydb.query.yql.schemas import Column, Table, View
@@ -37,13 +37,13 @@ def entry_of(node: Node, path: str) -> Entry:
 def table_view(node: Node, path: str) -> TableView:
     """Return the decoded table of a node."""
     body = body_of(node.definition)
-    indexes = secondary(node.definition.indexes)
+    indexes = secondary_indexes(node.definition.indexes)
     version = (node.id, node.definition.version, *(each.number for each in indexes.values() if each.state == "ready"))
     table = Table(
         path,
         tuple(_column(column) for column in body.columns),
         body.key,
-        tuple(described(index) for index in indexes.values()),
+        tuple(planner_index(index) for index in indexes.values()),
         version,
     )
     primary = next(index for index in node.definition.indexes if is_primary(index))

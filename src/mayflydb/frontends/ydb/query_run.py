@@ -12,8 +12,8 @@ import msgspec
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.direct import DirectTables
 from mayflydb.frontends.ydb.environment import Environment
-from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables
-from mayflydb.frontends.ydb.texts import Prepared
+from mayflydb.frontends.ydb.query_cache import PreparedQuery
+from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables
 from mayflydb.frontends.ydb.transactions import READ_ONLY, OpenTransaction, Transactions, read_only
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
@@ -31,7 +31,7 @@ class Stats(msgspec.Struct, frozen=True):
     and of the whole.
     """
 
-    accessed: Mapping[str, Accessed]
+    accessed: Mapping[str, RowCounts]
     cached: bool
     planning: int
     whole: int
@@ -59,7 +59,7 @@ class ResultPart(msgspec.Struct, frozen=True):
     warnings: tuple[Issue, ...] = ()
 
 
-class Told(msgspec.Struct, frozen=True):
+class PlanTiming(msgspec.Struct, frozen=True):
     """The part of the statistics that is known before the run: whether the plan was cached, the begin of the call, and
     the microseconds of planning.
     """
@@ -69,23 +69,28 @@ class Told(msgspec.Struct, frozen=True):
     planning: int
 
 
-class Work:
+class QueryRun:
     """One query, run in a transaction; again in another one after a write conflict.
 
-    `told` None: no statistics are requested.
+    `timing` None: no statistics are requested.
     """
 
     def __init__(
-        self, environment: Environment, call: Call, script: Script, prepared: Prepared, parameters: Mapping[str, Value]
+        self,
+        environment: Environment,
+        call: Call,
+        script: Script,
+        prepared: PreparedQuery,
+        parameters: Mapping[str, Value],
     ) -> None:
         self.call = call
         self.script = script
         self.prepared = prepared
-        self.told: Told | None = None
+        self.timing: PlanTiming | None = None
         self._environment = environment
         self._parameters = parameters
 
-    async def within(
+    async def run(
         self, transactions: Transactions | None, transaction: OpenTransaction, commit: bool
     ) -> AsyncGenerator[ResultPart, None]:
         """Run in a transaction and yield the results.
@@ -97,9 +102,11 @@ class Work:
         id = "" if commit or plan.rollback else transaction.id
         # Results are held back until the commit has succeeded. Otherwise a client could see rows of a transaction that
         # then fails. A transaction that only reads cannot fail at its end.
-        keeps = commit and not (plan.read_only and (transaction.snapshot is None or not transaction.snapshot.written))
-        held: list[ResultPart] = []
-        accessed: dict[str, Accessed] = {}
+        holds_back = commit and not (
+            plan.read_only and (transaction.snapshot is None or not transaction.snapshot.written)
+        )
+        held_back: list[ResultPart] = []
+        accessed: dict[str, RowCounts] = {}
         try:
             if plan.writes and transaction.mode in READ_ONLY:
                 writes = (each for each in self.script.statements if isinstance(each, (Write, Update, Delete)))
@@ -107,31 +114,31 @@ class Work:
             tables = await self._tables(transaction, transactions is None, accessed)
             async with aclosing(self._parts(tables, id)) as parts:
                 async for part in parts:
-                    if held and not keeps:
-                        yield held.pop()
-                    held.append(part)
+                    if held_back and not holds_back:
+                        yield held_back.pop()
+                    held_back.append(part)
             if commit and not plan.rollback:
                 await tables.finish()
                 await transaction.commit(self.call.now)
         except (WriteConflict, OwnerNotFound) as error:
             _end(transactions, transaction)
-            raise await self._environment.refusal_of(error, self.prepared.views) from error
+            raise await self._environment.fault_of(error, self.prepared.views) from error
         except BaseException:
             _end(transactions, transaction)
             raise
         if not id:
             _end(transactions, transaction)
-        for part in held[:-1]:
+        for part in held_back[:-1]:
             yield part
-        yield self._with_stats(held[-1] if held else ResultPart(-1, (), (), id), accessed)
+        yield self._with_stats(held_back[-1] if held_back else ResultPart(-1, (), (), id), accessed)
 
     async def _tables(
-        self, transaction: OpenTransaction, alone: bool, accessed: dict[str, Accessed]
+        self, transaction: OpenTransaction, alone: bool, accessed: dict[str, RowCounts]
     ) -> DirectTables | StoreTables:
         """Return the tables of a transaction. `alone`: the transaction has no other query, and may need no snapshot."""
         environment, plan, views = self._environment, self.prepared.plan, self.prepared.views
 
-        async def opened() -> StoreTables:
+        async def open_tables() -> StoreTables:
             if transaction.snapshot is None:
                 # A transaction that writes nothing has no conflicts, so its reads need no record.
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
@@ -146,22 +153,22 @@ class Work:
                 views,
                 environment.layouts,
                 accessed,
-                opened,
+                open_tables,
                 environment.sequences,
             )
-        return await opened()
+        return await open_tables()
 
     async def _parts(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:
         plan = self.prepared.plan
-        run = self._environment.run_of(self.call, self._parameters)
+        run = self._environment.build_run(self.call, self._parameters)
         async for part in plans.execute(plan, run, tables):
             yield ResultPart(part.index, plan.results[part.index], part.rows, id)
 
-    def _with_stats(self, part: ResultPart, accessed: Mapping[str, Accessed]) -> ResultPart:
-        if self.told is None:
+    def _with_stats(self, part: ResultPart, accessed: Mapping[str, RowCounts]) -> ResultPart:
+        if self.timing is None:
             return part
-        whole = self._environment.stopwatch() - self.told.began
-        stats = Stats(accessed, self.told.cached, self.told.planning, whole, self.prepared.plan)
+        whole = self._environment.stopwatch() - self.timing.began
+        stats = Stats(accessed, self.timing.cached, self.timing.planning, whole, self.prepared.plan)
         return msgspec.structs.replace(part, stats=stats)
 
 

@@ -10,13 +10,13 @@ import msgspec
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.frontends.ydb.rows import Layout, partition_of
+from mayflydb.frontends.ydb.rows import RowLayout, partition_of
 from mayflydb.frontends.ydb.schemes import paths
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.columns import type_of
-from mayflydb.frontends.ydb.schemes.making import body_of
+from mayflydb.frontends.ydb.schemes.definitions import body_of
 from mayflydb.frontends.ydb.schemes.physical import partitions
-from mayflydb.frontends.ydb.schemes.showing import quoted
+from mayflydb.frontends.ydb.schemes.showing import quote
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, DropTtl, TtlSpec
 from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES, rule_of
 from mayflydb.frontends.ydb.schemes.views import table_view
@@ -49,7 +49,7 @@ def key_text(node: Node, key: bytes) -> str:
     return msgspec.json.encode(texts).decode()
 
 
-def places(node: Node, id: str) -> list[tuple[bytes, bytes]]:
+def parse_identities(node: Node, id: str) -> list[tuple[bytes, bytes]]:
     """Return the (partition, key) pairs that a text may stand for. BadRequest if the text is no key of the table."""
     types = _key_types(node)
     readings: list[list[Any]] = [[id]] if len(types) == 1 else []
@@ -91,7 +91,7 @@ def partitions_of(node: Node) -> int:
     return partitions(body_of(node.definition).settings)
 
 
-def _meant(body: TableBody, change: Change) -> StoredColumn:
+def _resolve_column(body: TableBody, change: Change) -> StoredColumn:
     """Return the column that a change names. BadRequest or NotFound if there is no such column."""
     name = change.field or change.index or (None if body.ttl is None else body.ttl.column)
     if name is None:
@@ -120,17 +120,17 @@ def _unit(body: TableBody, column: StoredColumn, change: Change) -> Unit | None:
     return "SECONDS" if counts else None
 
 
-def _runs(body: TableBody, column: StoredColumn, change: Change) -> int | None:
+def _run_interval(body: TableBody, column: StoredColumn, change: Change) -> int | None:
     """Return the seconds between removal runs: the requested or the current setting; None: the server's default."""
     if change.run_interval is None and body.ttl is not None and body.ttl.column == column.name:
         return body.ttl.run_interval
     return change.run_interval or None
 
 
-def proposed(database: str, node: Node, change: Change) -> Proposal:
+def preview_change(database: str, node: Node, change: Change) -> Proposal:
     """Return the preview of a TTL change made now. BadRequest if the table cannot have these settings."""
     body = body_of(node.definition)
-    column = _meant(body, change)
+    column = _resolve_column(body, change)
     current = body.ttl.expire_after if body.ttl is not None and body.ttl.column == column.name else None
     if change.seconds is None:
         return Proposal((), current, column.name, statements=_statements(database, node.name, None))
@@ -138,42 +138,42 @@ def proposed(database: str, node: Node, change: Change) -> Proposal:
         raise BadRequest(f"{column.name} is {column.type}: no row dies by it")
     if change.seconds < 0:
         raise BadRequest("a TTL column has a span of 0 seconds or more")
-    unit, runs = _unit(body, column, change), _runs(body, column, change)
-    dated_so = body.ttl is not None and (body.ttl.column, body.ttl.unit) == (column.name, unit)
-    slot = body.ttl.slot if body.ttl is not None and dated_so else next_number(node.definition)
+    unit, runs = _unit(body, column, change), _run_interval(body, column, change)
+    has_dates = body.ttl is not None and (body.ttl.column, body.ttl.unit) == (column.name, unit)
+    slot = body.ttl.slot if body.ttl is not None and has_dates else next_number(node.definition)
     ttl = TtlSettings(column.name, change.seconds, unit, runs, slot)
     rule = rule_of(ttl, body.attributes, hides=any(rule.hides for rule in node.definition.rules))
-    dated = None if dated_so else _dating(node, column, unit, slot)
-    return Proposal((rule,), current, column.name, dated, _statements(database, node.name, ttl))
+    add_date = None if has_dates else _date_adder(node, column, unit, slot)
+    return Proposal((rule,), current, column.name, add_date, _statements(database, node.name, ttl))
 
 
 # A new column or unit has no dates in the store yet, so the preview derives them from the rows.
-def _dating(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> Callable[[Record], Record]:
-    layout, type_name = Layout(table_view(node, node.name)), str(bare(type_of(column.type)))
+def _date_adder(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> Callable[[Record], Record]:
+    layout, type_name = RowLayout(table_view(node, node.name)), str(bare(type_of(column.type)))
 
-    def dated(record: Record) -> Record:
+    def add_date(record: Record) -> Record:
         date = anchor_of(type_name, unit, layout.decode(record.value)[column.number])
         return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
 
-    return dated
+    return add_date
 
 
-async def change(schemes: Schemes, database: str, node: Node, wanted: Change) -> None:
+async def change_ttl(schemes: Schemes, database: str, node: Node, wanted: Change) -> None:
     """Change the TTL of a table. Errors as of `preview_change`, and the refusals of TTL settings."""
     body = body_of(node.definition)
-    column = _meant(body, wanted)
-    proposed(database, node, wanted)
+    column = _resolve_column(body, wanted)
+    preview_change(database, node, wanted)
     now = await schemes.engine.now()
-    path = paths.joined(database, node.name)
+    path = paths.join(database, node.name)
     if wanted.seconds is None:
         if body.ttl is not None and body.ttl.column == column.name:
             await schemes.alter(path, AlterSpec(ttl=DropTtl()), now)
         return
-    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column, wanted), _runs(body, column, wanted))
+    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column, wanted), _run_interval(body, column, wanted))
     await schemes.alter(path, AlterSpec(ttl=ttl), now)
 
 
-def fitting(node: Node) -> dict[str, bool]:
+def possible_columns(node: Node) -> dict[str, bool]:
     """Return the columns that a TTL may use, in the order of the table; True for numbers, which need a unit."""
     body = body_of(node.definition)
     types = {column.name: bare(type_of(column.type)) for column in body.columns}
@@ -184,14 +184,14 @@ def _statements(database: str, name: str, ttl: TtlSettings | None) -> tuple[str,
     """Return the YQL statement and the command line that set these TTL settings."""
     table, command = shlex.quote(name), f"ydb -d {shlex.quote(database)} table ttl"
     if ttl is None:
-        return f"ALTER TABLE {quoted(name)} RESET (TTL);", f"{command} reset {table}"
+        return f"ALTER TABLE {quote(name)} RESET (TTL);", f"{command} reset {table}"
     unit = f" AS {ttl.unit}" if ttl.unit else ""
     flags = [f"--column {shlex.quote(ttl.column)} --expire-after {ttl.expire_after}"]
     flags += [f"--unit {ttl.unit.lower()}"] if ttl.unit else []
     flags += [f"--run-interval {ttl.run_interval}"] if ttl.run_interval else []
     span = f'Interval("{format_iso(ttl.expire_after * SECOND)}")'
     return (
-        f"ALTER TABLE {quoted(name)} SET (TTL = {span} ON {quoted(ttl.column)}{unit});",
+        f"ALTER TABLE {quote(name)} SET (TTL = {span} ON {quote(ttl.column)}{unit});",
         f"{command} set {' '.join(flags)} {table}",
     )
 
@@ -199,14 +199,14 @@ def _statements(database: str, name: str, ttl: TtlSettings | None) -> tuple[str,
 # --- one row ---------------------------------------------------------------------------------------------------------
 
 
-def told(node: Node, record: Record) -> dict[str, Any]:
+def describe_row(node: Node, record: Record) -> dict[str, Any]:
     """Return the last write of a row and the date in its TTL column."""
     found: dict[str, Any] = {"written": to_rfc3339(record.written)}
     body = body_of(node.definition)
     if body.ttl is None:
         return found
     column = next(each for each in body.columns if each.name == body.ttl.column)
-    value = Layout(table_view(node, node.name)).decode(record.value)[column.number]
+    value = RowLayout(table_view(node, node.name)).decode(record.value)[column.number]
     date = anchor_of(str(bare(type_of(column.type))), body.ttl.unit, value)
     row: dict[str, Any] = {"index": column.name, "date": None if date is None else _date_text(date)}
     if date is None:

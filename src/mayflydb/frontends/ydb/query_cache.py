@@ -18,29 +18,29 @@ from mayflydb.query.yql.types import Type
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-SCRIPTS: Final = 2_000
-PLANS: Final = 2_000
-PREPARED: Final = 10_000
+MAX_SCRIPTS: Final = 2_000
+MAX_PLANS: Final = 2_000
+MAX_PREPARED: Final = 10_000
 
-LENGTH: Final = 4 << 20
+MAX_LENGTH: Final = 4 << 20
 """Limit of the length of all cached texts, in characters, for trees and for plans.
 
 A tree is many times as large as its text.
 """
 
-LENGTH_PREPARED: Final = 64 << 20
+MAX_PREPARED_LENGTH: Final = 64 << 20
 """Limit of the length of all prepared texts, in characters."""
 
 
-class Recent(Generic[K, V]):
+class LruCache(Generic[K, V]):
     """A cache that drops the least recently used entries above a count, or above a total size.
 
     The newest entry is always kept.
     """
 
-    def __init__(self, most: int, room: int) -> None:
-        self._most = most
-        self._room = room
+    def __init__(self, max_count: int, max_size: int) -> None:
+        self._max_count = max_count
+        self._max_size = max_size
         self._size = 0
         self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
@@ -60,14 +60,13 @@ class Recent(Generic[K, V]):
         _, before = self._kept.pop(key, (None, 0))
         self._kept[key] = value, size
         self._size += size - before
-        while len(self._kept) > self._most or (self._size > self._room and len(self._kept) > 1):
+        while len(self._kept) > self._max_count or (self._size > self._max_size and len(self._kept) > 1):
             _, (_, gone) = self._kept.popitem(last=False)
             self._size -= gone
 
 
-class Prepared(msgspec.Struct, eq=False):
-    """A plan and its premises: the tables by path, and the last version of the catalogue for which they were confirmed.
-    """
+class PreparedQuery(msgspec.Struct, eq=False):
+    """A plan and its premises: the tables by path, and the last version of the catalogue for which they were confirmed."""
 
     plan: Plan
     schemas: Schemas
@@ -79,13 +78,13 @@ PlanKey = tuple[str, str, tuple[tuple[str, Type], ...]]
 """Text, database, and types of the parameters by name."""
 
 
-class Texts:
+class QueryCache:
     """The query caches of one server."""
 
     def __init__(self) -> None:
-        self._scripts: Recent[str, Script] = Recent(SCRIPTS, LENGTH)
-        self._ids: Recent[str, str] = Recent(PREPARED, LENGTH_PREPARED)
-        self.plans: Recent[PlanKey, Prepared] = Recent(PLANS, LENGTH)
+        self._scripts: LruCache[str, Script] = LruCache(MAX_SCRIPTS, MAX_LENGTH)
+        self._ids: LruCache[str, str] = LruCache(MAX_PREPARED, MAX_PREPARED_LENGTH)
+        self.plans: LruCache[PlanKey, PreparedQuery] = LruCache(MAX_PLANS, MAX_LENGTH)
 
     def script(self, text: str) -> Script:
         """Return the syntax tree of a text. Faults: syntax errors."""

@@ -11,9 +11,9 @@ from mayflydb.engine.building import added
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.expiry.passes import TICK, following, stopped
-from mayflydb.frontends.ydb.schemes.columns import MOST_COLUMNS, check_columns, check_key, stored, type_of
+from mayflydb.frontends.ydb.schemes.columns import MAX_COLUMNS, check_columns, check_key, stored_column, type_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
-from mayflydb.frontends.ydb.schemes.indexes import check_index, secondary, wanted
+from mayflydb.frontends.ydb.schemes.indexes import check_index, index_definition, secondary_indexes
 from mayflydb.frontends.ydb.schemes.specs import (
     AlterSpec,
     ColumnChange,
@@ -31,7 +31,7 @@ from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.query.yql.types import Type, format_type, is_optional, optional
 
 
-class Terms(msgspec.Struct, frozen=True):
+class TtlPolicy(msgspec.Struct, frozen=True):
     """Settings of the server for all tables.
 
     `least_interval`: the least run interval that a table may set. `hides`: due rows of all tables are hidden from their
@@ -49,7 +49,7 @@ def body_of(definition: Definition) -> TableBody:
     return msgspec.convert(definition.body, TableBody)
 
 
-def built(body: TableBody) -> dict[str, Any]:
+def body_to_builtins(body: TableBody) -> dict[str, Any]:
     """Return a body as the catalogue stores it."""
     found: dict[str, Any] = msgspec.to_builtins(body)
     return found
@@ -58,7 +58,7 @@ def built(body: TableBody) -> dict[str, Any]:
 # --- new tables ------------------------------------------------------------------------------------------------------
 
 
-def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Definition:
+def new_table(spec: TableSpec, owner: str, policy: TtlPolicy, now: Instant) -> Definition:
     """Return the definition of a new table, whose indexes are complete since it is empty.
 
     Invalid: the first violation.
@@ -66,10 +66,10 @@ def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Defini
     columns = {column.name: column.type for column in spec.columns}
     _check_distinct(spec.columns)
     check_columns(spec.columns)
-    if len(columns) > MOST_COLUMNS:
-        raise Invalid(f"Too many columns: current: 0, new: {len(columns)}, dropping: 0. Limit: {MOST_COLUMNS}")
+    if len(columns) > MAX_COLUMNS:
+        raise Invalid(f"Too many columns: current: 0, new: {len(columns)}, dropping: 0. Limit: {MAX_COLUMNS}")
     if spec.ttl is not None:
-        check_ttl(spec.ttl, columns, (), now, terms.least_interval)
+        check_ttl(spec.ttl, columns, (), now, policy.least_interval)
     check_key(spec.columns, spec.key)
     if spec.column_store and any(column.sequence is not None for column in spec.columns):
         raise Invalid("Sequences are not supported for column tables")
@@ -77,7 +77,7 @@ def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Defini
     for place, index in enumerate(spec.indexes):
         check_index(index, columns, spec.key, [each.name for each in spec.indexes[:place]])
     body = TableBody(
-        columns=tuple(stored(column, number) for number, column in enumerate(spec.columns)),
+        columns=tuple(stored_column(column, number) for number, column in enumerate(spec.columns)),
         key=spec.key,
         numbered=len(spec.columns),
         created=now,
@@ -89,13 +89,13 @@ def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Defini
     )
     primary = Index(FIRST_ORDERED, (), "ready", spec=PRIMARY_SPEC)
     definition = Definition({}, now, indexes=(primary,), numbered=FIRST_ORDERED)
-    node, _ = added(Node(0, 0, "", definition), [wanted(each) for each in spec.indexes], "ready")
+    node, _ = added(Node(0, 0, "", definition), [index_definition(each) for each in spec.indexes], "ready")
     definition = node.definition
     if spec.ttl is not None:
         definition, slot = with_slot(definition)
         definition = msgspec.structs.replace(definition, slots=(Slot(slot, "ready"),))
         body = msgspec.structs.replace(body, ttl=settings_of(spec.ttl, slot))
-    return ruled(msgspec.structs.replace(definition, body=built(body)), terms, now)
+    return with_rule(msgspec.structs.replace(definition, body=body_to_builtins(body)), policy, now)
 
 
 def settings_of(ttl: TtlSpec, slot: int) -> TtlSettings:
@@ -103,16 +103,16 @@ def settings_of(ttl: TtlSpec, slot: int) -> TtlSettings:
     return TtlSettings(ttl.column, ttl.expire_after, ttl.unit, ttl.run_interval, slot)
 
 
-def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
+def with_rule(definition: Definition, policy: TtlPolicy, now: Instant) -> Definition:
     """Return a definition with the rule and the schedule of its TTL settings."""
     body = body_of(definition)
     before = definition.schedule
     if body.ttl is None:
         # The stopped schedule is kept, so that a TTL set again soon does not run earlier than its interval allows.
         return msgspec.structs.replace(definition, rules=(), schedule=before and stopped(before, now))
-    rule = rule_of(body.ttl, body.attributes, terms.hides)
-    interval = terms.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
-    schedule = following(before, interval, now, terms.tick)
+    rule = rule_of(body.ttl, body.attributes, policy.hides)
+    interval = policy.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
+    schedule = following(before, interval, now, policy.tick)
     same = [msgspec.structs.replace(each, version=0, not_before=None) for each in definition.rules] == [rule]
     if same and before is not None and before.until is None and before.every == schedule.every:
         # A run that precedes a changed rule does not count, so only an unchanged rule keeps its schedule.
@@ -138,29 +138,29 @@ def _check_families(columns: tuple[ColumnSpec, ...], families: tuple[dict[str, A
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def altered(definition: Definition, spec: AlterSpec, terms: Terms, now: Instant) -> Definition:
+def alter_definition(definition: Definition, spec: AlterSpec, policy: TtlPolicy, now: Instant) -> Definition:
     """Return a table's definition after a change.
 
     New indexes and date slots are still to be built. Invalid: the first violation.
     """
     body = body_of(definition)
-    definition = _reindexed(definition, body, spec)
-    body, types = _recolumned(body, spec)
+    definition = _alter_indexes(definition, body, spec)
+    body, types = _alter_columns(body, spec)
     _check_used(definition, body, spec)
     body = msgspec.structs.replace(
         body,
-        attributes=_merged(body.attributes, {name: value or None for name, value in spec.attributes.items()}),
-        settings=_merged(body.settings, spec.settings),
+        attributes=_merge(body.attributes, {name: value or None for name, value in spec.attributes.items()}),
+        settings=_merge(body.settings, spec.settings),
     )
-    definition, body = _retimed(definition, body, spec, types, terms, now)
-    return ruled(msgspec.structs.replace(definition, body=built(body)), terms, now)
+    definition, body = _alter_ttl(definition, body, spec, types, policy, now)
+    return with_rule(msgspec.structs.replace(definition, body=body_to_builtins(body)), policy, now)
 
 
-def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**before, **changes}.items() if value is not None}
 
 
-def _recolumned(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[str, Type]]:
+def _alter_columns(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[str, Type]]:
     """Return a body with changed columns, and the types of all columns, dropped ones included."""
     types = {column.name: type_of(column.type) for column in body.columns}
     _check_distinct(spec.add_columns)
@@ -180,15 +180,15 @@ def _recolumned(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[str, 
         if name not in types:
             raise Invalid(f"Column '{name}' cannot be altered (does not exist)")
     kept = tuple(
-        _changed(column, changes.get(column.name), body.key)
+        _alter_column(column, changes.get(column.name), body.key)
         for column in body.columns
         if column.name not in spec.drop_columns
     )
-    new = tuple(stored(column, number) for number, column in enumerate(spec.add_columns, body.numbered))
-    if len(kept) + len(new) > MOST_COLUMNS:
+    new = tuple(stored_column(column, number) for number, column in enumerate(spec.add_columns, body.numbered))
+    if len(kept) + len(new) > MAX_COLUMNS:
         raise Invalid(
             f"Too many columns: current: {len(body.columns)}, new: {len(new)}, dropping: {len(spec.drop_columns)}. "
-            f"Limit: {MOST_COLUMNS}"
+            f"Limit: {MAX_COLUMNS}"
         )
     after = msgspec.structs.replace(body, columns=(*kept, *new), numbered=body.numbered + len(new), families=families)
     return after, {**types, **{column.name: column.type for column in spec.add_columns}}
@@ -208,7 +208,7 @@ def _check_dropped(body: TableBody, spec: AlterSpec, types: Mapping[str, Type]) 
             raise Invalid(f"Can't drop TTL column: '{name}', disable TTL first")
 
 
-def _changed(column: StoredColumn, change: ColumnChange | None, key: tuple[str, ...]) -> StoredColumn:
+def _alter_column(column: StoredColumn, change: ColumnChange | None, key: tuple[str, ...]) -> StoredColumn:
     if change is None:
         return column
     if change.family not in (None, "default") and column.name in key:
@@ -232,15 +232,17 @@ def _families(before: tuple[dict[str, Any], ...], changes: tuple[dict[str, Any],
 
 
 def _check_used(definition: Definition, body: TableBody, spec: AlterSpec) -> None:
-    for index in secondary(definition.indexes).values():
-        told = index.spec or {}
+    for index in secondary_indexes(definition.indexes).values():
+        stored = index.spec or {}
         for name in spec.drop_columns:
-            if name in told["columns"]:
+            if name in stored["columns"]:
                 raise Invalid("Impossible drop column because table has an index with that column")
-            if name in told["cover"]:
+            if name in stored["cover"]:
                 raise Invalid("Impossible drop column because table index covers that column")
     types = {column.name: type_of(column.type) for column in body.columns}
-    standing = [name for name in secondary(definition.indexes) if name not in {each.name for each in spec.add_indexes}]
+    standing = [
+        name for name in secondary_indexes(definition.indexes) if name not in {each.name for each in spec.add_indexes}
+    ]
     for place, new in enumerate(spec.add_indexes):
         check_index(new, types, body.key, [*standing, *(each.name for each in spec.add_indexes[:place])])
 
@@ -248,8 +250,8 @@ def _check_used(definition: Definition, body: TableBody, spec: AlterSpec) -> Non
 # --- indexes of a change ---------------------------------------------------------------------------------------------
 
 
-def _reindexed(definition: Definition, body: TableBody, spec: AlterSpec) -> Definition:
-    standing = secondary(definition.indexes)
+def _alter_indexes(definition: Definition, body: TableBody, spec: AlterSpec) -> Definition:
+    standing = secondary_indexes(definition.indexes)
     gone = {standing[name].number for name in spec.drop_indexes if name in standing}
     for name in spec.drop_indexes:
         if name not in standing:
@@ -259,12 +261,12 @@ def _reindexed(definition: Definition, body: TableBody, spec: AlterSpec) -> Defi
         for index in definition.indexes
     )
     for source, destination, replace in spec.rename_indexes:
-        indexes = _renamed(indexes, source, destination, replace)
-    taken = secondary(indexes)
+        indexes = _rename_index(indexes, source, destination, replace)
+    taken = secondary_indexes(indexes)
     for new in spec.add_indexes:
         _check_addable(new, taken)
     definition = msgspec.structs.replace(definition, indexes=indexes, numbered=next_number(definition) - 1)
-    node, _ = added(Node(0, 0, "", definition), [wanted(each) for each in spec.add_indexes])
+    node, _ = added(Node(0, 0, "", definition), [index_definition(each) for each in spec.add_indexes])
     return node.definition
 
 
@@ -276,8 +278,8 @@ def _check_addable(new: IndexSpec, taken: Mapping[str, Index]) -> None:
         raise Invalid("Adding a unique index to an existing table is not supported", "UNSUPPORTED")
 
 
-def _renamed(indexes: tuple[Index, ...], source: str, destination: str, replace: bool) -> tuple[Index, ...]:
-    standing = secondary(indexes)
+def _rename_index(indexes: tuple[Index, ...], source: str, destination: str, replace: bool) -> tuple[Index, ...]:
+    standing = secondary_indexes(indexes)
     if source not in standing:
         raise Invalid(f"Check failed: index '{source}' does not exist", "SCHEME_ERROR", 2003)
     other = standing.get(destination)
@@ -296,8 +298,8 @@ def _renamed(indexes: tuple[Index, ...], source: str, destination: str, replace:
 # --- TTL of a change -------------------------------------------------------------------------------------------------
 
 
-def _retimed(
-    definition: Definition, body: TableBody, spec: AlterSpec, types: Mapping[str, Type], terms: Terms, now: Instant
+def _alter_ttl(
+    definition: Definition, body: TableBody, spec: AlterSpec, types: Mapping[str, Type], policy: TtlPolicy, now: Instant
 ) -> tuple[Definition, TableBody]:
     """Apply a change of TTL. Another column or unit takes a new date slot; another span or interval keeps the slot."""
     before = body.ttl
@@ -307,7 +309,7 @@ def _retimed(
         if before is not None:
             definition = without_slot(definition, before.slot)
         return definition, msgspec.structs.replace(body, ttl=None)
-    check_ttl(spec.ttl, types, spec.drop_columns, now, terms.least_interval)
+    check_ttl(spec.ttl, types, spec.drop_columns, now, policy.least_interval)
     if before is not None and (before.column, before.unit) == (spec.ttl.column, spec.ttl.unit):
         return definition, msgspec.structs.replace(body, ttl=settings_of(spec.ttl, before.slot))
     if before is not None:
