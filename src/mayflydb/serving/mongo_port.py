@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mayflydb.mongo")
 
-PATIENCE = 10.0
+FIRST_MESSAGE_SECONDS = 10.0
 """Seconds a client has for its first message."""
 
-_PACKAGES = {"zstd": "backports.zstd", "snappy": "cramjam"}
+_COMPRESSOR_PACKAGES = {"zstd": "backports.zstd", "snappy": "cramjam"}
 """What a compressor needs, where that is no part of Python."""
 
 
@@ -59,7 +59,7 @@ class MongoPort:
         self._administrator: Administrator | None = None
         try:
             if self._needs_login():
-                self._administrator = self._found_administrator(data)
+                self._administrator = self._load_administrator(data)
         except StartFailed:
             self.release()
             raise
@@ -82,12 +82,12 @@ class MongoPort:
         """The front end for others in this process."""
         from mayflydb.frontends.mongo.caller import MongoCaller
 
-        return MongoCaller(self._front(engine, now))
+        return MongoCaller(self._get_app(engine, now))
 
     async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
         """Take connections from now on. StartFailed where the store holds what another setting has made."""
         if await engine.node("mongo") is not None:
-            await self._heal(engine, now)
+            await self._recover(engine, now)
         self._bell = engine.reaper.bell
         work = Work()
         made: list[Introduce] = []
@@ -98,7 +98,7 @@ class MongoPort:
                 made.append(self._service(engine, work, now))
             return made[0](tls, deadline)
 
-        room = Room(self._settings.max_connections, PATIENCE)
+        room = Room(self._settings.max_connections, FIRST_MESSAGE_SECONDS)
         self._listener = Listener(introduce, work, certificate, room)
         self._listener.serve(self._sockets)
         # The words that waits for containers of MongoDB look for.
@@ -108,7 +108,7 @@ class MongoPort:
         """What shows that it answers. `trusted`: the authority, PEM, where TLS is asked for as well."""
         at = [*places(self._sockets), *(places(self._sockets, trusted) if trusted else ())]
         return [
-            ListenerCheck("mongo", "mongo.port", f"{_wire(each)} on {each.address}", partial(ask_mongo, each))
+            ListenerCheck("mongo", "mongo.port", f"{_protocol_name(each)} on {each.address}", partial(ask_mongo, each))
             for each in at
         ]
 
@@ -125,17 +125,17 @@ class MongoPort:
         for each in self._sockets:
             each.close()
 
-    async def _heal(self, engine: Engine, now: Instant) -> None:
+    async def _recover(self, engine: Engine, now: Instant) -> None:
         """Put right what a process before this one has left half done, before anybody meets it."""
         from mayflydb.frontends.mongo.contracts import ProfileChanged
 
         try:
-            await self._front(engine, now).services.indexing.heal(now)
+            await self._get_app(engine, now).services.indexing.recover(now)
         except ProfileChanged as error:
             hint = "start with the profile of before to do so"
             raise StartFailed(str(error), setting="mongo.profile", hint=hint, exit_code=4) from error
 
-    def _front(self, engine: Engine, now: Instant) -> MongoApp:
+    def _get_app(self, engine: Engine, now: Instant) -> MongoApp:
         if self._app is None:
             from mayflydb.frontends.mongo.app import MongoApp
 
@@ -145,11 +145,11 @@ class MongoPort:
 
     def _service(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
         from mayflydb.frontends.mongo.protocol.compression import Codecs
-        from mayflydb.frontends.mongo.protocol.connection import Limits, Service
+        from mayflydb.frontends.mongo.protocol.connection import ConnectionLimits, Service
 
-        app = self._front(engine, now)
+        app = self._get_app(engine, now)
         options = app.services.options
-        return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce
+        return Service(app, Codecs(options.compressors), ConnectionLimits(first=FIRST_MESSAGE_SECONDS), work).introduce
 
     def _options(self) -> Options:
         from mayflydb.frontends.mongo.options import Options
@@ -204,7 +204,7 @@ class MongoPort:
         given = settings.administrator is not None or settings.password_file is not None
         return bool(settings.auth) or reached or given
 
-    def _found_administrator(self, data: Path) -> Administrator:
+    def _load_administrator(self, data: Path) -> Administrator:
         settings = self._settings
         if settings.administrator is not None:
             return settings.administrator
@@ -224,18 +224,20 @@ def contracts(settings: MongoSettings) -> Contracts:
     return Contracts(options_from(Options, settings, topology="mongos", advertise="", auth=False, compressors=()))
 
 
-def _wire(place: Place) -> str:
+def _protocol_name(place: Place) -> str:
     return "MongoDB" if place.trusted is None else "MongoDB with TLS"
 
 
 def _compressors(settings: MongoSettings) -> tuple[str, ...]:
     """Those that are asked for. StartFailed if one is not installed; without any asked for, those that are."""
-    there = tuple(name for name in COMPRESSORS if name not in _PACKAGES or _is_installed(_PACKAGES[name]))
+    there = tuple(
+        name for name in COMPRESSORS if name not in _COMPRESSOR_PACKAGES or _is_installed(_COMPRESSOR_PACKAGES[name])
+    )
     if settings.compressors is None:
         return there
     if missing := [name for name in settings.compressors if name not in there]:
         raise StartFailed(
-            f"{missing[0]} needs the package {_PACKAGES[missing[0]]}",
+            f"{missing[0]} needs the package {_COMPRESSOR_PACKAGES[missing[0]]}",
             setting="mongo.compressors",
             hint='pip install "mayflydb[mongo-compression]"',
             exit_code=2,

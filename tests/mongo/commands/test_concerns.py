@@ -10,7 +10,7 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from mayflydb.frontends.mongo.commands.table import HANDLERS
-from mayflydb.frontends.mongo.concerns import READ_CONCERN, WRITE_CONCERN
+from mayflydb.frontends.mongo.concerns import READ_CONCERN_COMMANDS, WRITE_CONCERN_COMMANDS
 
 Client = MongoClient[dict[str, Any]]
 
@@ -176,7 +176,7 @@ def test_a_read_concern_is_checked(mongo_client: Client, name: str, given: Any, 
 @pytest.mark.parametrize("level", ["available", "majority", "linearizable"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_levels_are_of_commands_that_read(mongo_client: Client, name: str, level: str) -> None:
-    expected = 0 if name in READ_CONCERN else 72
+    expected = 0 if name in READ_CONCERN_COMMANDS else 72
     assert code_of(mongo_client, name, readConcern={"level": level}) == expected
 
 
@@ -184,7 +184,7 @@ def test_levels_are_of_commands_that_read(mongo_client: Client, name: str, level
 
 
 def test_the_table_of_concerns_names_commands() -> None:
-    assert not (WRITE_CONCERN | READ_CONCERN) - HANDLERS.keys()
+    assert not (WRITE_CONCERN_COMMANDS | READ_CONCERN_COMMANDS) - HANDLERS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(HANDLERS))
@@ -196,7 +196,11 @@ def test_every_command_checks_its_generic_arguments(mongo_client: Client, name: 
         ("maxTimeMS", 1.5, 9),
         ("maxTimeMS", -1, 2),
         ("writeConcern", "x", 14),
-        ("writeConcern", {"w": 51} if name in WRITE_CONCERN else {"w": 1}, 9 if name in WRITE_CONCERN else 72),
+        (
+            "writeConcern",
+            {"w": 51} if name in WRITE_CONCERN_COMMANDS else {"w": 1},
+            9 if name in WRITE_CONCERN_COMMANDS else 72,
+        ),
         ("readConcern", "x", 14),
         ("readConcern", {"level": "x"}, 2),
         ("readConcern", {"unknown": 1}, 40415),
@@ -205,7 +209,7 @@ def test_every_command_checks_its_generic_arguments(mongo_client: Client, name: 
         with pytest.raises(OperationFailure) as refusal:
             database.command({name: 1, argument: given})
         assert refusal.value.code == code, (argument, given)
-    if name not in READ_CONCERN:
+    if name not in READ_CONCERN_COMMANDS:
         with pytest.raises(OperationFailure) as refusal:
             database.command(name, 1, readConcern={"level": "majority"})
         assert refusal.value.code == 72

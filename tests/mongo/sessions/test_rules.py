@@ -385,7 +385,7 @@ def test_the_clock_that_people_move_does_not(
 
 
 def test_cosmos_is_impatient(raw: Raw, host_time: HostTime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "is_cosmos", lambda services, call: True)
+    monkeypatch.setattr(work, "has_cosmos_rules", lambda services, call: True)
     raw.start()
     host_time.pass_seconds(4)
     raw.run(raw.find())

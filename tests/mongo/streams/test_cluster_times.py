@@ -26,10 +26,10 @@ LAST = Timestamp(4_294_967_295, 1)
     ],
 )
 def test_cluster_times_last_until_the_year_9999(instant: int, time: Timestamp) -> None:
-    assert options.time_of(instant) == time
-    before = options.instant_of(time)
+    assert options.cluster_time(instant) == time
+    before = options.first_instant(time)
     assert before <= instant < before + 60_000_000
-    assert options.time_of(before) == time
+    assert options.cluster_time(before) == time
 
 
 @pytest.mark.parametrize("topology", [{}, {"mongo_topology": "replicaset:rs"}])

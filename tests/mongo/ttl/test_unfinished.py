@@ -135,7 +135,7 @@ def test_a_change_that_was_cut_off_is_finished_or_undone(change: str) -> None:
             dying = Dying(store, writes)
             died = await _killed((await process(dying)).run(**command), dying)
             second = await process(store)
-            await second.app.services.indexing.heal(T * SECOND)
+            await second.app.services.indexing.recover(T * SECOND)
             await _check(second, store, outcomes)
             return died
         finally:
@@ -154,9 +154,9 @@ async def _check(healed: Process, store: SqliteStore, outcomes: set[tuple[str, .
     """What is listed is what lets documents die, and nothing else is left."""
     found = await healed.indexes()
     assert tuple(found) in outcomes
-    collection = await healed.app.services.collections.need("shop", "c")
+    collection = await healed.app.services.collections.get("shop", "c")
     await healed.engine.indexes.complete(collection.id)
-    collection = await healed.app.services.collections.need("shop", "c")
+    collection = await healed.app.services.collections.get("shop", "c")
     definition = collection.node.definition
     mortal = [each for each in collection.specs if each.expire_after is not None]
     assert len(definition.rules) == len(mortal)
@@ -179,12 +179,12 @@ def test_a_profile_is_kept_as_long_as_there_is_an_index_on_ts(before: Profile, a
             await first.run(createIndexes="c", indexes=[TS])
             second = await process(store, profile=after)
             if before == after:
-                await second.app.services.indexing.heal(T * SECOND)
+                await second.app.services.indexing.recover(T * SECOND)
                 return
             with pytest.raises(ProfileChanged, match="drop the index first"):
-                await second.app.services.indexing.heal(T * SECOND)
+                await second.app.services.indexing.recover(T * SECOND)
             await first.run(dropIndexes="c", index="ts")
-            await second.app.services.indexing.heal(T * SECOND)
+            await second.app.services.indexing.recover(T * SECOND)
         finally:
             await store.close()
 
@@ -201,7 +201,7 @@ def test_another_expiry_holds_from_the_next_start_on() -> None:
             assert await (await process(store, 10)).seen() == []
             engine = await open_engine(store, VirtualClock((T + 10) * SECOND))
             shown = Process(engine, Options(databases={"shop": DatabaseOptions(expiry="show")}))
-            await shown.app.services.indexing.heal(await engine.now())
+            await shown.app.services.indexing.recover(await engine.now())
             assert await shown.seen() == [1]
         finally:
             await store.close()

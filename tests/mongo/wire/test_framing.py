@@ -13,7 +13,7 @@ import pytest
 from bson import encode
 
 from mayflydb.frontends.mongo.protocol import messages as wire
-from mayflydb.frontends.mongo.protocol.compression import Codecs, installed
+from mayflydb.frontends.mongo.protocol.compression import Codecs, find_codecs
 from mayflydb.frontends.mongo.protocol.messages import BadFrame, Framer, Message
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError
@@ -44,11 +44,11 @@ def compressed(original: bytes, number: int, payload: bytes, size: int | None = 
     return frame(2012, struct.pack("<iiB", opcode, len(original) - 16 if size is None else size, number) + payload)
 
 
-def framer(limit: int = wire.LARGEST, trusted: bool = True) -> Framer:
-    return Framer(Codecs(tuple(installed())).inflate, limit, trusted)
+def framer(limit: int = wire.MAX_MESSAGE_BYTES, trusted: bool = True) -> Framer:
+    return Framer(Codecs(tuple(find_codecs())).inflate, limit, trusted)
 
 
-def read(data: bytes, limit: int = wire.LARGEST) -> list[Message]:
+def read(data: bytes, limit: int = wire.MAX_MESSAGE_BYTES) -> list[Message]:
     cutting = framer(limit)
     found = cutting.feed(data)
     if cutting.broken is not None:
@@ -122,9 +122,9 @@ def test_what_ends_the_connection(data: bytes) -> None:
         read(data)
 
 
-@pytest.mark.parametrize("name", [name for name in installed() if name != "zlib"])
+@pytest.mark.parametrize("name", [name for name in find_codecs() if name != "zlib"])
 def test_compressors_that_are_installed(name: str) -> None:
-    codec = installed()[name]
+    codec = find_codecs()[name]
     original = msg(body(), sequence(b"documents", *[ONE] * 100))
     (found,) = read(compressed(original, codec.number, codec.deflate(original[16:])))
     assert found.sequences == {"documents": [ONE] * 100}
@@ -134,7 +134,7 @@ def test_compressors_that_are_installed(name: str) -> None:
 
 
 def test_a_bomb_is_not_inflated_beyond_what_it_says() -> None:
-    for codec in installed().values():
+    for codec in find_codecs().values():
         with pytest.raises(BadFrame):
             read(compressed(msg(body()), codec.number, codec.deflate(b"\0" * 40_000_000), size=100))
 

@@ -9,7 +9,7 @@ import hmac
 import pytest
 
 from mayflydb.frontends.mongo.accounts import scram
-from mayflydb.frontends.mongo.accounts.scram import SHA_1, SHA_256, Conversation, Credential, Rejected
+from mayflydb.frontends.mongo.accounts.scram import SHA_1, SHA_256, Conversation, Credential, LoginRejected
 
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -19,7 +19,7 @@ LAST = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWI
 
 def begin(credential: Credential | None = None) -> Conversation:
     known = credential or scram.credential(SHA_256, "user", "pencil", SALT, 4096)
-    return Conversation(SHA_256, scram.client_first(FIRST), known, NONCE)
+    return Conversation(SHA_256, scram.parse_client_first(FIRST), known, NONCE)
 
 
 def test_the_example_of_rfc_7677() -> None:
@@ -32,10 +32,10 @@ def test_the_example_of_rfc_7677() -> None:
 
 def test_the_example_of_rfc_5802(monkeypatch: pytest.MonkeyPatch) -> None:
     # There the password is hashed as it is; MongoDB hashes a digest of it.
-    monkeypatch.setattr(scram, "_digest", lambda user, password: password)
+    monkeypatch.setattr(scram, "_mongo_digest", lambda user, password: password)
     kept = scram.credential(SHA_1, "user", "pencil", base64.b64decode("QSXCR+Q6sek8bf92"), 4096)
     conversation = Conversation(
-        SHA_1, scram.client_first(b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL"), kept, "3rfcNHYJY1ZVvWVs7j"
+        SHA_1, scram.parse_client_first(b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL"), kept, "3rfcNHYJY1ZVvWVs7j"
     )
     last = b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
     assert conversation.finish(last) == b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="
@@ -64,7 +64,7 @@ def test_mongodb_hashes_a_digest_where_it_uses_sha_1() -> None:
     ],
 )
 def test_last_messages_that_prove_nothing(last: bytes) -> None:
-    with pytest.raises(Rejected):
+    with pytest.raises(LoginRejected):
         begin().finish(last)
 
 
@@ -81,7 +81,7 @@ def test_last_messages_that_prove_nothing(last: bytes) -> None:
     ],
 )
 def test_names(payload: bytes, user: str) -> None:
-    assert scram.client_first(payload).user == user
+    assert scram.parse_client_first(payload).user == user
 
 
 @pytest.mark.parametrize(
@@ -103,18 +103,18 @@ def test_names(payload: bytes, user: str) -> None:
     ],
 )
 def test_first_messages_that_are_refused(payload: bytes) -> None:
-    with pytest.raises(Rejected):
-        scram.client_first(payload)
+    with pytest.raises(LoginRejected):
+        scram.parse_client_first(payload)
 
 
 def test_nobody_is_somebody_with_a_salt_of_their_own() -> None:
-    made = scram.made_up(SHA_256, "admin.nobody", b"secret")
-    assert made == scram.made_up(SHA_256, "admin.nobody", b"secret")
-    assert made.salt != scram.made_up(SHA_256, "admin.noone", b"secret").salt
+    made = scram.fake_credential(SHA_256, "admin.nobody", b"secret")
+    assert made == scram.fake_credential(SHA_256, "admin.nobody", b"secret")
+    assert made.salt != scram.fake_credential(SHA_256, "admin.noone", b"secret").salt
     real = scram.credential(SHA_256, "user", "pencil", b"x" * scram.salt_length(SHA_256), 1)
     assert [len(made.salt), len(made.stored_key)] == [len(real.salt), len(real.stored_key)]
     assert made.iterations == scram.ITERATIONS[SHA_256] == 15_000
-    with pytest.raises(Rejected):
+    with pytest.raises(LoginRejected):
         begin(made).finish(LAST)
 
 
@@ -124,10 +124,10 @@ def test_nobody_is_somebody_with_a_salt_of_their_own() -> None:
     [("I\u00adX", "IX"), ("user", "user"), ("USER", "USER"), ("\u00aa", "a"), ("\u2168", "IX"), ("a\u00a0b", "a b")],
 )
 def test_passwords_are_prepared(password: str, stored: str) -> None:
-    assert scram.prepared(password) == stored
+    assert scram.prepare_password(password) == stored
 
 
 @pytest.mark.parametrize("password", ["\u0007", "\u0627\u0031", "a\u0627"])
 def test_passwords_that_cannot_be(password: str) -> None:
     with pytest.raises(ValueError, match="password"):
-        scram.prepared(password)
+        scram.prepare_password(password)

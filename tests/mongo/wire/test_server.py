@@ -17,7 +17,7 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from pymongo.uri_parser import parse_uri
 
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.frontends.mongo.protocol.compression import installed
+from mayflydb.frontends.mongo.protocol.compression import find_codecs
 from mongo.replies import said
 
 pytestmark = pytest.mark.short
@@ -200,7 +200,7 @@ def test_sessions(mongo_client: Client) -> None:
     assert said(mongo_client.admin.command("ping", lsid=own)) == {"ok": 1.0}
 
 
-@pytest.mark.parametrize("name", [each for each in installed() if each != "snappy"])
+@pytest.mark.parametrize("name", [each for each in find_codecs() if each != "snappy"])
 def test_compression(mongo_server: RunningServer, name: str) -> None:
     with mongo_server.mongo.client(compressors=name) as client:
         assert client.admin.command("hello", compression=["none", name])["compression"] == [name]

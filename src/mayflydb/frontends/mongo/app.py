@@ -13,14 +13,14 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
 from mayflydb.frontends.mongo.concerns import check_concerns, check_version, time_limit
-from mayflydb.frontends.mongo.errors import answer_to, refusal
-from mayflydb.frontends.mongo.failpoints import Lost, with_fields
+from mayflydb.frontends.mongo.errors import error_reply, refusal
+from mayflydb.frontends.mongo.failpoints import ConnectionDropped, with_fields
 from mayflydb.frontends.mongo.gossip import Gossip
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.protocol.deadlines import within
+from mayflydb.frontends.mongo.protocol.deadlines import run_within
 from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
-from mayflydb.frontends.mongo.services import Command, Services
-from mayflydb.frontends.mongo.sessions.registry import session_id
+from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.sessions.registry import parse_session_id
 from mayflydb.frontends.mongo.sessions.work import concern_error, perform_in_transaction
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
@@ -31,7 +31,7 @@ from mayflydb.query.mongo.values import Document, decode, encode, type_name
 
 log = logging.getLogger(__name__)
 
-ARRAYS: Mapping[bytes, bytes] = {
+RAW_ARRAYS: Mapping[bytes, bytes] = {
     b"\x04documents\0": b"documents",
     b"\x04updates\0": b"updates",
     b"\x04deletes\0": b"deletes",
@@ -40,10 +40,10 @@ ARRAYS: Mapping[bytes, bytes] = {
 }
 """Array arguments that stay bytes wherever they come: how each begins as an element, and its name."""
 
-HELLO = frozenset({"hello", "isMaster", "ismaster"})
-QUERIES = frozenset({"$query", "query"})
+HELLO_NAMES = frozenset({"hello", "isMaster", "ismaster"})
+QUERY_WRAPPERS = frozenset({"$query", "query"})
 
-READING = frozenset({"open", "read"})
+READ_RIGHTS = frozenset({"open", "read"})
 """Rights of commands that change nothing, whatever they are told of how durable that is to be."""
 
 _OK = encode({"ok": 1.0})
@@ -65,7 +65,7 @@ class MongoApp:
         monotonic: Callable[[], int],
         users: tuple[User, ...] = (),
         started: Instant = 0,
-        handlers: Mapping[str, Command] = HANDLERS,
+        handlers: Mapping[str, CommandEntry] = HANDLERS,
     ) -> None:
         """`started`: when, by the engine's clock. `users`: those that are there whatever the store holds.
 
@@ -76,14 +76,14 @@ class MongoApp:
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
-        return self._gossip.with_times(await self._answered(message, connection), self.services.engine.committed_at)
+        return self._gossip.with_times(await self._answer_body(message, connection), self.services.engine.committed_at)
 
-    async def _answered(self, message: Message, connection: ConnectionState) -> bytes:
+    async def _answer_body(self, message: Message, connection: ConnectionState) -> bytes:
         services = self.services
         began = services.monotonic()
         body: Document = {}
         try:
-            body, sequences = _taken_apart(message)
+            body, sequences = _split_message(message)
             name = next(iter(body), "")
             database = _database_of(message, name, body)
             call = Call(name, database, body, sequences, connection, await services.engine.now(), began=began)
@@ -92,31 +92,31 @@ class MongoApp:
             if "autocommit" not in body:
                 # Whatever is said might be wrong; a driver takes a lost connection for what this is.
                 raise Hangup from error
-            return self._refused(error, body)
+            return self._refuse(error, body)
         except MayflyError as error:
-            return self._refused(error, body)
+            return self._refuse(error, body)
         except Hangup:
             raise
         except Exception:
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
 
-    def _refused(self, error: MayflyError, body: Document) -> bytes:
-        answer = answer_to(error, body, self.services.new_activity_id())
+    def _refuse(self, error: MayflyError, body: Document) -> bytes:
+        answer = error_reply(error, body, self.services.new_activity_id())
         database = body.get("$db")
         if isinstance(database, str) and self.services.contracts.of(database).is_cosmos:
             answer = {"_t": "OKMongoResponse", **answer, "$err": answer["errmsg"]}
         return encode(answer)
 
-    def connected(self) -> None:
+    def on_connect(self) -> None:
         """A connection has begun."""
-        tallies = self.services.tallies
-        tallies.connected += 1
-        tallies.connections += 1
+        counters = self.services.counters
+        counters.connected += 1
+        counters.connections += 1
 
-    def disconnected(self, connection: ConnectionState) -> None:
+    def on_disconnect(self, connection: ConnectionState) -> None:
         """A connection has ended, with whatever belonged to it alone."""
-        self.services.tallies.connected -= 1
+        self.services.counters.connected -= 1
         self.services.accounts.dismiss(connection)
 
     async def _run(self, call: Call) -> bytes:
@@ -125,27 +125,31 @@ class MongoApp:
         if command is None or (command.test and not services.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
         services.require(call, command.right)
-        services.tallies.count(call.name, call.sequences)
+        services.counters.count(call.name, call.sequences)
         check_version(call)
         check_concerns(call)
         if "lsid" in call.body:
             self._enter_session(call)
         if services.sessions.ended:
-            await services.clear_up(call.now)
+            await services.close_ended_sessions(call.now)
         if len(services.transactions):
             await services.transactions.expire()
         if command.admin and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if "maxTimeMS" not in call.body else time_limit(call)
-        answering = self._handle(call, command) if not services.failpoints.active else self._rehearse(call, command)
+        answering = (
+            self._handle(call, command)
+            if not services.failpoints.active
+            else self._handle_with_fail_points(call, command)
+        )
         try:
-            answer = await (answering if not limit or command.own_time else within(limit, answering))
+            answer = await (answering if not limit or command.own_time else run_within(limit, answering))
         finally:
             if call.name in PRICED:
                 settle(services, call)
         if isinstance(answer, bytes):
             return answer
-        if "writeConcern" in call.body and command.right not in READING and "writeConcernError" not in answer:
+        if "writeConcern" in call.body and command.right not in READ_RIGHTS and "writeConcernError" not in answer:
             unmet = concern_error(call)
             if unmet is not None:
                 answer["writeConcernError"] = unmet
@@ -156,38 +160,38 @@ class MongoApp:
         return encode(answer)
 
     def _enter_session(self, call: Call) -> None:
-        id = session_id(call.body["lsid"], f"{call.name}.lsid")
+        id = parse_session_id(call.body["lsid"], f"{call.name}.lsid")
         if call.connection.user is not None or not self.services.options.auth:
             call.session = self.services.sessions.use(id, call.owner)
 
-    def _handle(self, call: Call, command: Command) -> Coroutine[Any, Any, Document | bytes]:
+    def _handle(self, call: Call, command: CommandEntry) -> Coroutine[Any, Any, Document | bytes]:
         if "autocommit" in call.body or "startTransaction" in call.body:
             return perform_in_transaction(self.services, call, command.handler)
         return command.handler(self.services, call)
 
-    async def _rehearse(self, call: Call, command: Command) -> Document | bytes:
+    async def _handle_with_fail_points(self, call: Call, command: CommandEntry) -> Document | bytes:
         try:
-            added = await self.services.failpoints.strike(
+            added = await self.services.failpoints.trigger(
                 call.database, call.name, call.body, call.connection.application
             )
-        except Lost:
+        except ConnectionDropped:
             raise Hangup from None
         answer = await self._handle(call, command)
         return with_fields(answer, added) if added else answer
 
 
-def _taken_apart(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
+def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
     """The command, decoded, and its arrays of documents, which are not. MqlError 22 for bytes that are no BSON."""
     data, sequences = message.body, message.sequences
-    present = [mark for mark in ARRAYS if mark in data]
+    present = [mark for mark in RAW_ARRAYS if mark in data]
     if present:
-        data, sequences = _without_arrays(data, dict(sequences), {ARRAYS[mark] for mark in present})
+        data, sequences = _without_arrays(data, dict(sequences), {RAW_ARRAYS[mark] for mark in present})
     else:
         raw.check_document_size(data)
     raw.check_depth(data)
     body = decode(data)
     if message.opcode == OP_QUERY:
-        wrapped = next((body[name] for name in QUERIES if next(iter(body), "") == name), None)
+        wrapped = next((body[name] for name in QUERY_WRAPPERS if next(iter(body), "") == name), None)
         body = wrapped if isinstance(wrapped, dict) else body
     return body, sequences
 
@@ -217,7 +221,7 @@ def _database_of(message: Message, name: str, body: Document) -> str:
         if not isinstance(database, str):
             raise type_mismatch(f"{name}.$db", type_name(database), "string")
         return database
-    if name not in HELLO or not message.collection.endswith(".$cmd"):
+    if name not in HELLO_NAMES or not message.collection.endswith(".$cmd"):
         text = f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
         raise MqlError(352, text)
     return message.collection.partition(".")[0]

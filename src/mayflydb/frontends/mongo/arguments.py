@@ -23,13 +23,13 @@ def document(given: Mapping[str, Any], field: str, command: str) -> Document | N
 
 def text(given: Mapping[str, Any], field: str, command: str) -> str:
     """A string. MqlError 40414 where it is missing or null, 14 for anything else."""
-    value = _required(given, field, command)
+    value = _require(given, field, command)
     if type(value) is not str:
         raise type_mismatch(f"{command}.{field}", type_name(value), "string")
     return value
 
 
-def _required(given: Mapping[str, Any], field: str, command: str) -> Any:
+def _require(given: Mapping[str, Any], field: str, command: str) -> Any:
     # The command itself may be null: then the type is wrong, and nothing is missing.
     if field not in given or (given[field] is None and field != command):
         raise missing(field, command)
@@ -38,7 +38,7 @@ def _required(given: Mapping[str, Any], field: str, command: str) -> Any:
 
 def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
     """An array. MqlError 40414 where it is missing or null, 14 for anything else."""
-    value = _required(given, field, command)
+    value = _require(given, field, command)
     if type(value) is not list:
         raise type_mismatch(f"{command}.{field}", type_name(value), "array")
     return value

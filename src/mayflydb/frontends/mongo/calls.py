@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.frontends.mongo.sessions.registry import Session
+from mayflydb.frontends.mongo.sessions.registry import LogicalSession
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.spending import Grant, Spent
+from mayflydb.frontends.mongo.spending import BudgetGrant, SpentUnits
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
 
-GENERIC: Final = frozenset(
+GENERIC_ARGUMENTS: Final = frozenset(
     {
         "$db",
         "lsid",
@@ -63,11 +63,11 @@ class Call(msgspec.Struct, gc=False):
     sequences: dict[str, list[bytes]]
     connection: ConnectionState
     now: Instant
-    session: Session | None = None
+    session: LogicalSession | None = None
     transaction: UnitOfWork | None = None
     began: int = 0
-    spent: Spent | None = None
-    grants: Sequence[Grant] = ()
+    spent: SpentUnits | None = None
+    grants: Sequence[BudgetGrant] = ()
     payer: tuple[str, str] | None = None
     throttled: bool = False
 
@@ -77,9 +77,9 @@ class Call(msgspec.Struct, gc=False):
         user = self.connection.user
         return "" if user is None else user.key
 
-    def fields(self, allowed: Collection[str]) -> None:
+    def check_fields(self, allowed: Collection[str]) -> None:
         """MqlError 40415 for an argument that is neither among these, nor generic, nor the command itself."""
         for given in (self.body, self.sequences):
             for field in given:
-                if field not in allowed and field not in GENERIC and field != self.name:
+                if field not in allowed and field not in GENERIC_ARGUMENTS and field != self.name:
                     raise MqlError(40415, f"BSON field '{self.name}.{field}' is an unknown field.")

@@ -12,10 +12,10 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.cursors import Cursor, Moment
+from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
 from mayflydb.frontends.mongo.decisions import Steps
-from mayflydb.frontends.mongo.documents import LARGEST
-from mayflydb.frontends.mongo.reading import Select, matching
+from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
+from mayflydb.frontends.mongo.reading import Selection, match_records
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
@@ -23,10 +23,10 @@ from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.projection import Projection
 from mayflydb.query.mongo.values import Document, encode
 
-PAGE: Final = 64
+PAGE_SIZE: Final = 64
 
 
-class Room:
+class CapEnforcer:
     """What one transaction has left of a capped collection's size and number of documents."""
 
     def __init__(self, collection: Collection, space: Workspace) -> None:
@@ -39,13 +39,13 @@ class Room:
         self._after = Position(b"", 0)
         self._oldest: deque[Record] = deque()
 
-    def check(self, size: int) -> None:
+    def check_size(self, size: int) -> None:
         """MqlError 10003 for a document of so many bytes if it never fits."""
         if size > self._size:
             text = f"object to insert exceeds cappedMaxSize. size in bytes: {size}, cappedMaxSize: {self._size}"
             raise MqlError(10003, text)
 
-    def take(self, size: int) -> Steps[None]:
+    def make_room(self, size: int) -> Steps[None]:
         """A document of so many bytes was inserted: remove the oldest as long as there are too many."""
         if self._records is None:
             stored = yield from self.space.count_stored()
@@ -53,15 +53,15 @@ class Room:
         self._records += 1
         self._bytes += size
         while self._bytes > self._size or (self._most is not None and self._records > self._most):
-            oldest = yield from self._next()
+            oldest = yield from self._next_oldest()
             yield from self._remove(oldest)
             self._records -= 1
             self._bytes -= len(oldest.value)
 
-    def _next(self) -> Steps[Record]:
+    def _next_oldest(self) -> Steps[Record]:
         while True:
             if not self._oldest:
-                found = yield from self.space.read_stored(self._after, PAGE)
+                found = yield from self.space.read_stored(self._after, PAGE_SIZE)
                 self._oldest.extend(found or sorted(self.space.kept, key=lambda record: record.seq))
             record = self._oldest.popleft()
             self._after = Position(b"", record.seq)
@@ -81,8 +81,8 @@ class Room:
 
 def check_tailable(body: Document, collection: Collection | None) -> bool:
     """Whether a cursor is to follow. MqlError 9 and 2 for what does not go together."""
-    tailable, waits = bool(body.get("tailable")), bool(body.get("awaitData"))
-    if waits and not tailable:
+    tailable, awaits_data = bool(body.get("tailable")), bool(body.get("awaitData"))
+    if awaits_data and not tailable:
         raise failed_to_parse("Cannot set 'awaitData' without also setting 'tailable'")
     if not tailable:
         return False
@@ -109,27 +109,27 @@ class TailCursor(Cursor):
         self,
         engine: Engine,
         collection: Collection,
-        chosen: Select,
+        selection: Selection,
         projection: Projection | None,
         session: bytes | None,
-        waits: bool,
+        awaits_data: bool,
     ) -> None:
-        super().__init__(collection.namespace, _nothing(), Moment(0), lambda: (), 0, session)
-        self.waits = waits
+        super().__init__(collection.namespace, _no_items(), ReadTime(0), lambda: (), 0, session)
+        self.awaits_data = awaits_data
         self._engine = engine
         self._collection = collection
-        self._chosen = chosen
+        self._selection = selection
         self._projection = projection
-        self._skip = chosen.skip
-        self._rest: int | None = chosen.limit or None
+        self._skip = selection.skip
+        self._rest: int | None = selection.limit or None
         self._after: Position | None = None
         self._closed = False
-        self._met = False
+        self._has_position = False
 
     @property
     def exhausted(self) -> bool:
         # There has to be a document to stand at.
-        return self._closed or self._rest == 0 or not self._met
+        return self._closed or self._rest == 0 or not self._has_position
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
         """MqlError 175 when the collection is gone, 136 when the document is that it stands at."""
@@ -138,16 +138,16 @@ class TailCursor(Cursor):
             self._closed = True
             raise MqlError(175, f"query plan killed :: caused by :: {self.namespace} dropped")
         if size == 0:
-            self._met = True
+            self._has_position = True
             return []
         await self._check_position()
         found: list[bytes] = []
         total = 0
-        async for stretch in self._engine.scan(node, Scope(), self._after, now):
-            for record in stretch.records:
-                self._met = True
-                raw = self._told(record)
-                if raw is not None and found and total + len(raw) + 16 > LARGEST:
+        async for batch in self._engine.scan(node, Scope(), self._after, now):
+            for record in batch.records:
+                self._has_position = True
+                raw = self._encode(record)
+                if raw is not None and found and total + len(raw) + 16 > MAX_DOCUMENT_BYTES:
                     return found
                 self._after = Position(b"", record.seq)
                 if raw is None:
@@ -160,7 +160,7 @@ class TailCursor(Cursor):
                 self._rest = None if self._rest is None else self._rest - 1
                 if len(found) == size or self._rest == 0:
                     return found
-            self._after = Position(b"", stretch.position.number)
+            self._after = Position(b"", batch.position.number)
         return found
 
     async def _check_position(self) -> None:
@@ -175,8 +175,8 @@ class TailCursor(Cursor):
             )
             raise MqlError(136, f"{text}({self._after.number})")
 
-    def _told(self, record: Record) -> bytes | None:
-        rows = matching([record], self._chosen.filter)
+    def _encode(self, record: Record) -> bytes | None:
+        rows = match_records([record], self._selection.filter)
         if not rows:
             return None
         return record.value if self._projection is None else encode(self._projection.apply(rows[0].document))
@@ -185,6 +185,6 @@ class TailCursor(Cursor):
         self._closed = True
 
 
-async def _nothing() -> Any:
+async def _no_items() -> Any:
     return
     yield

@@ -15,8 +15,8 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.errors import throttled_text
 from mayflydb.frontends.mongo.services import Services
-from mayflydb.frontends.mongo.spending import Grant
-from mayflydb.frontends.mongo.state import Priced
+from mayflydb.frontends.mongo.spending import BudgetGrant
+from mayflydb.frontends.mongo.state import PricedCommand
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.mongo.faults import MqlError
 
@@ -39,7 +39,7 @@ PRICED: Final = frozenset(
 """Commands that have a price, be it the least there is."""
 
 
-async def unaffordable(services: Services, call: Call, collection: Collection, likely: float) -> MqlError | None:
+async def try_reserve(services: Services, call: Call, collection: Collection, likely: float) -> MqlError | None:
     """16500 while the budget of a collection is used up; else what is likely to be spent is taken from it."""
     engine = services.engine
     if engine.budgets is None:
@@ -51,37 +51,37 @@ async def unaffordable(services: Services, call: Call, collection: Collection, l
     call.payer = (collection.database, collection.name)
     granted = purse.spend((0,), likely)
     if isinstance(granted, Spending):
-        call.grants = [*call.grants, Grant(collection.id, granted, likely)]
+        call.grants = [*call.grants, BudgetGrant(collection.id, granted, likely)]
         return None
     call.throttled = True
     engine.meter.throttled[collection.id] += 1
     return MqlError(16500, throttled_text(-(-granted // MILLISECOND), services.new_activity_id()))
 
 
-async def afford(services: Services, call: Call, collection: Collection, likely: float) -> None:
+async def reserve(services: Services, call: Call, collection: Collection, likely: float) -> None:
     """MqlError 16500 while the budget of a collection is used up."""
-    refusal = await unaffordable(services, call, collection, likely)
+    refusal = await try_reserve(services, call, collection, likely)
     if refusal is not None:
         raise refusal
 
 
 def settle(services: Services, call: Call) -> None:
     """A command is at its end: it has its price, which is metered, paid, and kept for who asks for it."""
-    units = {} if call.spent is None else call.spent.take()
+    units = {} if call.spent is None else call.spent.drain()
     meter = services.engine.meter.units
     for container, charge in units.items():
         meter[container][call.name] += charge
     total = sum(units.values())
     if not call.throttled:
         total = max(total, budget.MISS)
-    call.connection.last_priced = priced = Priced(call.name, total, services.monotonic() - call.began)
+    call.connection.last_priced = priced = PricedCommand(call.name, total, services.monotonic() - call.began)
     if call.session is not None:
         call.session.last_priced = priced
     if call.grants:
-        _pay(call.grants, units)
+        _settle_grants(call.grants, units)
 
 
-def _pay(grants: Sequence[Grant], units: dict[int, float]) -> None:
+def _settle_grants(grants: Sequence[BudgetGrant], units: dict[int, float]) -> None:
     named = {grant.container: grant for grant in grants}
     owed = {container: units.pop(container, 0.0) for container in named}
     owed[grants[0].container] += sum(units.values())

@@ -39,10 +39,10 @@ from mayflydb.query.mongo.values import Document, Value, decode, encode
 SPACE: Final = "mongo"
 PARTITION_BYTES: Final = 8
 
-INTERNAL: Final = ("admin", "config", "local")
+INTERNAL_DATABASES: Final = ("admin", "config", "local")
 """Databases whose changes no stream tells."""
 
-STANDS: Final = "stands"
+KEPT_EMPTY: Final = "stands"
 """In the body of a database that was made for itself, and stays without collections."""
 
 SHARD_KEY: Final = "shardKey"
@@ -51,32 +51,32 @@ SHARD_KEY: Final = "shardKey"
 ID_INDEX: Final[Document] = ID.to_document()
 
 
-def packed(document: Mapping[str, Any]) -> str:
+def pack_document(document: Mapping[str, Any]) -> str:
     """A document as a string that the catalogue can hold."""
     return base64.b64encode(encode(document)).decode()
 
 
-def unpacked(text: str) -> Document:
+def unpack_document(text: str) -> Document:
     """The document again."""
     return decode(base64.b64decode(text))
 
 
-class Place(msgspec.Struct, frozen=True):
+class Identity(msgspec.Struct, frozen=True):
     """Where a document lies: both follow from its `_id` alone."""
 
     partition: bytes
     key: bytes
 
 
-def place_of(id: Value) -> Place:
+def identity_of(id: Value) -> Identity:
     """Equal ids, equal places: 5 and 5.0 are one."""
     key = id_key(id)
-    return Place(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
+    return Identity(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
 
 
-def stands(node: Node) -> bool:
+def is_kept_empty(node: Node) -> bool:
     """Whether a database stays without collections."""
-    return STANDS in node.body
+    return KEPT_EMPTY in node.body
 
 
 def slots_of(definition: Definition) -> dict[int, int]:
@@ -87,10 +87,10 @@ def slots_of(definition: Definition) -> dict[int, int]:
 def ts_of(definition: Definition) -> IndexSpec | None:
     """The TTL index on `_ts` under Cosmos DB's semantics, if there is one."""
     text = definition.body.get("ts")
-    return None if text is None else IndexSpec.from_document(unpacked(text))
+    return None if text is None else IndexSpec.from_document(unpack_document(text))
 
 
-class Live(msgspec.Struct, frozen=True):
+class ReadyIndex(msgspec.Struct, frozen=True):
     """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index.
 
     `numbers`: they count as dates too, as on a custom path of profile `cosmos`. `several`: a document has had several keys in it.
@@ -107,12 +107,12 @@ class Live(msgspec.Struct, frozen=True):
         return compile_keys(self.spec).date(document, self.numbers)
 
 
-def live_of(index: Index, slot: int | None = None) -> Live:
+def parse_index(index: Index, slot: int | None = None) -> ReadyIndex:
     """What a row of the catalogue says of an index."""
     assert index.spec is not None
     numbers = index.spec.get("numbers", False)
-    spec = IndexSpec.from_document(unpacked(index.spec["document"]))
-    return Live(index.number, spec, slot, numbers, index.several)
+    spec = IndexSpec.from_document(unpack_document(index.spec["document"]))
+    return ReadyIndex(index.number, spec, slot, numbers, index.several)
 
 
 class Collection:
@@ -125,40 +125,40 @@ class Collection:
         self.database = database
         self.name = node.name
         self.namespace = f"{database}.{node.name}"
-        self.options: Document = unpacked(node.body["options"]) if "options" in node.body else {}
+        self.options: Document = unpack_document(node.body["options"]) if "options" in node.body else {}
         self.uuid = bytes.fromhex(node.body["uuid"])
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
         slots = slots_of(node.definition)
-        ready = [index for index in node.definition.indexes if index.state == "ready"]
-        lives = [live_of(index, slots.get(index.number)) for index in ready]
-        self.indexes = tuple(live for live in lives if not live.spec.is_id)
-        self.ordered_ids = any(live.spec.is_id for live in lives)
-        self.multikey = frozenset(live.spec.name for live in lives if live.several)
+        complete = [index for index in node.definition.indexes if index.state == "ready"]
+        ready_indexes = [parse_index(index, slots.get(index.number)) for index in complete]
+        self.indexes = tuple(ready for ready in ready_indexes if not ready.spec.is_id)
+        self.ordered_ids = any(ready.spec.is_id for ready in ready_indexes)
+        self.multikey = frozenset(ready.spec.name for ready in ready_indexes if ready.several)
         self.ts = ts_of(node.definition)
-        self._specs: dict[int, Live] = {live.number: live for live in lives}
+        self._specs: dict[int, ReadyIndex] = {ready.number: ready for ready in ready_indexes}
         self._validator: Filter | None = None
-        self._by_now: bool | None = None
+        self._validator_uses_now: bool | None = None
 
     @property
     def specs(self) -> list[IndexSpec]:
         """What is indexed besides `_id`."""
-        ordered = [live.spec for live in self.indexes]
+        ordered = [ready.spec for ready in self.indexes]
         return ordered if self.ts is None else [*ordered, self.ts]
 
     @property
-    def readable(self) -> list[IndexSpec]:
+    def usable_specs(self) -> list[IndexSpec]:
         """The indexes that a query may be answered by; that of `_id` once it has been built."""
-        specs = [live.spec for live in self.indexes]
+        specs = [ready.spec for ready in self.indexes]
         return [ID, *specs] if self.ordered_ids else specs
 
     def number_of(self, spec: IndexSpec) -> int:
         """The engine's number of a readable index."""
-        return next(number for number, live in self._specs.items() if live.spec.name == spec.name)
+        return next(number for number, ready in self._specs.items() if ready.spec.name == spec.name)
 
     @property
     def text(self) -> TextIndex | None:
         """What `$text` searches."""
-        return next((live.spec.text for live in self.indexes if live.spec.kind == "text"), None)
+        return next((ready.spec.text for ready in self.indexes if ready.spec.kind == "text"), None)
 
     @property
     def reserves_ts(self) -> bool:
@@ -182,7 +182,7 @@ class Collection:
     def draft(self, document: Document, raw: bytes, remembered: bytes | None = None) -> Draft:
         """A document as the engine stores it. Errors of its index keys come while it is written."""
 
-        def indexed(indexes: Sequence[Index]) -> tuple[Entry, ...]:
+        def build_entries(indexes: Sequence[Index]) -> tuple[Entry, ...]:
             return self.entries(document, indexes)
 
         def dates(definition: Definition) -> Dates:
@@ -191,25 +191,27 @@ class Collection:
         return Draft(
             raw,
             override=own_ttl(document) if has_ttl(raw) else None,
-            indexed=indexed,
+            indexed=build_entries,
             dates=dates,
             remembered=remembered,
         )
 
-    def _live(self, index: Index) -> Live:
+    def _ready_index(self, index: Index) -> ReadyIndex:
         # Indexes as they are in the transaction: one may be newer than this view.
         known = self._specs.get(index.number)
         if known is None:
-            known = self._specs[index.number] = live_of(index)
+            known = self._specs[index.number] = parse_index(index)
         return known
 
     def entries(self, document: Document, indexes: Sequence[Index]) -> tuple[Entry, ...]:
         """The entries of a document in these indexes."""
         if not indexes:
             return ()
-        partition = place_of(document["_id"]).partition
+        partition = identity_of(document["_id"]).partition
         return tuple(
-            entry(index, key, partition) for index in indexes for key in keys_of(self._live(index).spec, document)
+            entry(index, key, partition)
+            for index in indexes
+            for key in keys_of(self._ready_index(index).spec, document)
         )
 
     def dates(self, document: Document, definition: Definition) -> Dates:
@@ -220,14 +222,14 @@ class Collection:
         found: list[tuple[int, Instant]] = []
         for index in definition.indexes:
             if index.number in slots:
-                date = self._live(index).date(document)
+                date = self._ready_index(index).date(document)
                 if date is not None:
                     found.append((slots[index.number], date))
         return tuple(found)
 
     def keys_of(self, record: Record, index: Index) -> tuple[bytes, ...]:
         """The keys of a stored record in an index that is being built."""
-        return tuple(keys_of(self._live(index).spec, decode(record.value)))
+        return tuple(keys_of(self._ready_index(index).spec, decode(record.value)))
 
     def validator(self, env: Env) -> Filter | None:
         """What documents must match, by the collection's collation; None: anything goes."""
@@ -235,9 +237,9 @@ class Collection:
         if not validator or self.options.get("validationLevel") == "off":
             return None
         env = msgspec.structs.replace(env, collation=self.collation)
-        if self._by_now is None:
-            self._by_now = b"$$NOW" in encode(validator)
-        if self._by_now:
+        if self._validator_uses_now is None:
+            self._validator_uses_now = b"$$NOW" in encode(validator)
+        if self._validator_uses_now:
             return compile_filter(validator, env)
         if self._validator is None:
             self._validator = compile_filter(validator, env)
@@ -260,11 +262,11 @@ class Collections:
         """Whose rules hold in a database."""
         return self._contracts.of(database)
 
-    def view(self, node: Node, database: str) -> Collection:
+    def from_node(self, node: Node, database: str) -> Collection:
         """The collection that a row of the catalogue stands for."""
         return Collection(node, database, self._contracts.of(database, node.name))
 
-    def known(self, database: str, name: str) -> Collection | None:
+    def find_cached(self, database: str, name: str) -> Collection | None:
         """One that has been asked for before, and stands."""
         version = self._engine.catalog_version
         if version != self._version:
@@ -274,7 +276,7 @@ class Collections:
 
     async def find(self, database: str, name: str) -> Collection | None:
         """The collection or view; None: there is none. MqlError 73 for names that none can have."""
-        view = self.known(database, name)
+        view = self.find_cached(database, name)
         if view is not None:
             return view
         check_database(database)
@@ -282,14 +284,14 @@ class Collections:
         while True:
             version = self._version
             node = await self._engine.node(SPACE, database, name)
-            view = None if node is None else self.view(node, database)
+            view = None if node is None else self.from_node(node, database)
             if self._engine.catalog_version == version:
                 if view is not None:
                     self._views[database, name] = view
                 return view
-            self.known(database, name)
+            self.find_cached(database, name)
 
-    async def need(self, database: str, name: str) -> Collection:
+    async def get(self, database: str, name: str) -> Collection:
         """MqlError 26 if there is none."""
         found = await self.find(database, name)
         if found is None:
@@ -323,12 +325,12 @@ class Collections:
         check_new_collection(database, name)
         body: dict[str, Any] = {"uuid": self._uuid().hex()}
         if options:
-            body["options"] = packed(options)
+            body["options"] = pack_document(options)
         if shard_key is not None:
             body[SHARD_KEY] = shard_key
-        words = notes.told("create", {"idIndex": ID_INDEX, **options})
+        words = notes.expanded_event("create", {"idIndex": ID_INDEX, **options})
         while True:
-            parent = await self._database(database, now)
+            parent = await self._ensure_database(database, now)
             try:
                 await self._engine.definitions.create(
                     parent.id, name, Definition(body, now, offer=offer), lambda node: words, now
@@ -341,9 +343,9 @@ class Collections:
             if found is not None:
                 return found
 
-    async def _database(self, name: str, now: Instant) -> Node:
+    async def _ensure_database(self, name: str, now: Instant) -> Node:
         definitions = self._engine.definitions
-        words = None if name in INTERNAL else (lambda node: notes.told("createDatabase", {}))
+        words = None if name in INTERNAL_DATABASES else (lambda node: notes.expanded_event("createDatabase", {}))
         while True:
             node = await self._engine.node(SPACE, name)
             if node is not None:
@@ -360,29 +362,29 @@ class Collections:
             except Conflict:
                 continue
 
-    async def database(self, name: str) -> Node | None:
+    async def find_database(self, name: str) -> Node | None:
         """The database; None: there is none, or only change streams that wait for it."""
         node = await self._engine.node(SPACE, name)
-        return node if node is not None and await self._shows(node) else None
+        return node if node is not None and await self._is_listed(node) else None
 
-    async def _shows(self, node: Node) -> bool:
-        return not is_ordered(node) or stands(node) or bool(await self._engine.children(node.id))
+    async def _is_listed(self, node: Node) -> bool:
+        return not is_ordered(node) or is_kept_empty(node) or bool(await self._engine.children(node.id))
 
-    async def make_database(self, name: str, offer: Mapping[str, Any] | None, now: Instant) -> None:
+    async def create_database(self, name: str, offer: Mapping[str, Any] | None, now: Instant) -> None:
         """One that stays without collections. MqlError 48 if it is there, 73, 13297."""
         check_database(name)
-        if await self.database(name) is not None:
+        if await self.find_database(name) is not None:
             raise MqlError(48, f"Database {name} already exists.")
-        await self.change_database(await self._database(name, now), offer, now)
+        await self.provision_database(await self._ensure_database(name, now), offer, now)
 
-    async def change_database(self, node: Node, offer: Mapping[str, Any] | None, now: Instant) -> None:
+    async def provision_database(self, node: Node, offer: Mapping[str, Any] | None, now: Instant) -> None:
         """Other throughput for a database; from now on it stays without collections. MqlError 26 if it is gone."""
 
-        def changed(node: Node) -> Definition:
-            return msgspec.structs.replace(node.definition, body={**node.body, STANDS: True}, offer=offer)
+        def change_definition(node: Node) -> Definition:
+            return msgspec.structs.replace(node.definition, body={**node.body, KEPT_EMPTY: True}, offer=offer)
 
         try:
-            await self._engine.definitions.replace(node.id, changed, now)
+            await self._engine.definitions.replace(node.id, change_definition, now)
         except NotFound:
             raise MqlError(26, f"ns does not exist: {node.name}") from None
 
@@ -390,17 +392,17 @@ class Collections:
         """Those that have collections or stand for themselves, by name."""
         space = await self._engine.node(SPACE)
         found = [] if space is None else await self._engine.children(space.id)
-        found = [each for each in found if await self._shows(each)]
+        found = [each for each in found if await self._is_listed(each)]
         return sorted(found, key=lambda node: node.name)
 
-    async def of(self, database: str) -> list[Collection]:
+    async def list_collections(self, database: str) -> list[Collection]:
         """The collections and views of a database, by name."""
         check_database(database)
         node = await self._engine.node(SPACE, database)
         found = [] if node is None else await self._engine.children(node.id)
-        return sorted((self.view(each, database) for each in found), key=lambda each: each.name)
+        return sorted((self.from_node(each, database) for each in found), key=lambda each: each.name)
 
-    async def remember(self, database: str | None, name: str | None, now: Instant) -> int:
+    async def start_history(self, database: str | None, name: str | None, now: Instant) -> int:
         """Remember, from now on, what happens to a collection, in a database (`name` None), or anywhere (both None), be it there
         or still to come: the node that orders it."""
         engine = self._engine
@@ -410,14 +412,14 @@ class Collections:
 
         space = await engine.definitions.space(SPACE, now)
         if database is None:
-            await engine.ledger.begin(space.id, space.id, self._retention, quiet, INTERNAL)
+            await engine.ledger.begin(space.id, space.id, self._retention, quiet, INTERNAL_DATABASES)
             return space.id
         check_database(database)
         if name is not None:
             check_collection(database, name)
         while True:
             with contextlib.suppress(NotFound):
-                home = await self._database(database, now)
+                home = await self._ensure_database(database, now)
                 await engine.ledger.begin(home.id, space.id, self._retention, quiet, () if name is None else None)
                 found = None if name is None else await self.find(database, name)
                 if found is not None:
@@ -426,41 +428,41 @@ class Collections:
 
     async def drop(self, collection: Collection, now: Instant) -> None:
         """Remove one; with its last collection a database is gone, unless it stands for itself."""
-        words = notes.dropped(collection.view_on is not None)
+        words = notes.drop_event(collection.view_on is not None)
         with contextlib.suppress(NotFound):
             await self._engine.definitions.drop(collection.id, words=lambda node: words, now=now)
-            await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=stands)
+            await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=is_kept_empty)
 
     async def provision(
         self, collection: Collection, shard_key: str | None, offer: Mapping[str, Any] | None, now: Instant
     ) -> None:
         """Other throughput and another shard key for a collection. MqlError 26 if it is gone."""
 
-        def changed(node: Node) -> Definition:
+        def change_definition(node: Node) -> Definition:
             body = {name: value for name, value in node.body.items() if name != SHARD_KEY}
             if shard_key is not None:
                 body[SHARD_KEY] = shard_key
             return msgspec.structs.replace(node.definition, body=body, offer=offer)
 
         try:
-            await self._engine.definitions.replace(collection.id, changed, now)
+            await self._engine.definitions.replace(collection.id, change_definition, now)
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
-    async def change(self, collection: Collection, options: Document, now: Instant) -> None:
+    async def replace_options(self, collection: Collection, options: Document, now: Instant) -> None:
         """Other options for a collection. MqlError 26 if it is gone."""
 
-        def changed(node: Node) -> Definition:
-            return msgspec.structs.replace(node.definition, body={**node.body, "options": packed(options)})
+        def change_definition(node: Node) -> Definition:
+            return msgspec.structs.replace(node.definition, body={**node.body, "options": pack_document(options)})
 
         try:
-            await self._engine.definitions.replace(collection.id, changed, now)
+            await self._engine.definitions.replace(collection.id, change_definition, now)
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
-    async def tell(self, collection: Collection, operation: str, description: Document, now: Instant) -> None:
+    async def record_event(self, collection: Collection, operation: str, description: Document, now: Instant) -> None:
         """Tell change streams that show expanded events what was done to a collection."""
-        await self._engine.ledger.tell(collection.id, notes.told(operation, description), now)
+        await self._engine.ledger.tell(collection.id, notes.expanded_event(operation, description), now)
         self._engine.reaper.bell.ring()
 
     async def rename(
@@ -469,13 +471,13 @@ class Collections:
         """Give a collection another name, in the place of another one or of none, in one row. MqlError 48, 26, 73."""
         check_database(database)
         check_new_collection(database, name)
-        parent = await self._database(database, collection.node.definition.written)
+        parent = await self._ensure_database(database, collection.node.definition.written)
         old = None if replacing is None else replacing.id
 
         def words(node: Node) -> bytes:
             if node.id == old:
-                return notes.replaced(collection.database, collection.name, collection.uuid)
-            return notes.renamed(database, name, None if replacing is None else replacing.uuid)
+                return notes.replacement_event(collection.database, collection.name, collection.uuid)
+            return notes.rename_event(database, name, None if replacing is None else replacing.uuid)
 
         try:
             await self._engine.definitions.move(collection.id, parent.id, name, old, words, now)
@@ -485,7 +487,7 @@ class Collections:
             raise MqlError(26, f"Source collection {collection.namespace} does not exist") from None
         if collection.node.parent != parent.id:
             with contextlib.suppress(NotFound):
-                await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=stands)
+                await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=is_kept_empty)
 
     async def drop_database(self, name: str, now: Instant) -> bool:
         """Remove a database with all it holds; False: there was none."""
@@ -495,9 +497,9 @@ class Collections:
 
         def words(each: Node) -> bytes:
             return (
-                notes.database_dropped()
+                notes.drop_database_event()
                 if each.id == node.id
-                else notes.dropped(self.view(each, name).view_on is not None)
+                else notes.drop_event(self.from_node(each, name).view_on is not None)
             )
 
         try:

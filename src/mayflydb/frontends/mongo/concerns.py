@@ -22,7 +22,7 @@ API_VERSION_1: Final = frozenset({
 })  # fmt: skip
 """https://www.mongodb.com/docs/manual/reference/stable-api/"""
 
-_STAGES_OUTSIDE: Final = frozenset(
+_STAGES_OUTSIDE_V1: Final = frozenset(
     {"$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats"}
 )
 
@@ -43,13 +43,13 @@ def check_version(call: Call) -> None:
         raise MqlError(323, f"Provided apiStrict:true, but the command {call.name} is not in API Version 1")
     for stage in body.get("pipeline") or ():
         name = next(iter(stage), "") if type(stage) is dict else ""
-        if name in _STAGES_OUTSIDE or (name == "$collStats" and set(stage[name] or ()) - {"count"}):
+        if name in _STAGES_OUTSIDE_V1 or (name == "$collStats" and set(stage[name] or ()) - {"count"}):
             raise MqlError(323, f"stage {name} is not allowed with 'apiStrict: true' in API Version 1")
 
 
 # --- maxTimeMS -------------------------------------------------------------------------------------------------------
 
-MOST_MILLISECONDS: Final = (1 << 31) - 1
+MAX_MILLISECONDS: Final = (1 << 31) - 1
 
 
 def time_limit(call: Call) -> int:
@@ -62,14 +62,14 @@ def time_limit(call: Call) -> int:
     whole = integer(given)
     if whole is None or whole != (given.to_decimal() if type(given) is Decimal128 else given):
         raise failed_to_parse(f"Expected an integer for maxTimeMS, but got {given}")
-    if not 0 <= whole <= MOST_MILLISECONDS:
-        raise bad_value(f"{whole} value for maxTimeMS is out of range [0, {MOST_MILLISECONDS}]")
+    if not 0 <= whole <= MAX_MILLISECONDS:
+        raise bad_value(f"{whole} value for maxTimeMS is out of range [0, {MAX_MILLISECONDS}]")
     return whole
 
 
 # --- concerns --------------------------------------------------------------------------------------------------------
 
-WRITE_CONCERN: Final = frozenset({
+WRITE_CONCERN_COMMANDS: Final = frozenset({
     "abortTransaction", "aggregate", "bulkWrite", "collMod", "commitTransaction", "create", "createIndexes",
     "createSearchIndexes", "createUser", "customAction", "delete", "deleteIndexes", "drop", "dropAllUsersFromDatabase",
     "dropDatabase", "dropIndexes", "dropSearchIndex", "dropUser", "findAndModify", "findandmodify", "grantRolesToUser",
@@ -77,19 +77,19 @@ WRITE_CONCERN: Final = frozenset({
 })  # fmt: skip
 """Commands that may be told how durable what they do is to be. https://www.mongodb.com/docs/manual/reference/write-concern/"""
 
-READ_CONCERN: Final = frozenset({"aggregate", "count", "distinct", "explain", "find"})
+READ_CONCERN_COMMANDS: Final = frozenset({"aggregate", "count", "distinct", "explain", "find"})
 """Commands that may be told how fresh what they read is to be; any other takes `local` alone outside of transactions.
 
 https://www.mongodb.com/docs/manual/reference/read-concern/
 """
 
 _LEVELS: Final = ("local", "available", "majority", "linearizable", "snapshot")
-_OF_SNAPSHOTS: Final = ("find", "aggregate", "distinct")
+_SNAPSHOT_READS: Final = ("find", "aggregate", "distinct")
 _PROVENANCES: Final = ("clientSupplied", "implicitDefault", "customDefault", "getLastErrorDefaults")
-_MOST_MEMBERS: Final = 50
+_MAX_MEMBERS: Final = 50
 
 
-def _choice(field: str, value: Value, allowed: Sequence[str]) -> None:
+def _check_choice(field: str, value: Value, allowed: Sequence[str]) -> None:
     if value is None:
         return
     if type(value) is not str:
@@ -98,37 +98,37 @@ def _choice(field: str, value: Value, allowed: Sequence[str]) -> None:
         raise bad_value(f"Enumeration value '{value}' for field '{field}' is not a valid value.")
 
 
-def _level(field: str, value: Value) -> None:
-    _choice(field, value, _LEVELS)
+def _check_level_name(field: str, value: Value) -> None:
+    _check_choice(field, value, _LEVELS)
 
 
-def _provenance(field: str, value: Value) -> None:
-    _choice(field, value, _PROVENANCES)
+def _check_provenance(field: str, value: Value) -> None:
+    _check_choice(field, value, _PROVENANCES)
 
 
-def _flag(field: str, value: Value) -> None:
+def _check_flag(field: str, value: Value) -> None:
     if value is not None and type(value) is not bool and not is_number(value):
         raise type_mismatch(field, type_name(value), "bool", *NUMERIC)
 
 
-def _timestamp(field: str, value: Value) -> None:
+def _check_timestamp(field: str, value: Value) -> None:
     if type(value) is not Timestamp:
         raise type_mismatch(field, type_name(value), "timestamp")
     if not value.time:
         raise MqlError(72, f"{field} cannot be a null timestamp")
 
 
-def _object(field: str, value: Value) -> None:
+def _check_object(field: str, value: Value) -> None:
     if type(value) is not dict:
         raise type_mismatch(field, type_name(value), "object")
 
 
-def _members(field: str, value: Value) -> None:
+def _check_members(field: str, value: Value) -> None:
     """`w`: a number of members, the name of a mode, or numbers by tag. Null counts as a mode without a name."""
     if is_number(value):
-        number = members_of(value)
-        if number is None or not 0 <= number <= _MOST_MEMBERS:
-            text = f"w has to be a non-negative number and not greater than {_MOST_MEMBERS}"
+        number = member_count(value)
+        if number is None or not 0 <= number <= _MAX_MEMBERS:
+            text = f"w has to be a non-negative number and not greater than {_MAX_MEMBERS}"
             raise failed_to_parse(f"{text}; found: {value}")
     elif type(value) is dict:
         if not value:
@@ -139,7 +139,7 @@ def _members(field: str, value: Value) -> None:
         raise failed_to_parse(f"{field}: w has to be a number, string, or object; found: {type_name(value)}")
 
 
-def members_of(value: Value) -> int | None:
+def member_count(value: Value) -> int | None:
     """A number of members, brought to a whole one as the server does: Decimal128 half to even, the others towards zero."""
     if type(value) is Decimal128:
         number = value.to_decimal()
@@ -147,12 +147,12 @@ def members_of(value: Value) -> int | None:
     return integer(value)
 
 
-def _timeout(field: str, value: Value) -> None:
+def _check_timeout(field: str, value: Value) -> None:
     """Milliseconds; what is no number is none."""
     if not is_number(value):
         return
     number = float(value.to_decimal()) if type(value) is Decimal128 else float(value)
-    if number > MOST_MILLISECONDS:
+    if number > MAX_MILLISECONDS:
         raise failed_to_parse(f"{field} must be a 32-bit integer, found: {value}")
 
 
@@ -160,19 +160,19 @@ Check: TypeAlias = Callable[[str, Value], None]
 """Refuses a value of the field named."""
 
 WRITE_FIELDS: Final[Mapping[str, Check]] = {
-    "w": _members,
-    "j": _flag,
-    "fsync": _flag,
-    "wtimeout": _timeout,
-    "provenance": _provenance,
+    "w": _check_members,
+    "j": _check_flag,
+    "fsync": _check_flag,
+    "wtimeout": _check_timeout,
+    "provenance": _check_provenance,
 }
 
 READ_FIELDS: Final[Mapping[str, Check]] = {
-    "level": _level,
-    "afterClusterTime": _timestamp,
-    "atClusterTime": _timestamp,
-    "afterOpTime": _object,
-    "provenance": _provenance,
+    "level": _check_level_name,
+    "afterClusterTime": _check_timestamp,
+    "atClusterTime": _check_timestamp,
+    "afterOpTime": _check_object,
+    "provenance": _check_provenance,
 }
 
 
@@ -184,7 +184,7 @@ def check_concerns(call: Call) -> None:
     body = call.body
     if body.get("writeConcern") is not None:
         # In a transaction no command but its last takes one; that it came ends the transaction.
-        _check_fields(call, "writeConcern", WRITE_FIELDS, call.name in WRITE_CONCERN or "autocommit" in body)
+        _check_fields(call, "writeConcern", WRITE_FIELDS, call.name in WRITE_CONCERN_COMMANDS or "autocommit" in body)
         if body["writeConcern"].get("j") and body["writeConcern"].get("fsync"):
             raise failed_to_parse("fsync and j options cannot be used together")
     if body.get("readConcern") is not None:
@@ -213,10 +213,10 @@ def _check_level(call: Call, concern: Document) -> None:
         raise MqlError(246, "reads of a snapshot at a cluster time are not supported by Mayfly")
     if "autocommit" in call.body or level in (None, "local"):
         return
-    if call.name not in READ_CONCERN:
+    if call.name not in READ_CONCERN_COMMANDS:
         raise MqlError(72, f"Command {call.name} does not support readConcern level {level}")
     if level == "snapshot":
-        if call.name in _OF_SNAPSHOTS:
+        if call.name in _SNAPSHOT_READS:
             raise MqlError(246, "reads of a snapshot outside a transaction are not supported by Mayfly")
         raise MqlError(72, f"{call.name} does not support read concern level snapshot")
 

@@ -50,7 +50,7 @@ class Contracts:
         return Contract(profile, expiry == "hide", custom_path)
 
 
-def check_kept(contract: Contract, made_under: str | None, namespace: str) -> None:
+def check_profile(contract: Contract, made_under: str | None, namespace: str) -> None:
     """ProfileChanged unless a collection's TTL index on `_ts`, if it has one, was made under this contract's profile."""
     if made_under is not None and made_under != contract.profile:
         raise ProfileChanged(

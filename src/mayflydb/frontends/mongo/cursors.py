@@ -11,24 +11,24 @@ from typing import Final, TypeAlias
 
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
-from mayflydb.frontends.mongo.documents import LARGEST
-from mayflydb.frontends.mongo.spending import Spent
+from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
+from mayflydb.frontends.mongo.spending import SpentUnits
 from mayflydb.model.instant import MINUTE, Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
 
-FIRST_BATCH: Final = 101
-IDLE: Final = 10 * MINUTE
+FIRST_BATCH_SIZE: Final = 101
+IDLE_LIMIT: Final = 10 * MINUTE
 
-Item: TypeAlias = tuple[Record | None, bytes]
+CursorItem: TypeAlias = tuple[Record | None, bytes]
 """A result and, where there is one, the record it is: what expires between two batches is not handed out any more."""
 
-Rules: TypeAlias = Callable[[], Sequence[Rule]]
+CurrentRules: TypeAlias = Callable[[], Sequence[Rule]]
 """The rules of the cursor's collection as they are now."""
 
 
-class Moment:
+class ReadTime:
     """The now of whoever pulls at the moment: a reader that lives longer than a command asks it each time."""
 
     def __init__(self, now: Instant) -> None:
@@ -41,9 +41,9 @@ class Cursor:
     def __init__(
         self,
         namespace: str,
-        items: AsyncIterator[list[Item]],
-        moment: Moment,
-        rules: Rules,
+        items: AsyncIterator[list[CursorItem]],
+        read_time: ReadTime,
+        rules: CurrentRules,
         limit: int = 0,
         session: bytes | None = None,
     ) -> None:
@@ -54,23 +54,23 @@ class Cursor:
         """
         self.namespace = namespace
         self.session = session
-        self.moment = moment
+        self.read_time = read_time
         self.id = 0
         self.used: Instant = 0
-        self.keeps = False
+        self.no_timeout = False
         self.busy = False
         self.transaction: object = None
-        self.spent: Spent | None = None
+        self.spent: SpentUnits | None = None
         self.payer: tuple[str, str] | None = None
-        self.waits = False
+        self.awaits_data = False
         self._items = items
         self._rules = rules
         self._left = limit or None
-        self._buffer: list[Item] = []
+        self._buffer: list[CursorItem] = []
         self._at = 0
         self._ended = False
 
-    def fields(self, now: Instant) -> tuple[Document, Document]:
+    def reply_fields(self, now: Instant) -> tuple[Document, Document]:
         """What a reply says of it besides: within `cursor`, and beside that."""
         return {}, {}
 
@@ -81,14 +81,14 @@ class Cursor:
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
         """Up to `size` results (None: as many as fit), never more than 16 MiB unless it is one."""
-        self.moment.now = now
+        self.read_time.now = now
         found: list[bytes] = []
         total = 0
         while (size is None or len(found) < size) and self._left != 0:
             if self._at >= len(self._buffer) and not await self._fill():
                 break
             record, raw = self._buffer[self._at]
-            if found and total + len(raw) + 16 > LARGEST:
+            if found and total + len(raw) + 16 > MAX_DOCUMENT_BYTES:
                 break
             self._at += 1
             if record is not None and not visible_at(record, self._rules(), now):
@@ -134,11 +134,11 @@ class Cursors:
     def __len__(self) -> int:
         return len(self._open)
 
-    def keep(self, cursor: Cursor, forever: bool = False) -> int:
+    def add(self, cursor: Cursor, forever: bool = False) -> int:
         """Its id. `forever`: until it is killed or its session ends."""
         while not cursor.id or cursor.id in self._open:
             cursor.id = self._chance() or 1
-        cursor.keeps = forever
+        cursor.no_timeout = forever
         cursor.used = self._clock()
         self._open[cursor.id] = cursor
         return cursor.id
@@ -146,7 +146,7 @@ class Cursors:
     async def find(self, id: int, namespace: str, session: bytes | None, transaction: object = None) -> Cursor:
         """An open one. MqlError 43 if there is none, 13 if it is another collection's or session's, 50739 to 50741 if it was
         not opened in this transaction."""
-        await self.reap()
+        await self.close_idle()
         cursor = self._open.get(id)
         if cursor is None:
             raise MqlError(43, f"cursor id {id} not found")
@@ -179,14 +179,18 @@ class Cursors:
                 await cursor.close()
         return killed, unknown
 
-    def leave(self, cursor: Cursor) -> None:
+    def remove(self, cursor: Cursor) -> None:
         """It is at its end."""
         self._open.pop(cursor.id, None)
 
-    async def reap(self) -> None:
+    async def close_idle(self) -> None:
         """Close those that nobody has used for too long."""
         now = self._clock()
-        stale = [id for id, each in self._open.items() if not each.keeps and not each.busy and now - each.used > IDLE]
+        stale = [
+            id
+            for id, each in self._open.items()
+            if not each.no_timeout and not each.busy and now - each.used > IDLE_LIMIT
+        ]
         if stale:
             await self.kill(stale)
 
@@ -200,4 +204,4 @@ class Cursors:
 
     def count(self) -> Mapping[str, int]:
         """What `serverStatus` tells."""
-        return {"total": len(self._open), "noTimeout": sum(each.keeps for each in self._open.values())}
+        return {"total": len(self._open), "noTimeout": sum(each.no_timeout for each in self._open.values())}

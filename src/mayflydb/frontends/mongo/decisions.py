@@ -43,5 +43,5 @@ class DecisionTransaction(Protocol):
         """A container by its id. OwnerNotFound if it is gone."""
 
 
-Body: TypeAlias = Callable[[DecisionTransaction], Steps[T]]
+Decision: TypeAlias = Callable[[DecisionTransaction], Steps[T]]
 """A whole decision."""

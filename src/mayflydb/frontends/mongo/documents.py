@@ -16,7 +16,7 @@ from mayflydb.query.mongo.raw import check_depth, elements
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import INT32_MAX, Document, decode, encode, timestamp_at
 
-LARGEST: Final = 16 * 1024 * 1024
+MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a document, and of a batch: https://www.mongodb.com/docs/manual/reference/limits/"""
 
 _INT32 = struct.Struct("<i")
@@ -59,15 +59,15 @@ def own_ttl(document: Document) -> int | None:
     return seconds if 1 <= seconds <= INT32_MAX else IGNORED
 
 
-def to_store(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]:
+def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]:
     """A document that is to be inserted, decoded and as the bytes to keep: `_id` first, made if it is missing, and empty
     timestamps at the top level filled in.
 
     MqlError 22 for bytes that are no document or nest too deep, 2 for a document that is too large or has two ids, 52 and 53 for
     an `_id` that may be none.
     """
-    if len(raw) > LARGEST:
-        raise bad_value(f"object to insert too large. size in bytes: {len(raw)}, max size: {LARGEST}")
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise bad_value(f"object to insert too large. size in bytes: {len(raw)}, max size: {MAX_DOCUMENT_BYTES}")
     check_depth(raw)
     document = decode(raw)
     if len(_ID.findall(raw)) > 1 and sum(each.name == b"_id" for each in elements(raw)) > 1:
@@ -95,18 +95,18 @@ def has_ttl(raw: bytes) -> bool:
 _NAMES = [b"%d\x00" % n for n in range(1024)]
 
 
-def _name(index: int) -> bytes:
+def _array_key(index: int) -> bytes:
     return _NAMES[index] if index < len(_NAMES) else b"%d\x00" % index
 
 
-def array_of(documents: Iterable[bytes]) -> bytes:
+def build_array(documents: Iterable[bytes]) -> bytes:
     """A BSON array of documents that are bytes already."""
-    parts = [part for n, raw in enumerate(documents) for part in (b"\x03", _name(n), raw)]
+    parts = [part for n, raw in enumerate(documents) for part in (b"\x03", _array_key(n), raw)]
     body = b"".join(parts)
     return _INT32.pack(len(body) + 5) + body + b"\x00"
 
 
-def document_of(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any]) -> bytes:
+def build_document(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any]) -> bytes:
     """A document of fields that are bytes already (name, bytes, BSON type), and behind them those that are not."""
     body = b"".join([b"%c%s\x00%s" % (kind, name.encode(), raw) for name, raw, kind in fields]) + encode(rest)[4:]
     return _INT32.pack(len(body) + 4) + body
@@ -116,11 +116,11 @@ def cursor_reply(
     namespace: str, cursor: int, batch: Sequence[bytes], first: bool, inside: Document | None = None, **rest: Any
 ) -> bytes:
     """The reply that hands out a batch. `inside`: what else `cursor` says, `rest` what the reply does."""
-    inner = document_of(
-        (("firstBatch" if first else "nextBatch", array_of(batch), 4),),
+    inner = build_document(
+        (("firstBatch" if first else "nextBatch", build_array(batch), 4),),
         {"id": Int64(cursor), "ns": namespace, **(inside or {})},
     )
-    return document_of((("cursor", inner, 3),), {**rest, "ok": 1.0})
+    return build_document((("cursor", inner, 3),), {**rest, "ok": 1.0})
 
 
 def binary_uuid(data: bytes) -> Binary:

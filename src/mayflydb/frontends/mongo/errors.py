@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayflydb.frontends.mongo.failpoints import Rehearsed
+from mayflydb.frontends.mongo.failpoints import InjectedFailure
 from mayflydb.model import errors as kinds
 from mayflydb.query.mongo.faults import MqlError, name_of
 from mayflydb.query.mongo.values import Document
@@ -34,13 +34,13 @@ CODES: Final[dict[type[kinds.MayflyError], int]] = {
 RETRYABLE_WRITE, TRANSIENT = "RetryableWriteError", "TransientTransactionError"
 RESUMABLE = "ResumableChangeStreamError"
 
-PASSING: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
+RETRYABLE_CODES: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 """Codes after which a write that has a number may be sent again."""
 
-GOING_ON: Final = PASSING | {63, 133, 150, 234, 13388}
+RESUMABLE_CODES: Final = RETRYABLE_CODES | {63, 133, 150, 234, 13388}
 """Codes after which a change stream may be opened again where it was."""
 
-ENDING: Final = frozenset({24, 112, 239, 246, 251, 267})
+TRANSIENT_CODES: Final = frozenset({24, 112, 239, 246, 251, 267})
 """Codes after which a transaction is over, and may be tried again from its beginning."""
 
 _THROTTLED = (
@@ -66,7 +66,7 @@ def throttled_text(retry_after_ms: int, activity: str) -> str:
     return _THROTTLED.format(retry_after_ms, activity)
 
 
-def text_of(error: kinds.MayflyError, activity: str) -> str:
+def message_of(error: kinds.MayflyError, activity: str) -> str:
     """`errmsg`."""
     if isinstance(error, kinds.Throttled):
         retry = error.detail.get("retry_after_ms")
@@ -85,30 +85,30 @@ def refusal(code: int, message: str, labels: tuple[str, ...] = (), **fields: obj
 def labels_of(error: kinds.MayflyError, code: int, body: Document) -> tuple[str, ...]:
     """The labels a command's error gets: its own, and those which tell a driver that it may send something again."""
     labels = error.labels if isinstance(error, MqlError) else ()
-    if isinstance(error, Rehearsed) and error.labelled:
+    if isinstance(error, InjectedFailure) and error.labelled:
         return labels
-    automatic = _automatic(code, body)
-    if isinstance(error, Rehearsed) and automatic == RESUMABLE:
+    automatic = _automatic_label(code, body)
+    if isinstance(error, InjectedFailure) and automatic == RESUMABLE:
         return labels  # That is for what fails behind the command's beginning.
     return labels if automatic is None or automatic in labels else (*labels, automatic)
 
 
-def _automatic(code: int, body: Document) -> str | None:
-    if "getMore" in body and code in GOING_ON:
+def _automatic_label(code: int, body: Document) -> str | None:
+    if "getMore" in body and code in RESUMABLE_CODES:
         # Nobody asks after this label but change streams.
         return RESUMABLE
     if "txnNumber" not in body:
         return None
     if "autocommit" not in body:
-        return RETRYABLE_WRITE if code in PASSING else None
+        return RETRYABLE_WRITE if code in RETRYABLE_CODES else None
     ending = next(iter(body)) in ("commitTransaction", "abortTransaction")
-    if ending and code in PASSING:
+    if ending and code in RETRYABLE_CODES:
         return RETRYABLE_WRITE
-    return TRANSIENT if code in ENDING or code in PASSING else None
+    return TRANSIENT if code in TRANSIENT_CODES or code in RETRYABLE_CODES else None
 
 
-def answer_to(error: kinds.MayflyError, body: Document, activity: str) -> Document:
+def error_reply(error: kinds.MayflyError, body: Document, activity: str) -> Document:
     """The whole answer to a command that failed."""
     code = code_of(error)
     fields = error.fields if isinstance(error, MqlError) else {}
-    return refusal(code, text_of(error, activity), labels_of(error, code, body), **fields)
+    return refusal(code, message_of(error, activity), labels_of(error, code, body), **fields)

@@ -15,10 +15,10 @@ from mayflydb.query.mongo.values import Document, decode, encode, is_number, typ
 
 MESSAGE: Final = "Failing command via 'failCommand' failpoint"
 
-NEVER: Final = frozenset({"configureFailPoint"})
+EXEMPT_COMMANDS: Final = frozenset({"configureFailPoint"})
 """Commands that never fail this way: people must be able to end it."""
 
-LONGEST: Final = 10 * 60 * 1000
+MAX_BLOCK_MS: Final = 10 * 60 * 1000
 """Milliseconds that a command may be held up."""
 
 GET_MORE: Final = "failGetMoreAfterCursorCheckout"
@@ -39,11 +39,11 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 Kind = Literal["off", "always", "times", "skip", "chance"]
 
 
-class Lost(Exception):
+class ConnectionDropped(Exception):
     """The connection is to end without an answer."""
 
 
-class Rehearsed(MqlError):
+class InjectedFailure(MqlError):
     """The failure that was asked for. `labelled`: its labels are all it gets."""
 
     def __init__(self, code: int, labels: tuple[str, ...] | None) -> None:
@@ -51,7 +51,7 @@ class Rehearsed(MqlError):
         self.labelled = labels is not None
 
 
-class FailCommand(msgspec.Struct):
+class FailPoint(msgspec.Struct):
     """A fail point. `hits`: how often it struck since it was configured."""
 
     kind: Kind = "off"
@@ -66,8 +66,8 @@ class FailPoints:
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
-        self._point = FailCommand()
-        self._get_more = FailCommand()
+        self._point = FailPoint()
+        self._get_more = FailPoint()
 
     @property
     def active(self) -> bool:
@@ -76,24 +76,28 @@ class FailPoints:
 
     def configure(self, name: str, mode: Any, data: Any) -> int:
         """Set a fail point; how often the one before has struck. MqlError for a mode or data that make no sense."""
-        point = _with_mode(mode)
+        point = _parse_mode(mode)
         if name == GET_MORE:
             if point.kind != "off":
-                point.data = _checked({"failCommands": ["getMore"], **data} if isinstance(data, dict) else data)
+                point.data = _check_data({"failCommands": ["getMore"], **data} if isinstance(data, dict) else data)
             got, self._get_more = self._get_more, point
             return got.hits
         if point.kind != "off":
-            point.data = _checked(data)
+            point.data = _check_data(data)
         before, self._point = self._point, point
         return before.hits
 
-    async def strike(self, database: str, name: str, body: Document, application: str) -> Document:
+    async def trigger(self, database: str, name: str, body: Document, application: str) -> Document:
         """Before a command is run: wait, raise Lost or Rehearsed, or do nothing. What its answer is to have in addition.
 
         `application`: the name that the client gave itself.
         """
         point = self._point
-        if not self.active or not _is_meant(point.data, database, name, body, application) or not self._is_due(point):
+        if (
+            not self.active
+            or not _matches_command(point.data, database, name, body, application)
+            or not self._is_due(point)
+        ):
             return {}
         point.hits += 1
         data = point.data
@@ -101,10 +105,10 @@ class FailPoints:
             # For something that never comes, as long as was asked for.
             await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=data["blockTimeMS"] / 1000)
         if data.get("closeConnection"):
-            raise Lost
+            raise ConnectionDropped
         labels = tuple(data["errorLabels"]) if "errorLabels" in data else None
         if "errorCode" in data:
-            raise Rehearsed(int(data["errorCode"]), labels)
+            raise InjectedFailure(int(data["errorCode"]), labels)
         added: Document = {}
         if "writeConcernError" in data:
             added["writeConcernError"] = data["writeConcernError"]
@@ -112,17 +116,17 @@ class FailPoints:
                 added["errorLabels"] = list(labels)
         return added
 
-    def strike_get_more(self) -> None:
+    def trigger_get_more(self) -> None:
         """Before a cursor that was found is read on. Raises the failure that was asked for, or does nothing."""
         point = self._get_more
         if point.kind != "off" and "errorCode" in point.data and self._is_due(point):
             point.hits += 1
             code = int(point.data["errorCode"])
             if "errorLabels" in point.data:
-                raise Rehearsed(code, tuple(point.data["errorLabels"]))
+                raise InjectedFailure(code, tuple(point.data["errorLabels"]))
             raise MqlError(code, MESSAGE)
 
-    def _is_due(self, point: FailCommand) -> bool:
+    def _is_due(self, point: FailPoint) -> bool:
         if point.kind == "times":
             point.number -= 1
             if not point.number:
@@ -141,8 +145,8 @@ def with_fields(answer: bytes | Document, added: Document) -> bytes | Document:
     return {**answer, **added}
 
 
-def _is_meant(data: Document, database: str, name: str, body: Document, application: str) -> bool:
-    if name not in data["failCommands"] or name in NEVER:
+def _matches_command(data: Document, database: str, name: str, body: Document, application: str) -> bool:
+    if name not in data["failCommands"] or name in EXEMPT_COMMANDS:
         return False
     if "appName" in data and data["appName"] != application:
         return False
@@ -152,23 +156,23 @@ def _is_meant(data: Document, database: str, name: str, body: Document, applicat
     return True
 
 
-def _with_mode(mode: Any) -> FailCommand:
+def _parse_mode(mode: Any) -> FailPoint:
     if mode == "off":
-        return FailCommand()
+        return FailPoint()
     if mode == "alwaysOn":
-        return FailCommand("always")
+        return FailPoint("always")
     if isinstance(mode, dict) and len(mode) == 1:
         ((name, number),) = mode.items()
         if name in ("times", "skip") and is_number(number) and number == number and 0 <= number < 1 << 31:
             if name == "times" and not int(number):
-                return FailCommand()
-            return FailCommand(name, int(number))
+                return FailPoint()
+            return FailPoint(name, int(number))
         if name == "activationProbability" and type(number) in (int, float) and 0 <= number <= 1:
-            return FailCommand("chance", probability=float(number))
+            return FailPoint("chance", probability=float(number))
     raise bad_value("mode must be 'off', 'alwaysOn', {times: n}, {skip: n} or {activationProbability: p}")
 
 
-def _checked(data: Any) -> Document:
+def _check_data(data: Any) -> Document:
     if not isinstance(data, dict):
         raise type_mismatch("configureFailPoint.data", type_name(data), "object")
     for field, value in data.items():
@@ -181,6 +185,6 @@ def _checked(data: Any) -> Document:
             raise type_mismatch(f"configureFailPoint.data.{field}", "array", "array of strings")
     if "failCommands" not in data:
         raise failed_to_parse("failCommand needs the names of commands in data.failCommands")
-    if data.get("blockConnection") and not 0 <= data.get("blockTimeMS", -1) <= LONGEST:
-        raise bad_value(f"blockTimeMS must be between 0 and {LONGEST} when blockConnection is true")
+    if data.get("blockConnection") and not 0 <= data.get("blockTimeMS", -1) <= MAX_BLOCK_MS:
+        raise bad_value(f"blockTimeMS must be between 0 and {MAX_BLOCK_MS} when blockConnection is true")
     return data

@@ -13,7 +13,7 @@ from bson import Int64
 
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.streams.options import time_of
+from mayflydb.frontends.mongo.streams.options import cluster_time
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.values import encode
 
@@ -24,7 +24,7 @@ _RECOVERY: Final = encode({"recoveryToken": {"recoveryShardId": "mayfly"}})[4:-1
 
 
 _SIZE: Final = 4
-_OF_COSMOS: Final = b"\x02_t\x00"
+_COSMOS_PREFIX: Final = b"\x02_t\x00"
 """How such a reply begins behind its size: https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live"""
 
 
@@ -39,19 +39,19 @@ class Gossip:
 
     def with_times(self, reply: bytes, committed: Instant) -> bytes:
         """A reply with the times, unless it has the shape of Cosmos DB's. `committed`: the instant of the last write."""
-        if self._silent or reply.startswith(_OF_COSMOS, _SIZE):
+        if self._silent or reply.startswith(_COSMOS_PREFIX, _SIZE):
             return reply
         if committed != self._at:
-            time = time_of(committed)
+            time = cluster_time(committed)
             cluster = {"clusterTime": time, "signature": _SIGNATURE}
             self._at, self._times = committed, encode({"operationTime": time, "$clusterTime": cluster})[4:-1]
-        return _with(reply, self._times)
+        return _append_fields(reply, self._times)
 
     def with_recovery_token(self, reply: bytes, call: Call) -> bytes:
         """A reply to a command of a transaction, with the token that a router gives."""
-        return _with(reply, _RECOVERY) if self._recovers and "autocommit" in call.body else reply
+        return _append_fields(reply, _RECOVERY) if self._recovers and "autocommit" in call.body else reply
 
 
-def _with(reply: bytes, fields: bytes) -> bytes:
+def _append_fields(reply: bytes, fields: bytes) -> bytes:
     size = len(reply) + len(fields)
     return b"".join((size.to_bytes(4, "little"), reply[4:-1], fields, b"\0"))

@@ -20,10 +20,18 @@ from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.expiry.rules import Rule
-from mayflydb.frontends.mongo.collections import Collection, Collections, Live, live_of, packed, slots_of, ts_of
-from mayflydb.frontends.mongo.contracts import Contract, check_kept
+from mayflydb.frontends.mongo.collections import (
+    Collection,
+    Collections,
+    ReadyIndex,
+    pack_document,
+    parse_index,
+    slots_of,
+    ts_of,
+)
+from mayflydb.frontends.mongo.contracts import Contract, check_profile
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
-from mayflydb.frontends.mongo.writing import RESERVED, duplicate
+from mayflydb.frontends.mongo.writing import RESERVED_TS_TEXT, duplicate_key
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES
@@ -38,11 +46,11 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TS_COUNTS: Final = 3
+TS_INDEX_COUNT: Final = 3
 """What a TTL index on `_ts` counts for in replies: itself, and one entry each for the default and for documents' own ttl."""
 
 
-class Created(msgspec.Struct, frozen=True):
+class IndexCreation(msgspec.Struct, frozen=True):
     """The collection before and after. `made`: whether an index is new; `ts`: whether a TTL index on `_ts` is concerned."""
 
     before: Collection
@@ -51,7 +59,7 @@ class Created(msgspec.Struct, frozen=True):
     ts: bool
 
 
-class Dropped(msgspec.Struct, frozen=True):
+class IndexRemoval(msgspec.Struct, frozen=True):
     """The collection before. `ts`: whether a TTL index on `_ts` was among what is dropped."""
 
     before: Collection
@@ -64,9 +72,9 @@ class Indexing:
     def __init__(self, engine: Engine, collections: Collections) -> None:
         self._engine = engine
         self._collections = collections
-        self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._ordering: dict[int, asyncio.Task[None]] = {}
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._id_builds: dict[int, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- creating ------------------------------------------------------------------------------------------------------
 
@@ -76,19 +84,19 @@ class Indexing:
         return [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
 
     @staticmethod
-    def parse_for_none(contract: Contract, documents: Sequence[Document]) -> None:
+    def check_specs(contract: Contract, documents: Sequence[Document]) -> None:
         """The same for a collection that is to be made: refused before it is."""
         for each in documents:
             parse_spec(each, contract.profile, None, contract.custom_path)
 
-    async def create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
+    async def create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> IndexCreation:
         """Make those that are missing, all or none, and return when they are ready. It goes on when its caller does not wait.
 
         MqlError 85, 86, 67 for what does not go with the others, 11000 for two documents with one value of a unique index.
         """
-        return await self._in_turn(collection, lambda current: self._create(current, specs, now))
+        return await self._run_in_turn(collection, lambda current: self._create(current, specs, now))
 
-    async def _create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
+    async def _create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> IndexCreation:
         profile = collection.contract.profile
         if any(index.state == "building" for index in collection.node.definition.indexes):
             # Nobody builds in this turn: another node does, or somebody who is no more.
@@ -101,9 +109,9 @@ class Indexing:
         if ordinary:
             await self._build(collection, ordinary)
         if ts is not None or any(spec.expires_by_date(profile) for spec in ordinary):
-            await self._put_rules(collection, now, ts)
-        after = await self._collections.need(collection.database, collection.name)
-        return Created(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
+            await self._install_rules(collection, now, ts)
+        after = await self._collections.get(collection.database, collection.name)
+        return IndexCreation(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
 
     def _missing(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
         existing = [ID, *collection.specs]
@@ -120,9 +128,9 @@ class Indexing:
     async def _build(self, collection: Collection, specs: Sequence[IndexSpec]) -> None:
         def choose(node: Node) -> list[Wanted]:
             # As the container is in the transaction: somebody may have been quicker.
-            missing = self._missing(self._collections.view(node, collection.database), specs)
-            _check_alone(node, missing)
-            return [Wanted((), spec.unique, self._stored(spec, collection.contract)) for spec in missing]
+            missing = self._missing(self._collections.from_node(node, collection.database), specs)
+            _check_concurrent_builds(node, missing)
+            return [Wanted((), spec.unique, self._catalogue_spec(spec, collection.contract)) for spec in missing]
 
         def keys(record: Record, index: Index) -> tuple[bytes, ...]:
             return collection.keys_of(record, index)
@@ -135,18 +143,18 @@ class Indexing:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
     @staticmethod
-    def _stored(spec: IndexSpec, contract: Contract) -> dict[str, Any]:
+    def _catalogue_spec(spec: IndexSpec, contract: Contract) -> dict[str, Any]:
         """What the catalogue keeps of an index. One on a custom path finds numbers too, whatever becomes of the contract."""
         numbers = {"numbers": True} if contract.is_cosmos and spec.expire_after is not None else {}
-        return {"document": packed(spec.to_document()), **numbers}
+        return {"document": pack_document(spec.to_document()), **numbers}
 
     async def _check_unreserved(self, collection: Collection, now: Instant) -> None:
         async for batch in self._engine.scan(collection.node, Scope(), None, now):
             for record in batch.records:
                 if b"_ts\x00" in record.value and "_ts" in decode(record.value):
-                    raise bad_value(RESERVED)
+                    raise bad_value(RESERVED_TS_TEXT)
 
-    async def _put_rules(self, collection: Collection, now: Instant, ts: IndexSpec | None) -> None:
+    async def _install_rules(self, collection: Collection, now: Instant, ts: IndexSpec | None) -> None:
         """Give TTL indexes their slots and rules: first the slots, then, when every record has its date, the rules."""
 
         contract = collection.contract
@@ -154,17 +162,17 @@ class Indexing:
         def with_slots(node: Node) -> Definition:
             definition = node.definition
             slots = slots_of(definition)
-            for index in reaping(definition, contract):
+            for index in expiring_indexes(definition, contract):
                 if index.number not in slots:
                     definition, slots[index.number] = with_slot(definition)
             return _with_body(definition, slots={str(number): slot for number, slot in slots.items()})
 
         node = await self._replace(collection, with_slots, now)
-        for index in reaping(node.definition, contract):
-            live = live_of(index)
+        for index in expiring_indexes(node.definition, contract):
+            ready = parse_index(index)
 
-            def date_of(record: Record, live: Live = live) -> Instant | None:
-                return live.date(decode(record.value))
+            def date_of(record: Record, ready: ReadyIndex = ready) -> Instant | None:
+                return ready.date(decode(record.value))
 
             await self._engine.dates.build(collection.id, slots_of(node.definition)[index.number], date_of)
 
@@ -172,20 +180,20 @@ class Indexing:
             definition = node.definition
             there = ts_of(definition)
             if ts is not None and (there is None or compare_with_existing(ts, [there]) == "new"):
-                definition = _with_body(definition, ts=packed(ts.to_document()))
-            return with_rules_of(definition, contract)
+                definition = _with_body(definition, ts=pack_document(ts.to_document()))
+            return apply_rules(definition, contract)
 
         await self._replace(collection, with_rules, now)
 
     # --- dropping and changing -----------------------------------------------------------------------------------------
 
-    async def drop(self, collection: Collection, which: Any, now: Instant) -> Dropped:
+    async def drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
         """Drop what is named. Expiry by them ends at once. MqlError 27, 72, 181."""
-        return await self._in_turn(collection, lambda current: self._drop(current, which, now))
+        return await self._run_in_turn(collection, lambda current: self._drop(current, which, now))
 
-    async def _drop(self, collection: Collection, which: Any, now: Instant) -> Dropped:
+    async def _drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
         names = {spec.name for spec in indexes_to_drop(which, [ID, *collection.specs])}
-        numbers = {live.number: live.slot for live in collection.indexes if live.spec.name in names}
+        numbers = {ready.number: ready.slot for ready in collection.indexes if ready.spec.name in names}
         ts = collection.ts is not None and collection.ts.name in names
 
         def without(node: Node) -> Definition:
@@ -198,7 +206,7 @@ class Indexing:
             body: dict[str, Any] = {"slots": {str(number): slot for number, slot in slots.items()}}
             definition = _with_body(definition, **body, **({"ts": None} if ts else {}))
             kept = tuple(index for index in definition.indexes if index.number not in numbers)
-            after = with_rules_of(msgspec.structs.replace(definition, indexes=kept), collection.contract)
+            after = apply_rules(msgspec.structs.replace(definition, indexes=kept), collection.contract)
             return msgspec.structs.replace(after, indexes=definition.indexes)
 
         await self._replace(collection, without, now)
@@ -207,7 +215,7 @@ class Indexing:
         for slot in numbers.values():
             if slot is not None:
                 await self._engine.dates.remove(collection.id, slot)
-        return Dropped(collection, ts)
+        return IndexRemoval(collection, ts)
 
     async def replace(self, collection: Collection, documents: Sequence[Document], now: Instant) -> None:
         """Let these be all indexes there are. A TTL index that has another time keeps what it has. Errors: those of `create`."""
@@ -225,62 +233,62 @@ class Indexing:
                     )
                     continue
             await self.drop(collection, before.name, now)
-        await self.create(await self._collections.need(collection.database, collection.name), specs, now)
+        await self.create(await self._collections.get(collection.database, collection.name), specs, now)
 
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
-        return await self._in_turn(collection, lambda current: self._modify(current, change, now, dry))
+        return await self._run_in_turn(collection, lambda current: self._modify(current, change, now, dry))
 
     async def _modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         existing = [ID, *collection.specs]
-        meant = resolve_target(change, existing, collection.namespace)
-        changed, reply = modify(meant, change, collection.contract.profile)
-        if dry or changed == meant:
+        before = resolve_target(change, existing, collection.namespace)
+        changed, reply = modify(before, change, collection.contract.profile)
+        if dry or changed == before:
             return reply
-        if changed.unique and not meant.unique:
+        if changed.unique and not before.unique:
             raise MqlError(238, "collMod with 'unique' is not supported: create a unique index under another name")
-        if changed.is_cosmos_ttl(collection.contract.profile) and collection.ts != meant:
-            await self._turn_into_ts(collection, meant, changed, now)
+        if changed.is_cosmos_ttl(collection.contract.profile) and collection.ts != before:
+            await self._turn_into_ts(collection, before, changed, now)
         else:
-            await self._change(collection, meant, changed, now)
+            await self._change(collection, before, changed, now)
         return reply
 
-    async def _change(self, collection: Collection, meant: IndexSpec, changed: IndexSpec, now: Instant) -> None:
+    async def _change(self, collection: Collection, before: IndexSpec, changed: IndexSpec, now: Instant) -> None:
         contract = collection.contract
 
         def with_change(node: Node) -> Definition:
             definition = node.definition
-            document = packed(changed.to_document())
-            if ts_of(definition) == meant:
+            document = pack_document(changed.to_document())
+            if ts_of(definition) == before:
                 definition = _with_body(definition, ts=document)
-            indexes = tuple(_with_spec(index, meant, document) for index in definition.indexes)
-            return with_rules_of(msgspec.structs.replace(definition, indexes=indexes), contract)
+            indexes = tuple(_with_spec(index, before, document) for index in definition.indexes)
+            return apply_rules(msgspec.structs.replace(definition, indexes=indexes), contract)
 
         node = await self._replace(collection, with_change, now)
-        if any(index.number not in slots_of(node.definition) for index in reaping(node.definition, contract)):
-            await self._put_rules(collection, now, None)
+        if any(index.number not in slots_of(node.definition) for index in expiring_indexes(node.definition, contract)):
+            await self._install_rules(collection, now, None)
 
     async def _turn_into_ts(self, collection: Collection, before: IndexSpec, after: IndexSpec, now: Instant) -> None:
         """An ordinary index on `_ts` becomes the TTL index there, which has no entries."""
         await self._check_unreserved(collection, now)
-        number = next(live.number for live in collection.indexes if live.spec == before)
-        await self._put_rules(collection, now, after)
+        number = next(ready.number for ready in collection.indexes if ready.spec == before)
+        await self._install_rules(collection, now, after)
         await self._engine.indexes.drop(collection.id, {number})
 
-    async def _in_turn(self, collection: Collection, act: Callable[[Collection], Coroutine[Any, Any, T]]) -> T:
+    async def _run_in_turn(self, collection: Collection, act: Callable[[Collection], Coroutine[Any, Any, T]]) -> T:
         """Changes of a collection's indexes one after the other, each to its end: who goes away leaves nothing half done."""
 
         async def run() -> T:
-            async with self._turns.setdefault(collection.id, asyncio.Lock()):
-                return await act(await self._collections.need(collection.database, collection.name))
+            async with self._locks.setdefault(collection.id, asyncio.Lock()):
+                return await act(await self._collections.get(collection.database, collection.name))
 
         task = asyncio.ensure_future(run())
-        self._under_way.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.add(task)
+        task.add_done_callback(self._log_failure)
         return await asyncio.shield(task)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._under_way.discard(task)
+    def _log_failure(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("a change of indexes ended: %s", error)
 
@@ -290,20 +298,20 @@ class Indexing:
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
-    def want_ids(self, collection: Collection) -> None:
+    def request_id_index(self, collection: Collection) -> None:
         """Begin to build an ordered index of `_id`, which no list shows; `_id_` is there for everybody from the first."""
-        if collection.id in self._ordering:
+        if collection.id in self._id_builds:
             return
 
         def choose(node: Node) -> list[Wanted]:
-            has = any(live_of(index).spec.is_id for index in node.definition.indexes)
-            return [] if has else [Wanted((), False, {"document": packed(ID.to_document())})]
+            has = any(parse_index(index).spec.is_id for index in node.definition.indexes)
+            return [] if has else [Wanted((), False, {"document": pack_document(ID.to_document())})]
 
-        task = asyncio.create_task(self._order_ids(collection, choose), name=f"_id_ of {collection.namespace}")
-        self._ordering[collection.id] = task
-        task.add_done_callback(lambda _: self._ordering.pop(collection.id, None))
+        task = asyncio.create_task(self._build_id_index(collection, choose), name=f"_id_ of {collection.namespace}")
+        self._id_builds[collection.id] = task
+        task.add_done_callback(lambda _: self._id_builds.pop(collection.id, None))
 
-    async def _order_ids(self, collection: Collection, choose: Choose) -> None:
+    async def _build_id_index(self, collection: Collection, choose: Choose) -> None:
         try:
             await self._engine.indexes.define_and_build(collection.id, choose, collection.keys_of)
         except MayflyError as error:
@@ -312,37 +320,38 @@ class Indexing:
 
     # --- after a start -------------------------------------------------------------------------------------------------
 
-    async def heal(self, now: Instant) -> None:
+    async def recover(self, now: Instant) -> None:
         """Finish or remove what a process before this one has left half done, and let rules be what the contracts say.
 
         ProfileChanged where a collection's TTL index on `_ts` was made under another profile.
         """
-        found = [each for one in await self._collections.databases() for each in await self._collections.of(one.name)]
+        databases = await self._collections.databases()
+        found = [each for one in databases for each in await self._collections.list_collections(one.name)]
         for collection in found:
-            check_kept(collection.contract, collection.node.body.get("profile"), collection.namespace)
+            check_profile(collection.contract, collection.node.body.get("profile"), collection.namespace)
         for collection in found:
             await self._engine.indexes.abandon(collection.id)
-            await self.settle(collection, now)
+            await self.apply_contract(collection, now)
 
-    async def settle(self, collection: Collection, now: Instant) -> None:
+    async def apply_contract(self, collection: Collection, now: Instant) -> None:
         """Let what is left of dropped slots go, and rules be what the collection's contract says."""
         definition = collection.node.definition
         for slot in definition.slots:
             if slot.state == "dropped":
                 await self._engine.dates.remove(collection.id, slot.number)
         slots = slots_of(definition)
-        missing = any(index.number not in slots for index in reaping(definition, collection.contract))
-        rules = with_rules_of(definition, collection.contract).rules
-        if missing or rules != _plain(definition.rules):
-            await self._put_rules(collection, now, None)
+        missing = any(index.number not in slots for index in expiring_indexes(definition, collection.contract))
+        rules = apply_rules(definition, collection.contract).rules
+        if missing or rules != _without_notice(definition.rules):
+            await self._install_rules(collection, now, None)
 
 
-def counted(collection: Collection, shaped: bool) -> int:
+def index_count(collection: Collection, shaped: bool) -> int:
     """How many indexes a reply says there are, in Cosmos DB's shape or in MongoDB's."""
-    return 1 + len(collection.specs) + (TS_COUNTS - 1 if shaped and collection.ts is not None else 0)
+    return 1 + len(collection.specs) + (TS_INDEX_COUNT - 1 if shaped and collection.ts is not None else 0)
 
 
-def with_rules_of(definition: Definition, contract: Contract) -> Definition:
+def apply_rules(definition: Definition, contract: Contract) -> Definition:
     """A definition with the rules that its TTL indexes come to, and with the profile that one on `_ts` was made under."""
     rules: list[Rule] = []
     ts = ts_of(definition)
@@ -350,28 +359,28 @@ def with_rules_of(definition: Definition, contract: Contract) -> Definition:
         rules.append(ts_rule(ts.expire_after))
     slots = slots_of(definition)
     on_ts = ts is not None
-    for index in reaping(definition, contract):
-        live = live_of(index)
-        on_ts = on_ts or live.spec.key[0][0] == "_ts"
-        expire_after = live.spec.expire_after
+    for index in expiring_indexes(definition, contract):
+        ready = parse_index(index)
+        on_ts = on_ts or ready.spec.key[0][0] == "_ts"
+        expire_after = ready.spec.expire_after
         if index.number in slots and expire_after is not None:
-            rules.append(date_rule(expire_after, slots[index.number], contract, live.numbers))
+            rules.append(date_rule(expire_after, slots[index.number], contract, ready.numbers))
     profile = definition.body.get("profile", contract.profile) if on_ts else None
     return msgspec.structs.replace(_with_body(definition, profile=profile), rules=tuple(rules))
 
 
-def reaping(definition: Definition, contract: Contract) -> list[Index]:
-    ready = [index for index in definition.indexes if index.state == "ready"]
-    return [index for index in ready if live_of(index).spec.expires_by_date(contract.profile)]
+def expiring_indexes(definition: Definition, contract: Contract) -> list[Index]:
+    complete = [index for index in definition.indexes if index.state == "ready"]
+    return [index for index in complete if parse_index(index).spec.expires_by_date(contract.profile)]
 
 
-def _with_spec(index: Index, meant: IndexSpec, document: str) -> Index:
-    if index.spec is None or live_of(index).spec != meant:
+def _with_spec(index: Index, before: IndexSpec, document: str) -> Index:
+    if index.spec is None or parse_index(index).spec != before:
         return index
     return msgspec.structs.replace(index, spec={**index.spec, "document": document})
 
 
-def _plain(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+def _without_notice(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in rules)
 
 
@@ -381,11 +390,11 @@ def _with_body(definition: Definition, **fields: Any) -> Definition:
     return msgspec.structs.replace(definition, body=kept)
 
 
-def _check_alone(node: Node, specs: Sequence[IndexSpec]) -> None:
+def _check_concurrent_builds(node: Node, specs: Sequence[IndexSpec]) -> None:
     """MqlError 12587 where another node is building one of these, or one that would not go with them."""
     for index in node.definition.indexes:
         if index.state == "building" and index.spec is not None:
-            other = live_of(index).spec
+            other = parse_index(index).spec
             if not other.is_id and any(each.name == other.name or each.key == other.key for each in specs):
                 raise MqlError(12587, f"the index {other.name} is being built already")
 
@@ -396,4 +405,4 @@ def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], erro
     # The index that refused is no longer there, so its number tells nothing; the key of its entry does.
     key: Any = error.detail.get("key")
     refused = [spec for spec in specs if spec.unique and key[:-HASH_BYTES] in keys_of(spec, document)]
-    return duplicate(collection, document, error, refused[0])
+    return duplicate_key(collection, document, error, refused[0])

@@ -9,15 +9,15 @@ import msgspec
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.collections import Collection, Place, place_of
-from mayflydb.frontends.mongo.cursors import Item, Moment
-from mayflydb.frontends.mongo.decisions import Body, DecisionTransaction, Steps
-from mayflydb.frontends.mongo.reading import Row, rows
+from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
+from mayflydb.frontends.mongo.cursors import CursorItem, ReadTime
+from mayflydb.frontends.mongo.decisions import Decision, DecisionTransaction, Steps
+from mayflydb.frontends.mongo.reading import DocumentRow, read_rows
 from mayflydb.frontends.mongo.reports import report
-from mayflydb.frontends.mongo.resolving import environment, select, text_index, writable_in
+from mayflydb.frontends.mongo.resolving import build_env, compile_selection, ensure_collection_in, find_text_index
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.writing import Writer
+from mayflydb.frontends.mongo.writing import DocumentWriter
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -28,26 +28,26 @@ from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import MISSING, Document, Value, encode
 
-DEEPEST: Final = 20
+MAX_VIEW_DEPTH: Final = 20
 """Views of views of views."""
 
-UNMATCHED: Final = (
+UNMATCHED_TEXT: Final = (
     "$merge could not find a matching document in the target collection "
     "for at least one document in the source collection"
 )
 
 
-class Collected:
+class CollectionSource:
     """What one pipeline reads and writes, all of it at the moment of its command."""
 
     def __init__(
-        self, services: Services, call: Call, work: UnitOfWork, env: Env, moment: Moment, depth: int = 0
+        self, services: Services, call: Call, work: UnitOfWork, env: Env, read_time: ReadTime, depth: int = 0
     ) -> None:
         self._services = services
         self._call = call
         self._work = work
         self._env = env
-        self._moment = moment
+        self._read_time = read_time
         self._depth = depth
 
     @property
@@ -73,44 +73,48 @@ class Collected:
         """What the stages make of a collection or view; None: of nothing."""
         view_on = None if collection is None else collection.view_on
         if collection is not None and view_on is not None:
-            if self._depth >= DEEPEST:
-                text = f"View depth too deep or view cycle detected; maximum view depth is {DEEPEST}"
+            if self._depth >= MAX_VIEW_DEPTH:
+                text = f"View depth too deep or view cycle detected; maximum view depth is {MAX_VIEW_DEPTH}"
                 raise MqlError(165, text)
-            inner = Collected(self._services, self._call, self._work, self._env, self._moment, self._depth + 1)
+            inner = CollectionSource(
+                self._services, self._call, self._work, self._env, self._read_time, self._depth + 1
+            )
             below = await self._services.collections.find(collection.database, view_on)
             async for batch in inner.read(below, [*collection.options.get("pipeline", ()), *stages]):
                 yield batch
             return
-        pipeline = compile_pipeline(list(stages), self._env, self, text=text_index(collection))
+        pipeline = compile_pipeline(list(stages), self._env, self, text=find_text_index(collection))
         if pipeline.count_only is not None and collection is not None:
             id, field = pipeline.count_only
-            total = await self._counted(collection, pipeline, hint)
+            total = await self._count(collection, pipeline, hint)
             if total:
                 yield [{"_id": id, field: total}]
             return
         async for batch in pipeline.run(self._head(collection, pipeline, hint)):
             yield batch
 
-    async def _counted(self, collection: Collection, pipeline: Pipeline, hint: Any) -> int:
+    async def _count(self, collection: Collection, pipeline: Pipeline, hint: Any) -> int:
         """How many documents the pipeline's head lets through: none of them is looked into unless a filter does."""
         total = 0
-        async for batch in self._found(collection, pipeline, hint):
+        async for batch in self._read_rows(collection, pipeline, hint):
             total += len(batch)
         return total
 
     async def _head(self, collection: Collection | None, pipeline: Pipeline, hint: Any) -> Batches:
         """The documents that the collection itself finds."""
         if collection is not None and not pipeline.has_own_source:
-            async for batch in self._found(collection, pipeline, hint):
+            async for batch in self._read_rows(collection, pipeline, hint):
                 yield [row.document for row in batch]
 
-    async def _found(self, collection: Collection, pipeline: Pipeline, hint: Any) -> AsyncIterator[list[Row]]:
+    async def _read_rows(
+        self, collection: Collection, pipeline: Pipeline, hint: Any
+    ) -> AsyncIterator[list[DocumentRow]]:
         """What the stages that the pipeline begins with, and has left to us, ask for."""
         head = pipeline.head
         if head.limit == 0:
             return
-        chosen = select(collection, self._env, head.query, head.sort, hint, head.skip, head.limit or 0)
-        async for batch in rows(self._work.view, collection, chosen, self._moment):
+        selection = compile_selection(collection, self._env, head.query, head.sort, hint, head.skip, head.limit or 0)
+        async for batch in read_rows(self._work.view, collection, selection, self._read_time):
             yield batch
 
     # --- $out and $merge ---------------------------------------------------------------------------------------------
@@ -130,8 +134,8 @@ class Collected:
         try:
             if old is not None:
                 await services.indexing.create(fresh, old.specs, call.now)
-                fresh = await collections.need(database, interim)
-            writer = Writer(fresh, self._env, self._validated)
+                fresh = await collections.get(database, interim)
+            writer = DocumentWriter(fresh, self._env, self._validated)
             async for batch in batches:
                 await self._insert(fresh, writer, batch)
             await collections.rename(fresh, database, name, old, call.now)
@@ -139,12 +143,12 @@ class Collected:
             await collections.drop(fresh, call.now)
             raise
         # Under this name, what has died may be shown or hidden.
-        await services.indexing.settle(await collections.need(database, name), call.now)
+        await services.indexing.apply_contract(await collections.get(database, name), call.now)
 
-    async def _insert(self, collection: Collection, writer: Writer, documents: Sequence[Document]) -> None:
+    async def _insert(self, collection: Collection, writer: DocumentWriter, documents: Sequence[Document]) -> None:
         ids, now = self._services.ids, self._call.now
 
-        def body(transaction: DecisionTransaction) -> Steps[None]:
+        def decide(transaction: DecisionTransaction) -> Steps[None]:
             space = yield from transaction.on(collection.id)
             for document in documents:
                 if "_id" not in document:
@@ -152,14 +156,14 @@ class Collected:
                 check_id(document["_id"])
                 yield from writer.insert(space, document, encode(document))
 
-        await self._work.perform(body)
+        await self._work.perform(decide)
 
     @property
     def _validated(self) -> bool:
         return not arguments.flag(self._call.body, "bypassDocumentValidation", self._call.name)
 
     async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
-        collection = await writable_in(self._services, self._call, *target.target)
+        collection = await ensure_collection_in(self._services, self._call, *target.target)
         if target.on != ("_id",):
             _check_unique(collection, target.on)
         merger = Merger(self._services, self._call, self._work, self._env, collection, target, self._validated)
@@ -168,8 +172,8 @@ class Collected:
 
 
 def _check_unique(collection: Collection, on: Sequence[str]) -> None:
-    for live in collection.indexes:
-        if live.spec.unique and live.spec.partial is None and {path for path, _ in live.spec.key} == set(on):
+    for ready in collection.indexes:
+        if ready.spec.unique and ready.spec.partial is None and {path for path, _ in ready.spec.key} == set(on):
             return
     raise MqlError(51183, "Cannot find index to verify that join fields will be unique")
 
@@ -193,7 +197,7 @@ class Merger:
         self._env = env
         self._collection = collection
         self._target = target
-        self._writer = Writer(collection, env, validated)
+        self._writer = DocumentWriter(collection, env, validated)
 
     async def merge(self, row: MergeRow) -> None:
         document = row.document
@@ -201,20 +205,20 @@ class Merger:
             document = {"_id": self._services.ids.make(self._call.now), **document}
         now, done = self._call.now, False
         while not done:
-            places = await self._places(document, now)
+            identities = await self._find_identities(document, now)
             try:
-                done = await self._work.perform(self._body(document, row.variables, places))
+                done = await self._work.perform(self._build_decision(document, row.variables, identities))
             except MqlError as error:
                 later = max(now, await self._services.engine.now())
-                if error.code != 11000 or places or not await self._places(document, later):
+                if error.code != 11000 or identities or not await self._find_identities(document, later):
                     raise
             # Somebody else was quicker, or the writer is further on than this command: look again.
             if not done:
                 now = max(now, await self._services.engine.now())
 
-    async def _places(self, document: Document, now: Instant) -> list[Place]:
+    async def _find_identities(self, document: Document, now: Instant) -> list[Identity]:
         if self._target.on == ("_id",):
-            return [place_of(document["_id"])]
+            return [identity_of(document["_id"])]
         query: Document = {}
         for path in self._target.on:
             found = [each for each in find_values(document, split_path(path), spread=False) if each is not MISSING]
@@ -222,30 +226,32 @@ class Merger:
                 text = "$merge write error: 'on' field cannot be missing, null, undefined or an array"
                 raise MqlError(51132, text)
             query[path] = {"$eq": found[0]}
-        chosen = select(self._collection, self._env, query, limit=1)
-        matching = rows(self._work.view, self._collection, chosen, Moment(now))
-        return [Place(row.record.partition, row.record.key) async for batch in matching for row in batch]
+        selection = compile_selection(self._collection, self._env, query, limit=1)
+        matching = read_rows(self._work.view, self._collection, selection, ReadTime(now))
+        return [Identity(row.record.partition, row.record.key) async for batch in matching for row in batch]
 
-    def _body(self, document: Document, variables: Document, places: Sequence[Place]) -> Body[bool]:
-        def body(transaction: DecisionTransaction) -> Steps[bool]:
+    def _build_decision(
+        self, document: Document, variables: Document, identities: Sequence[Identity]
+    ) -> Decision[bool]:
+        def decide(transaction: DecisionTransaction) -> Steps[bool]:
             space = yield from transaction.on(self._collection.id)
-            for place in places:
-                if (yield from space.get(place.partition, place.key)) is None:
+            for identity in identities:
+                if (yield from space.get(identity.partition, identity.key)) is None:
                     continue
                 change = self._change(document, variables)
                 if change is not None:
-                    yield from self._writer.update(space, [place], None, change, False)
+                    yield from self._writer.update(space, [identity], None, change, False)
                 return True
-            if places and self._target.on != ("_id",):
+            if identities and self._target.on != ("_id",):
                 return False
             if self._target.when_not_matched == "fail":
-                raise MqlError(13113, UNMATCHED)
+                raise MqlError(13113, UNMATCHED_TEXT)
             if self._target.when_not_matched == "insert":
                 check_id(document["_id"])
                 yield from self._writer.insert(space, document, encode(document))
             return True
 
-        return body
+        return decide
 
     def _change(self, document: Document, variables: Document) -> Update | None:
         """What becomes of a document that is there; None: nothing."""
@@ -267,7 +273,7 @@ class Merger:
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: Collection) -> tuple[Batches, Moment]:
+async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: Collection) -> tuple[Batches, ReadTime]:
     """What `find` asks of a view, as the pipeline that it is."""
     body = call.body
     stages: list[Document] = []
@@ -281,12 +287,12 @@ async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: C
         value = body.get(field)
         if value:
             stages.append({stage: abs(value) if field == "limit" else value})
-    moment = Moment(call.now)
-    env = environment(services, call, view, body)
-    return Collected(services, call, work, env, moment).read(view, stages), moment
+    read_time = ReadTime(call.now)
+    env = build_env(services, call, view, body)
+    return CollectionSource(services, call, work, env, read_time).read(view, stages), read_time
 
 
-async def encoded(batches: Batches) -> AsyncIterator[list[Item]]:
+async def encode_batches(batches: Batches) -> AsyncIterator[list[CursorItem]]:
     """Documents as cursors hand them out."""
     async for batch in batches:
         yield [(None, encode(document)) for document in batch]

@@ -12,9 +12,9 @@ from bson import Regex
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
-from mayflydb.frontends.mongo.collections import Collection, place_of
-from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
-from mayflydb.frontends.mongo.spending import QUERY, Spent
+from mayflydb.frontends.mongo.collections import Collection, identity_of
+from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
+from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
@@ -27,17 +27,17 @@ from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort, compile_sort
 from mayflydb.query.mongo.values import Document, decode
 
-MANY: Final = 4_000
+THREAD_SORT_ROWS: Final = 4_000
 """Rows that are sorted on a thread, so that others need not wait."""
 
-MOST_IN_VAIN: Final = 1_000
+MAX_UNORDERED_READS: Final = 1_000
 """Records that one query may read because `_id` has no order, before it is given one."""
 
-MOST_SOUGHT: Final = 10_000
+MAX_SEEK_RECORDS: Final = 10_000
 """Records that are found by their numbers; more of them are read in the order of the index."""
 
 
-class Row:
+class DocumentRow:
     """A record and the document it holds, decoded when somebody looks."""
 
     __slots__ = ("_document", "record")
@@ -53,7 +53,7 @@ class Row:
         return self._document
 
 
-class Select(msgspec.Struct, frozen=True):
+class Selection(msgspec.Struct, frozen=True):
     """Which documents, in what order. `filter` None: all of them, or whatever is at the place of an `_id`, see `exact_id`."""
 
     query: Document
@@ -70,7 +70,7 @@ class Select(msgspec.Struct, frozen=True):
 _PATTERNS: Final = (Regex, re.Pattern)
 
 
-def only_id(query: Document) -> Any:
+def find_id_equality(query: Document) -> Any:
     """The `_id` that the query is equal to, in a list; None where it is no such query."""
     if len(query) != 1 or "_id" not in query:
         return None
@@ -84,24 +84,24 @@ def only_id(query: Document) -> Any:
     return None if type(value) in _PATTERNS else [value]
 
 
-def exact_id(query: Document, env: Env, hint: Any) -> Any:
+def find_exact_id(query: Document, env: Env, hint: Any) -> Any:
     """The same where the place of that `_id` is the whole answer: whatever document is there matches."""
-    return only_id(query) if hint is None and env.collation.is_simple else None
+    return find_id_equality(query) if hint is None and env.collation.is_simple else None
 
 
-class FoundCursor(Cursor):
+class QueryCursor(Cursor):
     """What a query has found in a collection, by the rules that the collection has at each batch."""
 
     def __init__(
         self,
         engine: Engine,
         collection: Collection,
-        items: AsyncIterator[list[Item]],
-        moment: Moment,
+        items: AsyncIterator[list[CursorItem]],
+        read_time: ReadTime,
         limit: int,
         session: bytes | None,
     ) -> None:
-        super().__init__(collection.namespace, items, moment, lambda: self._rules_now, limit, session)
+        super().__init__(collection.namespace, items, read_time, lambda: self._rules_now, limit, session)
         self._engine = engine
         self._collection = collection.id
         self._rules_now = collection.node.rules
@@ -116,117 +116,129 @@ class FoundCursor(Cursor):
         return await super().batch(size, now)
 
 
-class View(Protocol):
+class ReadView(Protocol):
     """What a command sees: committed state, or that of its transaction."""
 
-    def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+    def rows(
+        self, collection: Collection, selection: Selection, read_time: ReadTime
+    ) -> AsyncIterator[list[DocumentRow]]:
         """What matches, hidden records left out; in the order asked for where `sorts` says so."""
 
-    def sorts(self, collection: Collection, select: Select) -> bool:
+    def is_ordered(self, collection: Collection, selection: Selection) -> bool:
         """Whether rows come sorted."""
 
 
 class CommittedView:
     """Everything that is committed. `keys`, `documents`: records that an index has named, and records read, so far."""
 
-    def __init__(self, engine: Engine, want_ids: Callable[[Collection], None] = lambda collection: None) -> None:
+    def __init__(
+        self, engine: Engine, request_id_index: Callable[[Collection], None] = lambda collection: None
+    ) -> None:
         """`want_ids`: told the collection that would have been read by ranges of `_id`, or in their order, if it could be."""
         self._engine = engine
-        self._want_ids = want_ids
+        self._request_id_index = request_id_index
         self.keys = 0
         self.documents = 0
-        self.spent = Spent()
+        self.spent = SpentUnits()
 
-    async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+    async def rows(
+        self, collection: Collection, selection: Selection, read_time: ReadTime
+    ) -> AsyncIterator[list[DocumentRow]]:
         """By what the planner says; in the order asked for if the plan has it."""
-        found = await self.at_id(collection, select, moment.now)
+        found = await self.read_id(collection, selection, read_time.now)
         if found is not None:
             yield found
             return
-        chosen = planned(collection, select)
-        self.spent.add(collection.id, QUERY)
-        in_vain = 0
-        async for records in self._found(collection, chosen, select, moment):
-            in_vain += len(records)
-            found = matching(records, select.filter)
-            self.spent.read(collection.id, records, len(found))
+        chosen = plan_query(collection, selection)
+        self.spent.add(collection.id, QUERY_PRICE)
+        read_count = 0
+        async for records in self._candidates(collection, chosen, selection, read_time):
+            read_count += len(records)
+            found = match_records(records, selection.filter)
+            self.spent.add_query_read(collection.id, records, len(found))
             yield found
-        if chosen.kind == "scan" and in_vain > MOST_IN_VAIN and needs_ids(collection, select):
-            self._want_ids(collection)
+        if chosen.kind == "scan" and read_count > MAX_UNORDERED_READS and needs_ids(collection, selection):
+            self._request_id_index(collection)
 
-    def sorts(self, collection: Collection, select: Select) -> bool:
-        return planned(collection, select).sorted
+    def is_ordered(self, collection: Collection, selection: Selection) -> bool:
+        return plan_query(collection, selection).sorted
 
-    async def at_id(self, collection: Collection, select: Select, now: Instant) -> list[Row] | None:
+    async def read_id(self, collection: Collection, selection: Selection, now: Instant) -> list[DocumentRow] | None:
         """The whole answer to a query for one `_id`, at once. None: it is another query, which `rows` answers."""
-        ids = exact_id(select.query, select.env, select.hint)
+        ids = find_exact_id(selection.query, selection.env, selection.hint)
         if ids is None:
             return None
-        found = await self._by_ids(collection, ids, now)
-        self.spent.point(collection.id, [row.record for row in found])
+        found = await self._find_by_ids(collection, ids, now)
+        self.spent.add_point_read(collection.id, [row.record for row in found])
         return found
 
-    def _found(self, collection: Collection, plan: Plan, select: Select, moment: Moment) -> AsyncIterator[list[Record]]:
+    def _candidates(
+        self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
+    ) -> AsyncIterator[list[Record]]:
         """A superset of what matches, each record once."""
         if plan.kind == "scan":
-            return self._scan(collection, moment) if not plan.descending else self._backwards(collection, moment)
+            return (
+                self._scan(collection, read_time)
+                if not plan.descending
+                else self._scan_backwards(collection, read_time)
+            )
         if plan.kind == "walk":
-            return self._walk(collection, plan, select, moment)
+            return self._walk(collection, plan, selection, read_time)
         if plan.kind == "seek":
-            return self._seek(collection, plan, select, moment)
+            return self._seek(collection, plan, selection, read_time)
         if plan.kind == "either":
-            return self._either(collection, plan, select, moment)
-        return self._some(collection, plan, moment)
+            return self._union(collection, plan, selection, read_time)
+        return self._read_ids(collection, plan, read_time)
 
-    async def _scan(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
-        async for batch in self._engine.scan(collection.node, Scope(), None, moment.now):
+    async def _scan(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
+        async for batch in self._engine.scan(collection.node, Scope(), None, read_time.now):
             self.documents += len(batch.records)
             yield batch.records
 
-    async def _backwards(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
-        found = [record async for records in self._scan(collection, moment) for record in records]
+    async def _scan_backwards(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
+        found = [record async for records in self._scan(collection, read_time) for record in records]
         found.reverse()
         yield found
 
-    async def _some(self, collection: Collection, plan: Plan, moment: Moment) -> AsyncIterator[list[Record]]:
-        yield [row.record for row in await self._by_ids(collection, plan.ids, moment.now)]
+    async def _read_ids(self, collection: Collection, plan: Plan, read_time: ReadTime) -> AsyncIterator[list[Record]]:
+        yield [row.record for row in await self._find_by_ids(collection, plan.ids, read_time.now)]
 
-    async def _by_ids(self, collection: Collection, ids: Sequence[Any], now: Instant) -> list[Row]:
-        found: list[Row] = []
-        for place in dict.fromkeys(map(place_of, ids)):
-            record = await self._engine.get(collection.node, place.partition, place.key, now)
+    async def _find_by_ids(self, collection: Collection, ids: Sequence[Any], now: Instant) -> list[DocumentRow]:
+        found: list[DocumentRow] = []
+        for identity in dict.fromkeys(map(identity_of, ids)):
+            record = await self._engine.get(collection.node, identity.partition, identity.key, now)
             if record is not None:
-                found.append(Row(record))
+                found.append(DocumentRow(record))
         self.keys += len(found)
         self.documents += len(found)
         return found
 
     async def _seek(
-        self, collection: Collection, plan: Plan, select: Select, moment: Moment
+        self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[Record]]:
         index = index_of(collection, plan)
         indexes = self._engine.indexes
-        seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MOST_SOUGHT)
+        seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MAX_SEEK_RECORDS)
         if seqs is None:
-            async for records in self._walk(collection, plan, select, moment):
+            async for records in self._walk(collection, plan, selection, read_time):
                 yield records
             return
         self.keys += len(seqs)
-        async for records in indexes.fetch(collection.node, seqs, moment.now, SCAN_BATCH):
+        async for records in indexes.fetch(collection.node, seqs, read_time.now, SCAN_BATCH):
             self.documents += len(records)
             yield records
         await self._check(collection, index)
 
     async def _walk(
-        self, collection: Collection, plan: Plan, select: Select, moment: Moment
+        self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[Record]]:
         index = index_of(collection, plan)
-        batch = min(SCAN_BATCH, max(16, 2 * (select.skip + select.limit))) if select.limit else SCAN_BATCH
+        batch = min(SCAN_BATCH, max(16, 2 * (selection.skip + selection.limit))) if selection.limit else SCAN_BATCH
         seen: set[int] = set()
-        run = Run(_order_of(plan, select))
+        run = CutKeySorter(_order_of(plan, selection))
         for lower, upper in reversed(plan.ranges) if plan.descending else plan.ranges:
             within = KeyRange(lower, upper)
-            found = self._engine.indexes.walk(collection.node, index, within, plan.descending, moment.now, batch)
+            found = self._engine.indexes.walk(collection.node, index, within, plan.descending, read_time.now, batch)
             async for pairs in found:
                 self.keys += len(pairs)
                 self.documents += len(pairs)
@@ -237,15 +249,15 @@ class CommittedView:
                         if plan.duplicates:
                             seen.add(record.seq)
                 yield run.add(fresh)
-        yield run.rest()
+        yield run.flush()
         await self._check(collection, index)
 
-    async def _either(
-        self, collection: Collection, plan: Plan, select: Select, moment: Moment
+    async def _union(
+        self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[Record]]:
         seen: set[int] = set()
         for branch in plan.branches:
-            async for records in self._found(collection, branch, select, moment):
+            async for records in self._candidates(collection, branch, selection, read_time):
                 fresh = [record for record in records if record.seq not in seen]
                 seen.update(record.seq for record in fresh)
                 yield fresh
@@ -256,15 +268,15 @@ class CommittedView:
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
 
-def _order_of(plan: Plan, select: Select) -> Sort | None:
+def _order_of(plan: Plan, selection: Selection) -> Sort | None:
     """The order that a walk has to keep: the one that is asked for, or that of a hinted index."""
-    if select.hint is None or select.sort is not None or plan.index is None:
-        return select.sort if plan.sorted else None
-    env = msgspec.structs.replace(select.env, collation=plan.index.collator)
+    if selection.hint is None or selection.sort is not None or plan.index is None:
+        return selection.sort if plan.sorted else None
+    env = msgspec.structs.replace(selection.env, collation=plan.index.collator)
     return compile_sort({path: way for path, way in plan.index.key if type(way) is int}, env)
 
 
-class Run:
+class CutKeySorter:
     """Records in the order of their keys, those put right whose keys were cut and so do not tell their order."""
 
     def __init__(self, sort: Sort | None) -> None:
@@ -280,7 +292,7 @@ class Run:
         for key, record in pairs:
             run = truncated_prefix(key)
             if self._held and run != self._key:
-                out += self.rest()
+                out += self.flush()
             if run is None:
                 out.append(record)
             else:
@@ -288,25 +300,25 @@ class Run:
                 self._held.append(record)
         return out
 
-    def rest(self) -> list[Record]:
+    def flush(self) -> list[Record]:
         """What was held back."""
         held, self._held = self._held, []
         sort = self._sort
         return held if sort is None else sorted(held, key=lambda record: sort.key(decode(record.value)))
 
 
-def planned(collection: Collection, select: Select) -> Plan:
+def plan_query(collection: Collection, selection: Selection) -> Plan:
     """How a query is answered. MqlError as `planner.plan` has them."""
-    order, specs = select.order or None, collection.readable
-    return plan(select.query, order, select.hint, specs, select.env, collection.multikey, collection.namespace)
+    order, specs = selection.order or None, collection.usable_specs
+    return plan(selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace)
 
 
-def needs_ids(collection: Collection, select: Select) -> bool:
+def needs_ids(collection: Collection, selection: Selection) -> bool:
     """Whether an ordered index of `_id` would spare a scan."""
-    if collection.ordered_ids or select.hint is not None:
+    if collection.ordered_ids or selection.hint is not None:
         return False
-    order = select.order or None
-    return plan(select.query, order, None, [ID], select.env, None, collection.namespace).kind != "scan"
+    order = selection.order or None
+    return plan(selection.query, order, None, [ID], selection.env, None, collection.namespace).kind != "scan"
 
 
 def index_of(collection: Collection, plan: Plan) -> Index:
@@ -316,18 +328,20 @@ def index_of(collection: Collection, plan: Plan) -> Index:
     return next(index for index in collection.node.definition.indexes if index.number == number)
 
 
-def matching(records: Iterable[Record], filter: Filter | None) -> list[Row]:
+def match_records(records: Iterable[Record], filter: Filter | None) -> list[DocumentRow]:
     """Those that match, as rows."""
-    rows = [Row(record) for record in records]
+    rows = [DocumentRow(record) for record in records]
     return rows if filter is None else [row for row in rows if filter.matches(row.document)]
 
 
-async def rows(view: View, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+async def read_rows(
+    view: ReadView, collection: Collection, selection: Selection, read_time: ReadTime
+) -> AsyncIterator[list[DocumentRow]]:
     """The rows, in order; skip and limit done."""
-    source = view.rows(collection, select, moment)
-    if select.sort is not None and not view.sorts(collection, select):
-        source = _sorted(source, select)
-    skip, left = select.skip, select.limit or None
+    source = view.rows(collection, selection, read_time)
+    if selection.sort is not None and not view.is_ordered(collection, selection):
+        source = _sort_rows(source, selection)
+    skip, left = selection.skip, selection.limit or None
     async for batch in source:
         if skip:
             skip, batch = max(0, skip - len(batch)), batch[skip:]
@@ -340,21 +354,23 @@ async def rows(view: View, collection: Collection, select: Select, moment: Momen
             return
 
 
-async def _sorted(source: AsyncIterator[list[Row]], select: Select) -> AsyncIterator[list[Row]]:
-    sort = select.sort
+async def _sort_rows(
+    source: AsyncIterator[list[DocumentRow]], selection: Selection
+) -> AsyncIterator[list[DocumentRow]]:
+    sort = selection.sort
     assert sort is not None
-    wanted = select.skip + select.limit if select.limit else 0
-    kept: list[tuple[Any, Row]] = []
+    wanted = selection.skip + selection.limit if selection.limit else 0
+    kept: list[tuple[Any, DocumentRow]] = []
     async for batch in source:
         kept += [(sort.key(row.document), row) for row in batch]
         if wanted and len(kept) > max(4 * wanted, 1_000):
-            kept = sorted(kept, key=_first)[:wanted]
-    if len(kept) > MANY:
-        kept = await asyncio.to_thread(sorted, kept, key=_first)
+            kept = sorted(kept, key=_sort_key)[:wanted]
+    if len(kept) > THREAD_SORT_ROWS:
+        kept = await asyncio.to_thread(sorted, kept, key=_sort_key)
     else:
-        kept.sort(key=_first)
+        kept.sort(key=_sort_key)
     yield [row for _, row in kept]
 
 
-def _first(pair: tuple[Any, Row]) -> Any:
+def _sort_key(pair: tuple[Any, DocumentRow]) -> Any:
     return pair[0]

@@ -28,7 +28,7 @@ async def report(services: Services, call: Call, name: str, spec: Value) -> Batc
 
 
 async def _coll_stats(services: Services, call: Call, spec: Value) -> list[Document]:
-    collection = await services.collections.need(call.database, call.body[call.name])
+    collection = await services.collections.get(call.database, call.body[call.name])
     found: Document = {"ns": collection.namespace, "host": "mayfly", "localTime": DatetimeMS(milliseconds(call.now))}
     if "count" in spec:
         found["count"] = await visible_count(services, call, collection)

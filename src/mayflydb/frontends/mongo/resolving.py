@@ -11,7 +11,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.reading import Select, exact_id
+from mayflydb.frontends.mongo.reading import Selection, find_exact_id
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
@@ -23,7 +23,7 @@ from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
 
 
-def environment(services: Services, call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
+def build_env(services: Services, call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
     """What a statement is evaluated in: its own collation, or its collection's."""
     collation = arguments.document(given, "collation", call.name)
     chosen = SIMPLE if collection is None else collection.collation
@@ -31,10 +31,10 @@ def environment(services: Services, call: Call, collection: Collection | None, g
         chosen = Collation.parse(collation)
     env = Env(milliseconds(call.now), {}, chosen, services.chance.random)
     variables = arguments.document(call.body, "let", call.name)
-    return msgspec.structs.replace(env, variables=_evaluated(variables, env)) if variables else env
+    return msgspec.structs.replace(env, variables=_evaluate_let(variables, env)) if variables else env
 
 
-def _evaluated(variables: Document, env: Env) -> Document:
+def _evaluate_let(variables: Document, env: Env) -> Document:
     """`let`: expressions that see no document. MqlError as expressions have them, 4890500 for one that wants a field."""
     for expression in variables.values():
         if depends_on(expression) != frozenset():
@@ -44,7 +44,7 @@ def _evaluated(variables: Document, env: Env) -> Document:
     return {name: compile_expression(expression, env)(frame) for name, expression in variables.items()}
 
 
-def select(
+def compile_selection(
     collection: Collection | None,
     env: Env,
     query: Document,
@@ -52,19 +52,19 @@ def select(
     hint: Any = None,
     skip: int = 0,
     limit: int = 0,
-    by_place: bool = False,
-) -> Select:
+    by_identity: bool = False,
+) -> Selection:
     """A query, compiled. Errors: those of filters and sorts.
 
     `by_place`: whoever asks looks at the place of an `_id` that is the whole query, and needs no filter then.
     """
     # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
-    needless = by_place and exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
-    text = text_index(collection) if has_text_search(query) else None
+    needless = by_identity and find_exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
+    text = find_text_index(collection) if has_text_search(query) else None
     search = text_search(query, text) if text is not None else None
     score = None if search is None else search.score
     by = None if order is None or "$natural" in order else order
-    return Select(
+    return Selection(
         query,
         env,
         compile_filter(query, env, text) if query and not needless else None,
@@ -77,19 +77,19 @@ def select(
     )
 
 
-def text_index(collection: Collection | None) -> TextIndex | None:
+def find_text_index(collection: Collection | None) -> TextIndex | None:
     """What `$text` searches in a collection; one that is not there, and a view, is searched in vain or elsewhere."""
     if collection is None or collection.view_on is not None:
         return TextIndex({})
     return collection.text
 
 
-async def existing(services: Services, call: Call) -> Collection | None:
+async def find_collection(services: Services, call: Call) -> Collection | None:
     """The collection a command names. MqlError 166 for a view."""
-    return await existing_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
+    return await find_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 
 
-async def existing_in(services: Services, call: Call, database: str, name: str) -> Collection | None:
+async def find_collection_in(services: Services, call: Call, database: str, name: str) -> Collection | None:
     """The same of a collection by name."""
     found: Collection | None = await services.collections.find(database, name)
     if found is not None and found.view_on is not None:
@@ -100,14 +100,14 @@ async def existing_in(services: Services, call: Call, database: str, name: str) 
     return found
 
 
-async def writable(services: Services, call: Call) -> Collection:
+async def ensure_collection(services: Services, call: Call) -> Collection:
     """The collection a command names, made if it is missing."""
-    return await writable_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
+    return await ensure_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 
 
-async def writable_in(services: Services, call: Call, database: str, name: str) -> Collection:
+async def ensure_collection_in(services: Services, call: Call, database: str, name: str) -> Collection:
     """The same of a collection by name."""
-    found = await existing_in(services, call, database, name)
+    found = await find_collection_in(services, call, database, name)
     if found is not None:
         return found
     # In a transaction too it is made at once, empty, and stays where the transaction comes to nothing.

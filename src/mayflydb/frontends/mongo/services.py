@@ -16,6 +16,7 @@ from mayflydb.frontends.mongo.accounts.users import Accounts
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.contracts import Contracts
+from mayflydb.frontends.mongo.counters import ServerCounters
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.documents import ObjectIds
 from mayflydb.frontends.mongo.failpoints import FailPoints
@@ -24,7 +25,6 @@ from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.sessions.records import SessionRecords
 from mayflydb.frontends.mongo.sessions.registry import Sessions
 from mayflydb.frontends.mongo.sessions.transactions import Transactions
-from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.values import Document
@@ -44,7 +44,7 @@ class Services:
         monotonic: Callable[[], int],
         users: tuple[User, ...],
         started: Instant,
-        handlers: Mapping[str, Command],
+        handlers: Mapping[str, CommandEntry],
     ) -> None:
         """`users`: those that are there whatever the store holds. `chance`: unguessable, for ids and salts.
 
@@ -69,7 +69,7 @@ class Services:
         self.records = SessionRecords(engine, self.collections, monotonic)
         self.ids = ObjectIds(chance.randbytes(5), chance.getrandbits(24))
         self.failpoints = FailPoints(chance)
-        self.tallies = Tallies()
+        self.counters = ServerCounters()
 
     def require(self, call: Call, right: Right, database: str | None = None) -> None:
         """MqlError 13 unless the sender of a command has a role for it on a database, by default the command's own."""
@@ -84,11 +84,11 @@ class Services:
         """An id by which people may ask about a failure."""
         return str(self.new_uuid())
 
-    async def clear_up(self, now: Instant) -> None:
+    async def close_ended_sessions(self, now: Instant) -> None:
         """Close what sessions that have ended had open, and forget what is kept of them."""
         ended, self.sessions.ended = self.sessions.ended, []
         for session in ended:
-            await self.transactions.end_of_session(session)
+            await self.transactions.end_session(session)
             await self.cursors.end_session(session.id)
         # What the store does not remove now is found to be stale later.
         with contextlib.suppress(MayflyError):
@@ -99,7 +99,7 @@ Handler: TypeAlias = Callable[[Services, Call], Coroutine[Any, Any, "Document | 
 """Answers with a document, to which `ok` is added if it has none, or with a whole answer as bytes, `ok` included."""
 
 
-class Command(msgspec.Struct, frozen=True, gc=False):
+class CommandEntry(msgspec.Struct, frozen=True, gc=False):
     """A command that is known, and the function that answers it.
 
     `admin`: only on the database `admin`. `test`: only where commands for tests are on.

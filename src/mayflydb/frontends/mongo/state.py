@@ -10,7 +10,7 @@ from mayflydb.frontends.mongo.accounts.scram import Conversation
 from mayflydb.query.mongo.values import Document
 
 
-class Priced(msgspec.Struct, frozen=True, gc=False):
+class PricedCommand(msgspec.Struct, frozen=True, gc=False):
     """The last command that had a price: its name, request units, and how long it took, in microseconds of the host's time."""
 
     name: str
@@ -40,7 +40,7 @@ class ConnectionState(msgspec.Struct, eq=False):
     client: Document | None = None
     user: User | None = None
     login: Login | None = None
-    last_priced: Priced | None = None
+    last_priced: PricedCommand | None = None
     closing: bool = False
     patience: Patience = msgspec.field(default_factory=Patience)
 

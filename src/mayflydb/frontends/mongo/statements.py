@@ -14,15 +14,15 @@ import msgspec
 from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.charges import afford
-from mayflydb.frontends.mongo.collections import Collection, Place, place_of
-from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.charges import reserve
+from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
+from mayflydb.frontends.mongo.cursors import ReadTime
 from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
-from mayflydb.frontends.mongo.reading import Select, exact_id, rows
-from mayflydb.frontends.mongo.resolving import environment, select
+from mayflydb.frontends.mongo.reading import Selection, find_exact_id, read_rows
+from mayflydb.frontends.mongo.resolving import build_env, compile_selection
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.writing import Updated, Writer
+from mayflydb.frontends.mongo.writing import DocumentWriter, UpdateResult
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env
@@ -32,15 +32,15 @@ from mayflydb.query.mongo.values import MISSING, Document, type_name
 
 T = TypeVar("T")
 
-BATCH: Final = 64
+BATCH_SIZE: Final = 64
 """Documents that one transaction of a statement for many changes."""
 
 
-class RivalInserted(MqlError):
+class ConcurrentInsert(MqlError):
     """An upsert found nothing to change, and yet a value of its new document is taken."""
 
 
-async def retry_if_dropped(
+async def retry_on_drop(
     work: UnitOfWork, find: Callable[[], Awaitable[Collection | None]], act: Callable[[Collection], Awaitable[T]]
 ) -> T | None:
     """Act on the collection that is found, and again on its successor if it is dropped meanwhile. None: there is none."""
@@ -56,7 +56,7 @@ async def retry_if_dropped(
     return None
 
 
-class Statement(msgspec.Struct, frozen=True):
+class WriteStatement(msgspec.Struct, frozen=True):
     """Who is meant: `query`, and of several the first by `order`, unless `many`."""
 
     services: Services
@@ -67,36 +67,38 @@ class Statement(msgspec.Struct, frozen=True):
     many: bool = False
 
     @property
-    def tells_documents(self) -> bool:
+    def returns_documents(self) -> bool:
         """Whether the answer shows what was changed."""
         return self.call.name in ("findAndModify", "findandmodify")
 
-    async def _later(self) -> Instant:
+    async def _advance_now(self) -> Instant:
         # The writer may be further on than this command: what has died for it must not be found again.
         return max(self.call.now, await self.services.engine.now())
 
     def check(self) -> None:
         """MqlError as `run` has it for a statement that can never be carried out, where there is no collection."""
-        self.select(None, self.environment(None))
+        self.compile_selection(None, self.build_env(None))
 
-    def environment(self, collection: Collection | None) -> Env:
-        return environment(self.services, self.call, collection, self.given)
+    def build_env(self, collection: Collection | None) -> Env:
+        return build_env(self.services, self.call, collection, self.given)
 
-    def select(self, collection: Collection | None, env: Env) -> Select:
+    def compile_selection(self, collection: Collection | None, env: Env) -> Selection:
         limit = 0 if self.many else 1
-        return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_place=True)
+        return compile_selection(
+            collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_identity=True
+        )
 
-    async def places(
-        self, work: UnitOfWork, collection: Collection, chosen: Select, now: Instant
-    ) -> tuple[list[Place], bool]:
+    async def find_identities(
+        self, work: UnitOfWork, collection: Collection, selection: Selection, now: Instant
+    ) -> tuple[list[Identity], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
-        ids = exact_id(self.query, chosen.env, chosen.hint)
+        ids = find_exact_id(self.query, selection.env, selection.hint)
         if ids is not None:
-            return [place_of(id) for id in ids], False
+            return [identity_of(id) for id in ids], False
         # One whose key in an index moves on while that is walked is met twice, but meant once.
-        found: dict[Place, None] = {}
-        async for batch in rows(work.view, collection, chosen, Moment(now)):
-            found.update(dict.fromkeys(Place(row.record.partition, row.record.key) for row in batch))
+        found: dict[Identity, None] = {}
+        async for batch in read_rows(work.view, collection, selection, ReadTime(now)):
+            found.update(dict.fromkeys(Identity(row.record.partition, row.record.key) for row in batch))
         return list(found), True
 
 
@@ -107,7 +109,7 @@ def _query_of(given: Document, name: str) -> Document:
     return query
 
 
-class Modification(Statement, frozen=True):
+class Modification(WriteStatement, frozen=True):
     """An update. `updates`: its modifiers, replacement or pipeline."""
 
     updates: Document | list[Document] = {}
@@ -142,9 +144,9 @@ class Modification(Statement, frozen=True):
 
     def check(self) -> None:
         super().check()
-        self.compiled(self.environment(None))
+        self.compile_update(self.build_env(None))
 
-    def compiled(self, env: Env) -> Update:
+    def compile_update(self, env: Env) -> Update:
         """MqlError as `compile_update` has them, and 14 for what is no update at all."""
         if type(self.updates) not in (dict, list):
             raise type_mismatch("update.updates.u", type_name(self.updates), "object", "array")
@@ -157,105 +159,109 @@ class Modification(Statement, frozen=True):
             env = msgspec.structs.replace(env, variables={**env.variables, **self.constants})
         return compile_update(self.updates, env, filters or ())
 
-    async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[Updated, bool]:
+    async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[UpdateResult, bool]:
         """What it did, and whether it had been done before. `id`: its number within a numbered write. MqlError 16500."""
-        await afford(self.services, self.call, collection, budget.replace(0))
-        env = self.environment(collection)
-        chosen, update = self.select(collection, env), self.compiled(env)
-        writer = Writer(collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name))
+        await reserve(self.services, self.call, collection, budget.replace(0))
+        env = self.build_env(collection)
+        selection, update = self.compile_selection(collection, env), self.compile_update(env)
+        writer = DocumentWriter(
+            collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name)
+        )
         now = self.call.now
         while True:
-            places, was_read = await self.places(work, collection, chosen, now)
+            identities, was_read = await self.find_identities(work, collection, selection, now)
             try:
                 if self.many:
-                    return await self._run_many(work, collection, writer, chosen, update, places), False
-                may_insert = self.upsert and not (places and was_read)
-                done, retried = await self._run_one(work, collection, writer, chosen, update, places, may_insert, id)
-            except RivalInserted:
+                    return await self._run_many(work, collection, writer, selection, update, identities), False
+                may_insert = self.upsert and not (identities and was_read)
+                done, retried = await self._run_one(
+                    work, collection, writer, selection, update, identities, may_insert, id
+                )
+            except ConcurrentInsert:
                 # What has come meanwhile is changed, if it is what is meant.
-                now = await self._later()
-                if work.aborts or not [row async for row in rows(work.view, collection, chosen, Moment(now))]:
+                now = await self._advance_now()
+                if work.aborts or not [row async for row in read_rows(work.view, collection, selection, ReadTime(now))]:
                     raise
                 continue
             met = done.matched or done.upserted is not MISSING
-            if met or retried or not places or not was_read:
+            if met or retried or not identities or not was_read:
                 return done, retried
-            now = await self._later()
+            now = await self._advance_now()
 
     async def _run_one(
         self,
         work: UnitOfWork,
         collection: Collection,
-        writer: Writer,
-        chosen: Select,
+        writer: DocumentWriter,
+        selection: Selection,
         update: Update,
-        places: Sequence[Place],
+        identities: Sequence[Identity],
         may_insert: bool,
         id: int,
-    ) -> tuple[Updated, bool]:
-        attempt, now = work.attempt, self.call.now
+    ) -> tuple[UpdateResult, bool]:
+        numbered_write, now = work.numbered_write, self.call.now
 
         def make_id() -> Any:
             return self.services.ids.make(now)
 
-        def body(transaction: DecisionTransaction) -> Steps[tuple[Updated, bool]]:
-            if attempt is not None:
-                yield from attempt.load(transaction)
-                before, answer = attempt.answer(id)
+        def decide(transaction: DecisionTransaction) -> Steps[tuple[UpdateResult, bool]]:
+            if numbered_write is not None:
+                yield from numbered_write.load(transaction)
+                before, answer = numbered_write.find_answer(id)
                 if before:
-                    return _told(answer or {}), True
+                    return _decode_outcome(answer or {}), True
             space = yield from transaction.on(collection.id)
-            done = yield from writer.update(space, places, chosen.filter, update, False)
+            done = yield from writer.update(space, identities, selection.filter, update, False)
             if not done.matched and may_insert:
-                done = yield from self._inserted(writer, space, update, make_id)
-            if attempt is not None and (done.matched or done.upserted is not MISSING or not places):
-                attempt.note(id, _telling(done, self.tells_documents))
-                yield from attempt.save(transaction)
+                done = yield from self._insert_new(writer, space, update, make_id)
+            if numbered_write is not None and (done.matched or done.upserted is not MISSING or not identities):
+                numbered_write.record(id, _encode_outcome(done, self.returns_documents))
+                yield from numbered_write.save(transaction)
             return done, False
 
-        return await work.perform(body)
+        return await work.perform(decide)
 
-    def _inserted(
-        self, writer: Writer, space: DecisionSpace, update: Update, make_id: Callable[[], Any]
-    ) -> Steps[Updated]:
+    def _insert_new(
+        self, writer: DocumentWriter, space: DecisionSpace, update: Update, make_id: Callable[[], Any]
+    ) -> Steps[UpdateResult]:
         try:
             return (yield from writer.upsert(space, self.query, update, make_id))
         except MqlError as refusal:
             if refusal.code != 11000:
                 raise
-            raise RivalInserted(refusal.code, refusal.message, refusal.labels, **refusal.fields) from None
+            raise ConcurrentInsert(refusal.code, refusal.message, refusal.labels, **refusal.fields) from None
 
     async def _run_many(
         self,
         work: UnitOfWork,
         collection: Collection,
-        writer: Writer,
-        chosen: Select,
+        writer: DocumentWriter,
+        selection: Selection,
         update: Update,
-        places: Sequence[Place],
-    ) -> Updated:
+        identities: Sequence[Identity],
+    ) -> UpdateResult:
         matched = modified = 0
         now = self.call.now
-        for first in range(0, len(places), BATCH):
-            some = places[first : first + BATCH]
+        for first in range(0, len(identities), BATCH_SIZE):
+            some = identities[first : first + BATCH_SIZE]
 
-            def body(transaction: DecisionTransaction, some: Sequence[Place] = some) -> Steps[Updated]:
+            def decide(transaction: DecisionTransaction, some: Sequence[Identity] = some) -> Steps[UpdateResult]:
                 space = yield from transaction.on(collection.id)
-                return (yield from writer.update(space, some, chosen.filter, update, True))
+                return (yield from writer.update(space, some, selection.filter, update, True))
 
-            done = await work.perform(body)
+            done = await work.perform(decide)
             matched, modified = matched + done.matched, modified + done.modified
         if matched or not self.upsert:
-            return Updated(matched, modified)
+            return UpdateResult(matched, modified)
 
-        def insert(transaction: DecisionTransaction) -> Steps[Updated]:
+        def insert(transaction: DecisionTransaction) -> Steps[UpdateResult]:
             space = yield from transaction.on(collection.id)
-            return (yield from self._inserted(writer, space, update, lambda: self.services.ids.make(now)))
+            return (yield from self._insert_new(writer, space, update, lambda: self.services.ids.make(now)))
 
         return await work.perform(insert)
 
 
-def _telling(done: Updated, with_documents: bool) -> Document:
+def _encode_outcome(done: UpdateResult, with_documents: bool) -> Document:
     """An update's outcome as it is kept for whoever asks again."""
     told: Document = {"matched": done.matched, "modified": done.modified}
     if done.upserted is not MISSING:
@@ -265,8 +271,8 @@ def _telling(done: Updated, with_documents: bool) -> Document:
     return told
 
 
-def _told(answer: Document) -> Updated:
-    return Updated(
+def _decode_outcome(answer: Document) -> UpdateResult:
+    return UpdateResult(
         int(answer.get("matched", 0)),
         int(answer.get("modified", 0)),
         answer.get("upserted", MISSING),
@@ -275,7 +281,7 @@ def _told(answer: Document) -> Updated:
     )
 
 
-class Deletion(Statement, frozen=True):
+class Deletion(WriteStatement, frozen=True):
     """A removal."""
 
     @classmethod
@@ -292,40 +298,48 @@ class Deletion(Statement, frozen=True):
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
         """How many are gone, the last of them, and whether that had been done before. MqlError 16500."""
-        await afford(self.services, self.call, collection, budget.DELETE)
-        env = self.environment(collection)
-        chosen = self.select(collection, env)
-        writer = Writer(collection, env)
+        await reserve(self.services, self.call, collection, budget.DELETE)
+        env = self.build_env(collection)
+        selection = self.compile_selection(collection, env)
+        writer = DocumentWriter(collection, env)
         now = self.call.now
         while True:
-            places, was_read = await self.places(work, collection, chosen, now)
+            identities, was_read = await self.find_identities(work, collection, selection, now)
             total, last, retried = 0, None, False
-            for first in range(0, max(1, len(places)), BATCH):
-                body = self._body(work, collection, writer, chosen, places[first : first + BATCH], id)
-                count, last, retried = await work.perform(body)
+            for first in range(0, max(1, len(identities)), BATCH_SIZE):
+                decide = self._build_decision(
+                    work, collection, writer, selection, identities[first : first + BATCH_SIZE], id
+                )
+                count, last, retried = await work.perform(decide)
                 total += count
-            if self.many or total or retried or not places or not was_read:
+            if self.many or total or retried or not identities or not was_read:
                 return total, last, retried
-            now = await self._later()
+            now = await self._advance_now()
 
-    def _body(
-        self, work: UnitOfWork, collection: Collection, writer: Writer, chosen: Select, places: Sequence[Place], id: int
+    def _build_decision(
+        self,
+        work: UnitOfWork,
+        collection: Collection,
+        writer: DocumentWriter,
+        selection: Selection,
+        identities: Sequence[Identity],
+        id: int,
     ) -> Callable[[DecisionTransaction], Steps[tuple[int, Document | None, bool]]]:
-        attempt = work.attempt
+        numbered_write = work.numbered_write
 
-        def body(transaction: DecisionTransaction) -> Steps[tuple[int, Document | None, bool]]:
-            if attempt is not None:
-                yield from attempt.load(transaction)
-                before, answer = attempt.answer(id)
+        def decide(transaction: DecisionTransaction) -> Steps[tuple[int, Document | None, bool]]:
+            if numbered_write is not None:
+                yield from numbered_write.load(transaction)
+                before, answer = numbered_write.find_answer(id)
                 if before:
                     told = answer or {}
                     return int(told.get("n", 0)), told.get("before"), True
             space = yield from transaction.on(collection.id)
-            count, last = yield from writer.delete(space, places, chosen.filter, self.many)
-            if attempt is not None and (count or not places):
-                kept = {"before": last} if self.tells_documents else {}
-                attempt.note(id, {"n": count, **kept})
-                yield from attempt.save(transaction)
+            count, last = yield from writer.delete(space, identities, selection.filter, self.many)
+            if numbered_write is not None and (count or not identities):
+                kept = {"before": last} if self.returns_documents else {}
+                numbered_write.record(id, {"n": count, **kept})
+                yield from numbered_write.save(transaction)
             return count, last, False
 
-        return body
+        return decide

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mayflydb.frontends.mongo.caller import MongoCaller
     from mayflydb.frontends.mongo.contracts import Contract, Contracts
 
-INTERNAL = "config"
+INTERNAL_DATABASE = "config"
 """The database of what retries and transactions leave behind: nobody's data."""
 
 
@@ -39,56 +39,58 @@ class MongoTargets:
 
     def lists(self, database: str, container: Node | None = None) -> bool:
         """Whether it holds people's documents; views hold none."""
-        if database == INTERNAL:
+        if database == INTERNAL_DATABASE:
             return False
-        return container is None or "options" not in container.body or not _lives().is_view(container)
+        return container is None or "options" not in container.body or not _ttl_reports().is_view(container)
 
     def last_words(self, node: Node) -> bytes:
         """What change streams tell of it."""
         from mayflydb.frontends.mongo.streams import notes
 
         if "uuid" not in node.body:
-            return notes.database_dropped()
-        return notes.dropped("options" in node.body and _lives().is_view(node))
+            return notes.drop_database_event()
+        return notes.drop_event("options" in node.body and _ttl_reports().is_view(node))
 
     def settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl` is that of the index on `_ts`; `indexes` are all TTL indexes, that one included."""
         indexes = (
-            _lives().ttl_indexes(container, self._contract(database, container)) if "uuid" in container.body else []
+            _ttl_reports().ttl_indexes(container, self._contract(database, container))
+            if "uuid" in container.body
+            else []
         )
         return {"default_ttl": self.default_ttl(container), "indexes": indexes}
 
     def default_ttl(self, container: Node) -> int | None:
         """The seconds of the TTL index on `_ts`, -1 without a default; None: there is none."""
-        found: int | None = _lives().default_ttl(container) if "ts" in container.body else None
+        found: int | None = _ttl_reports().default_ttl(container) if "ts" in container.body else None
         return found
 
     def names(self, container: Node) -> Mapping[int, str]:
         """The names of date indexes, by slot."""
-        found: Mapping[int, str] = _lives().slot_names(container) if "slots" in container.body else {}
+        found: Mapping[int, str] = _ttl_reports().slot_names(container) if "slots" in container.body else {}
         return found
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """(id, None): documents have no partition key."""
-        return _lives().id_text(key), None
+        return _ttl_reports().id_text(key), None
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) where a document may lie: its id is extended JSON, an ObjectId's 24 digits, or plain text."""
         if pk is not None:
             raise BadRequest("documents of MongoDB have no partition key", hint="leave --pk (pk) out")
-        found: list[tuple[bytes, bytes]] = _lives().places(id)
+        found: list[tuple[bytes, bytes]] = _ttl_reports().find_identities(id)
         return found
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Last write, own ttl, why it is ignored, and what each date index finds."""
-        found: dict[str, Any] = _lives().describe(container, record, self._contract(database, container))
+        found: dict[str, Any] = _ttl_reports().describe(container, record, self._contract(database, container))
         return found
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What a change of one TTL index comes to; the default is that of the index on `_ts`."""
         contract = self._contract(database, container)
-        meant = _lives().resolve_index(container, change, contract)
-        found: Proposal = _lives().propose(container, meant, contract)
+        resolved = _ttl_reports().resolve_index(container, change, contract)
+        found: Proposal = _ttl_reports().propose(container, resolved, contract)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:
@@ -96,14 +98,15 @@ class MongoTargets:
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
         contract, caller = self._contract(database, container), self._caller()
-        for command in _lives().commands(container.name, _lives().resolve_index(container, change, contract), contract):
+        resolved = _ttl_reports().resolve_index(container, change, contract)
+        for command in _ttl_reports().build_commands(container.name, resolved, contract):
             await caller(database, command)
 
     def _contract(self, database: str, container: Node) -> Contract:
         return self._contracts().of(database, container.name)
 
 
-def _lives() -> ModuleType:
-    from mayflydb.frontends.mongo import lives
+def _ttl_reports() -> ModuleType:
+    from mayflydb.frontends.mongo import ttl_reports
 
-    return lives
+    return ttl_reports

@@ -10,21 +10,21 @@ from typing import Any, Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collections
-from mayflydb.frontends.mongo.cursors import Moment
-from mayflydb.frontends.mongo.pipelines import DEEPEST, Collected
-from mayflydb.frontends.mongo.resolving import environment
+from mayflydb.frontends.mongo.cursors import ReadTime
+from mayflydb.frontends.mongo.pipelines import MAX_VIEW_DEPTH, CollectionSource
+from mayflydb.frontends.mongo.resolving import build_env
 from mayflydb.frontends.mongo.services import Services
-from mayflydb.frontends.mongo.sessions.work import Single
+from mayflydb.frontends.mongo.sessions.work import ImmediateWork
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.stages import compile_pipeline
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.validation import check_collection
 from mayflydb.query.mongo.values import Document, encode, type_name
 
-LARGEST: Final = 16 * 1024 * 1024
+MAX_PIPELINE_BYTES: Final = 16 * 1024 * 1024
 
-_OF_NO_COLLECTION: Final = frozenset({"$currentOp", "$listSessions", "$listLocalSessions", "$documents"})
-_WRITING: Final = frozenset({"$out", "$merge"})
+_STAGES_WITHOUT_COLLECTION: Final = frozenset({"$currentOp", "$listSessions", "$listLocalSessions", "$documents"})
+_WRITING_STAGES: Final = frozenset({"$out", "$merge"})
 
 
 async def check_view(services: Services, call: Call, name: str, options: Document) -> None:
@@ -43,10 +43,12 @@ async def check_view(services: Services, call: Call, name: str, options: Documen
         if type(stage) is not dict:
             raise type_mismatch(f"{call.name}.pipeline.{place}", type_name(stage), "object")
     _check_stages(call, stages)
-    if len(encode({"pipeline": stages})) > LARGEST:
-        raise MqlError(195, f"The view pipeline is too large: it exceeds {LARGEST} bytes")
-    source = Collected(services, call, Single(services, call), environment(services, call, None, {}), Moment(call.now))
-    compile_pipeline(stages, environment(services, call, None, {}), source, text=TextIndex({}))
+    if len(encode({"pipeline": stages})) > MAX_PIPELINE_BYTES:
+        raise MqlError(195, f"The view pipeline is too large: it exceeds {MAX_PIPELINE_BYTES} bytes")
+    source = CollectionSource(
+        services, call, ImmediateWork(services, call), build_env(services, call, None, {}), ReadTime(call.now)
+    )
+    compile_pipeline(stages, build_env(services, call, None, {}), source, text=TextIndex({}))
     await _check_chain(services.collections, call.database, name, below)
 
 
@@ -54,9 +56,9 @@ def _check_stages(call: Call, stages: list[Any]) -> None:
     first = next(iter(stages[0]), "") if stages else ""
     if first == "$changeStream":
         raise MqlError(40573, "$changeStream cannot be used in a view definition")
-    if first in _OF_NO_COLLECTION:
+    if first in _STAGES_WITHOUT_COLLECTION:
         raise MqlError(73, f"{first} cannot be used in a view definition: it reads no collection")
-    if stages and next(iter(stages[-1]), "") in _WRITING:
+    if stages and next(iter(stages[-1]), "") in _WRITING_STAGES:
         raise MqlError(167, f"{next(iter(stages[-1]))} cannot be used in a view definition: {call.database}")
 
 
@@ -71,6 +73,6 @@ async def _check_chain(collections: Collections, database: str, name: str, below
         found = await collections.find(database, below)
         if found is None or found.view_on is None:
             return
-        if len(path) > DEEPEST:
-            raise MqlError(165, f"View depth limit exceeded; maximum depth is {DEEPEST}")
+        if len(path) > MAX_VIEW_DEPTH:
+            raise MqlError(165, f"View depth limit exceeded; maximum depth is {MAX_VIEW_DEPTH}")
         below = found.view_on

@@ -12,11 +12,11 @@ import msgspec
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.workspace import Workspace
-from mayflydb.frontends.mongo.capped import Room
-from mayflydb.frontends.mongo.collections import Collection, Place, place_of
+from mayflydb.frontends.mongo.capped import CapEnforcer
+from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.decisions import DecisionSpace, Steps
-from mayflydb.frontends.mongo.documents import LARGEST
-from mayflydb.frontends.mongo.streams.notes import remember
+from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
+from mayflydb.frontends.mongo.streams.notes import encode_change
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
@@ -29,10 +29,10 @@ from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
 
-RESERVED: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
+RESERVED_TS_TEXT: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
 
 
-class Updated(msgspec.Struct, frozen=True):
+class UpdateResult(msgspec.Struct, frozen=True):
     """What an update did. `matched` counts what it met, `modified` what is different now; `upserted`: the new document's `_id`,
     or MISSING. `before` and `after` are the last document it met, and what it is now."""
 
@@ -43,14 +43,14 @@ class Updated(msgspec.Struct, frozen=True):
     after: Document | None = None
 
 
-class Writer:
+class DocumentWriter:
     """Writes to one collection under one command's circumstances."""
 
     def __init__(self, collection: Collection, env: Env, validated: bool = True) -> None:
         """`validated`: documents must be what the collection's validator demands."""
         self._collection = collection
         self._env = env
-        self._room: Room | None = None
+        self._cap: CapEnforcer | None = None
         self._validator = collection.validator(env) if validated else None
 
     # --- documents ---------------------------------------------------------------------------------------------------
@@ -58,47 +58,49 @@ class Writer:
     def insert(self, space: DecisionSpace, document: Document, raw: bytes) -> Steps[None]:
         """MqlError 11000 for an `_id` or a unique value that is taken, 121 for a document that is not valid."""
         self._validate(document)
-        room = self._room_in(space)
-        if room is not None:
-            room.check(len(raw))
-        place = place_of(document["_id"])
+        cap = self._cap_enforcer(space)
+        if cap is not None:
+            cap.check_size(len(raw))
+        identity = identity_of(document["_id"])
         draft = self._collection.draft(document, raw)
         try:
-            yield from space.run(Command(Mode.CREATE, place.partition, place.key, draft))
+            yield from space.run(Command(Mode.CREATE, identity.partition, identity.key, draft))
         except Conflict as error:
-            raise duplicate(self._collection, document, error) from None
-        if room is not None:
-            yield from room.take(len(raw))
+            raise duplicate_key(self._collection, document, error) from None
+        if cap is not None:
+            yield from cap.make_room(len(raw))
 
-    def _room_in(self, space: DecisionSpace) -> Room | None:
+    def _cap_enforcer(self, space: DecisionSpace) -> CapEnforcer | None:
         if not self._collection.capped:
             return None
         if not isinstance(space, Workspace):  # It stands for one that comes at the end of a transaction.
             text = f"Collection '{self._collection.namespace}' is a capped collection."
             raise MqlError(263, f"{text} Writes in transactions are not allowed on capped collections.")
-        if self._room is None or self._room.space is not space:
-            self._room = Room(self._collection, space)
-        return self._room
+        if self._cap is None or self._cap.space is not space:
+            self._cap = CapEnforcer(self._collection, space)
+        return self._cap
 
     def _replace(
         self, space: DecisionSpace, record: Record, before: Document, after: Document, replaced: bool
     ) -> Steps[None]:
-        if len(raw := encode(after)) > LARGEST:
-            raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {LARGEST}")
+        if len(raw := encode(after)) > MAX_DOCUMENT_BYTES:
+            raise MqlError(
+                10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}"
+            )
         self._validate(after)
         # A change stream tells what changed, which only this moment knows.
         remembered = None
         if space.remembers:
-            remembered = remember(before, after, replaced, self._collection.keeps_images)
+            remembered = encode_change(before, after, replaced, self._collection.keeps_images)
         draft = self._collection.draft(after, raw, remembered)
         try:
             yield from space.run(Command(Mode.REPLACE, record.partition, record.key, draft))
         except Conflict as error:
-            raise duplicate(self._collection, after, error) from None
+            raise duplicate_key(self._collection, after, error) from None
 
     def _validate(self, document: Document) -> None:
         if "_ts" in document and self._collection.reserves_ts:
-            raise bad_value(RESERVED)
+            raise bad_value(RESERVED_TS_TEXT)
         validator = self._validator
         if validator is None or validator.matches(document):
             return
@@ -111,13 +113,13 @@ class Writer:
     # --- statements --------------------------------------------------------------------------------------------------
 
     def update(
-        self, space: DecisionSpace, places: Sequence[Place], filter: Filter | None, update: Update, many: bool
-    ) -> Steps[Updated]:
+        self, space: DecisionSpace, identities: Sequence[Identity], filter: Filter | None, update: Update, many: bool
+    ) -> Steps[UpdateResult]:
         """Change those of the documents at these places that match now; the first one only, unless `many`."""
         matched = modified = 0
         before = after = None
-        for place in places:
-            found = yield from _matching(space, place, filter)
+        for identity in identities:
+            found = yield from _find_matching(space, identity, filter)
             if found is None:
                 continue
             record, document = found
@@ -131,28 +133,30 @@ class Writer:
                 modified += 1
             if not many:
                 break
-        return Updated(matched, modified, MISSING, before, after)
+        return UpdateResult(matched, modified, MISSING, before, after)
 
     def upsert(
         self, space: DecisionSpace, query: Document, update: Update, make_id: Callable[[], Any]
-    ) -> Steps[Updated]:
+    ) -> Steps[UpdateResult]:
         """Insert what the query and the update say together."""
         document = build_upsert(query, update, self._env, make_id)
         check_id(document["_id"])
         raw = encode(document)
-        if len(raw) > LARGEST:
-            raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {LARGEST}")
+        if len(raw) > MAX_DOCUMENT_BYTES:
+            raise MqlError(
+                10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}"
+            )
         yield from self.insert(space, document, raw)
-        return Updated(0, 0, document["_id"], None, document)
+        return UpdateResult(0, 0, document["_id"], None, document)
 
     def delete(
-        self, space: DecisionSpace, places: Sequence[Place], filter: Filter | None, many: bool
+        self, space: DecisionSpace, identities: Sequence[Identity], filter: Filter | None, many: bool
     ) -> Steps[tuple[int, Document | None]]:
         """Remove those of the documents at these places that match now: (how many, the last one)."""
         count = 0
         last: Document | None = None
-        for place in places:
-            found = yield from _matching(space, place, filter)
+        for identity in identities:
+            found = yield from _find_matching(space, identity, filter)
             if found is None:
                 continue
             record, document = found
@@ -163,25 +167,29 @@ class Writer:
         return count, last
 
 
-def _matching(space: DecisionSpace, place: Place, filter: Filter | None) -> Steps[tuple[Record, Document] | None]:
+def _find_matching(
+    space: DecisionSpace, identity: Identity, filter: Filter | None
+) -> Steps[tuple[Record, Document] | None]:
     """The record at a place and its document, if it is there and matches."""
-    record = yield from space.get(place.partition, place.key)
+    record = yield from space.get(identity.partition, identity.key)
     if record is None:
         return None
     document = decode(record.value)
     return (record, document) if filter is None or filter.matches(document) else None
 
 
-def duplicate(collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None) -> MqlError:
+def duplicate_key(
+    collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None
+) -> MqlError:
     """11000, with the index that refused and the values it already has. `spec`: that index, if it is not complete."""
     number = error.detail.get("index")
     if spec is None:
         spec = next((each.spec for each in collection.indexes if each.number == number), None)
     name, pattern = ("_id_", {"_id": 1}) if spec is None else (spec.name, dict(spec.key))
-    values = {path: _only(find_values(document, split_path(path), spread=False)) for path in pattern}
+    values = {path: _first_present(find_values(document, split_path(path), spread=False)) for path in pattern}
     text = f"E11000 duplicate key error collection: {collection.namespace} index: {name} dup key: {shell(values)}"
     return MqlError(11000, text, keyPattern=pattern, keyValue=values)
 
 
-def _only(found: list[Value]) -> Value:
+def _first_present(found: list[Value]) -> Value:
     return next((value for value in found if value is not MISSING), None)

@@ -24,7 +24,7 @@ RIGHTS: Final[Mapping[str, frozenset[str]]] = {
 }
 """The rights that a role gives on its database."""
 
-ANYWHERE: Final[Mapping[str, frozenset[str]]] = {
+ALL_DATABASE_RIGHTS: Final[Mapping[str, frozenset[str]]] = {
     "readAnyDatabase": RIGHTS["read"],
     "readWriteAnyDatabase": RIGHTS["readWrite"],
     "dbAdminAnyDatabase": RIGHTS["dbAdmin"],
@@ -63,7 +63,7 @@ class User(msgspec.Struct, frozen=True):
         """True if one of the user's roles gives this right on a database."""
         for role in self.roles:
             here = role.db == database and right in RIGHTS.get(role.role, ())
-            if here or (role.db == "admin" and right in ANYWHERE.get(role.role, ())):
+            if here or (role.db == "admin" and right in ALL_DATABASE_RIGHTS.get(role.role, ())):
                 return True
         return False
 
@@ -72,8 +72,8 @@ def rights_of(user: User) -> dict[str, tuple[str, ...]]:
     """The rights of a user, by database; `` is every database."""
     found: dict[str, set[str]] = {}
     for role in user.roles:
-        if role.db == "admin" and role.role in ANYWHERE:
-            found.setdefault("", set()).update(ANYWHERE[role.role])
+        if role.db == "admin" and role.role in ALL_DATABASE_RIGHTS:
+            found.setdefault("", set()).update(ALL_DATABASE_RIGHTS[role.role])
         else:
             found.setdefault(role.db, set()).update(RIGHTS.get(role.role, ()))
     return {database: tuple(sorted(rights)) for database, rights in found.items()}
@@ -81,6 +81,6 @@ def rights_of(user: User) -> dict[str, tuple[str, ...]]:
 
 def check_role(role: Role) -> None:
     """MqlError 31 for a role that does not exist."""
-    if role.role in RIGHTS or (role.db == "admin" and role.role in ANYWHERE):
+    if role.role in RIGHTS or (role.db == "admin" and role.role in ALL_DATABASE_RIGHTS):
         return
     raise MqlError(31, f"Could not find role: {role.role}@{role.db}")

@@ -23,7 +23,7 @@ _SALT: Final = {SHA_256: 28, SHA_1: 16}
 """Bytes, so that salt and counter fill one block of the hash."""
 
 
-class Rejected(Exception):
+class LoginRejected(Exception):
     """The login fails. Whoever asks is not told why."""
 
 
@@ -36,7 +36,7 @@ class Credential(msgspec.Struct, frozen=True):
     server_key: str
 
 
-def prepared(password: str) -> str:
+def prepare_password(password: str) -> str:
     """SASLprep (RFC 4013) of a password as it is stored. ValueError for characters that may not be in one."""
     mapped = "".join(
         " " if stringprep.in_table_c12(each) else each for each in password if not stringprep.in_table_b1(each)
@@ -73,13 +73,15 @@ def credential(mechanism: str, user: str, password: str, salt: bytes, iterations
     """What to keep of a password. ValueError for one that SASLprep refuses. Takes some milliseconds, as it is meant to."""
     hashed = _HASHES[mechanism]
     rounds = ITERATIONS[mechanism] if iterations is None else iterations
-    secret = prepared(password) if mechanism == SHA_256 else _digest(user, password)
+    secret = prepare_password(password) if mechanism == SHA_256 else _mongo_digest(user, password)
     salted = hashlib.pbkdf2_hmac(hashed, secret.encode(), salt, rounds)
     stored = hashlib.new(hashed, hmac.digest(salted, b"Client Key", hashed)).digest()
-    return Credential(_text(salt), rounds, _text(stored), _text(hmac.digest(salted, b"Server Key", hashed)))
+    return Credential(
+        _to_base64(salt), rounds, _to_base64(stored), _to_base64(hmac.digest(salted, b"Server Key", hashed))
+    )
 
 
-def _digest(user: str, password: str) -> str:
+def _mongo_digest(user: str, password: str) -> str:
     """What MongoDB hashes instead of the password where the mechanism is SCRAM-SHA-1."""
     return hashlib.md5(f"{user}:mongo:{password}".encode(), usedforsecurity=False).hexdigest()
 
@@ -89,18 +91,18 @@ def salt_length(mechanism: str) -> int:
     return _SALT[mechanism]
 
 
-def made_up(mechanism: str, user: str, secret: bytes) -> Credential:
+def fake_credential(mechanism: str, user: str, secret: bytes) -> Credential:
     """The credential of a user that does not exist: always the same one, and no password fits."""
 
     def bytes_for(purpose: str) -> bytes:
         return hmac.digest(secret, f"{purpose}\0{mechanism}\0{user}".encode("utf-8", "surrogatepass"), "sha512")
 
     size = hashlib.new(_HASHES[mechanism]).digest_size
-    keys = _text(bytes_for("stored")[:size]), _text(bytes_for("server")[:size])
-    return Credential(_text(bytes_for("salt")[: _SALT[mechanism]]), ITERATIONS[mechanism], *keys)
+    keys = _to_base64(bytes_for("stored")[:size]), _to_base64(bytes_for("server")[:size])
+    return Credential(_to_base64(bytes_for("salt")[: _SALT[mechanism]]), ITERATIONS[mechanism], *keys)
 
 
-class First(NamedTuple):
+class ClientFirst(NamedTuple):
     """A client's first message: the GS2 header, the rest of it, the user's name, the client's nonce."""
 
     header: bytes
@@ -109,36 +111,36 @@ class First(NamedTuple):
     nonce: bytes
 
 
-def client_first(payload: bytes) -> First:
+def parse_client_first(payload: bytes) -> ClientFirst:
     """Taken apart. Rejected for what is malformed, asks for channel binding, or to act as somebody else."""
     parts = payload.split(b",", 2)
     if len(parts) != 3 or parts[0] not in (b"n", b"y"):
-        raise Rejected("no channel is bound here")
+        raise LoginRejected("no channel is bound here")
     header, bare = b",".join(parts[:2]) + b",", parts[2]
     attributes = bare.split(b",")
     if len(attributes) < 2 or attributes[0][:2] != b"n=" or attributes[1][:2] != b"r=" or len(attributes[1]) < 3:
-        raise Rejected("the first message has n and r, in this order")
-    user = _name(attributes[0][2:])
-    if parts[1] and (parts[1][:2] != b"a=" or _name(parts[1][2:]) != user):
-        raise Rejected("nobody logs in as somebody else")
-    return First(header, bare, user, attributes[1][2:])
+        raise LoginRejected("the first message has n and r, in this order")
+    user = _unescape_name(attributes[0][2:])
+    if parts[1] and (parts[1][:2] != b"a=" or _unescape_name(parts[1][2:]) != user):
+        raise LoginRejected("nobody logs in as somebody else")
+    return ClientFirst(header, bare, user, attributes[1][2:])
 
 
-def _name(escaped: bytes) -> str:
+def _unescape_name(escaped: bytes) -> str:
     """Comma and equals sign are written as =2C and =3D, and nothing else is."""
     pieces = escaped.split(b"=")
     if not escaped or any(piece[:2] not in (b"2C", b"3D") for piece in pieces[1:]):
-        raise Rejected("a name is empty or not escaped")
+        raise LoginRejected("a name is empty or not escaped")
     try:
         return escaped.replace(b"=2C", b",").replace(b"=3D", b"=").decode()
     except UnicodeDecodeError as error:
-        raise Rejected("a name is no UTF-8") from error
+        raise LoginRejected("a name is no UTF-8") from error
 
 
 class Conversation:
     """One login under way, from the client's first message on. `nonce`: the server's part, printable and without commas."""
 
-    def __init__(self, mechanism: str, first: First, credential: Credential, nonce: str) -> None:
+    def __init__(self, mechanism: str, first: ClientFirst, credential: Credential, nonce: str) -> None:
         self._hash = _HASHES[mechanism]
         self._credential = credential
         self._nonce = first.nonce + nonce.encode()
@@ -150,29 +152,29 @@ class Conversation:
         without_proof, found, proof = payload.rpartition(b",p=")
         attributes = without_proof.split(b",")
         if not found or len(attributes) < 2:
-            raise Rejected("the last message has c, r and p, in this order")
+            raise LoginRejected("the last message has c, r and p, in this order")
         if attributes[0] != b"c=" + base64.b64encode(self._first.header):
-            raise Rejected("another header than in the first message")
+            raise LoginRejected("another header than in the first message")
         if not hmac.compare_digest(attributes[1], b"r=" + self._nonce):
-            raise Rejected("another nonce than in the first message")
+            raise LoginRejected("another nonce than in the first message")
         said = b",".join((self._first.bare, self.answer, without_proof))
         stored, server = map(base64.b64decode, (self._credential.stored_key, self._credential.server_key))
         mask = hmac.digest(stored, said, self._hash)
-        given = _bytes(proof)
+        given = _from_base64(proof)
         if len(given) != len(mask):
-            raise Rejected("a proof of another length")
+            raise LoginRejected("a proof of another length")
         key = bytes(left ^ right for left, right in zip(given, mask, strict=True))
         if not hmac.compare_digest(hashlib.new(self._hash, key).digest(), stored):
-            raise Rejected("the password is another one")
+            raise LoginRejected("the password is another one")
         return b"v=" + base64.b64encode(hmac.digest(server, said, self._hash))
 
 
-def _bytes(text: bytes) -> bytes:
+def _from_base64(text: bytes) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise Rejected("no base64") from error
+        raise LoginRejected("no base64") from error
 
 
-def _text(data: bytes) -> str:
+def _to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()

@@ -36,7 +36,7 @@ class Accounts:
         connection.user = connection.login = None
         self._present.pop(connection.id, None)
 
-    def _changed(self, key: str, user: User | None) -> None:
+    def _update_connections(self, key: str, user: User | None) -> None:
         """What a user may do holds from now on for connections too that are logged in already."""
         for connection in list(self._present.values()):
             if connection.user is not None and connection.user.key == key:
@@ -90,14 +90,14 @@ class Accounts:
         """Another description of a user that there is. MqlError 11 if it has gone."""
         node = await self._node(user)
         await self._engine.companions.replace(node.id, user.key, lambda _: _definition(user, now), now)
-        self._changed(user.key, user)
+        self._update_connections(user.key, user)
 
     async def drop(self, user: User) -> None:
         """MqlError 11 if it has gone already."""
         node = await self._node(user)
         if not await self._engine.companions.drop(node.parent, node.name):
-            raise not_found(user.name, user.db)
-        self._changed(user.key, None)
+            raise missing_user(user.name, user.db)
+        self._update_connections(user.key, None)
 
     async def _home(self) -> tuple[str, str] | None:
         space = await self._engine.node(SPACE)
@@ -109,11 +109,11 @@ class Accounts:
         home = await self._home()
         node = None if home is None else await self._engine.node(*home, user.key)
         if node is None:
-            raise not_found(user.name, user.db)
+            raise missing_user(user.name, user.db)
         return node
 
 
-def not_found(name: str, db: str) -> MqlError:
+def missing_user(name: str, db: str) -> MqlError:
     """11."""
     return MqlError(11, f"User '{name}@{db}' not found")
 

@@ -6,16 +6,16 @@ from typing import Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.charges import afford
-from mayflydb.frontends.mongo.commands.explain import explained, explains
+from mayflydb.frontends.mongo.charges import reserve
+from mayflydb.frontends.mongo.commands.explain import explain_command, wants_explain
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.concerns import is_linearizable
-from mayflydb.frontends.mongo.cursors import Cursor, Moment
-from mayflydb.frontends.mongo.pipelines import Collected, encoded
-from mayflydb.frontends.mongo.resolving import environment, text_index
-from mayflydb.frontends.mongo.services import Command, Services
-from mayflydb.frontends.mongo.sessions.work import begin
-from mayflydb.frontends.mongo.spending import QUERY
+from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
+from mayflydb.frontends.mongo.pipelines import CollectionSource, encode_batches
+from mayflydb.frontends.mongo.resolving import build_env, find_text_index
+from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.sessions.work import begin_work
+from mayflydb.frontends.mongo.spending import QUERY_PRICE
 from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline
@@ -36,22 +36,22 @@ FIELDS: Final = frozenset(
     }
 )
 
-OUTSIDE: Final = frozenset(
+NON_DOCUMENT_STAGES: Final = frozenset(
     {"$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions"}
 )
 """Stages that tell of other things than documents."""
 
-WRITING: Final = frozenset({"$out", "$merge"})
+WRITING_STAGES: Final = frozenset({"$out", "$merge"})
 
 
 async def aggregate(services: Services, call: Call) -> Document | bytes:
     """The first batch of what a pipeline makes."""
-    call.fields(FIELDS)
+    call.check_fields(FIELDS)
     body, name = call.body, call.name
     target = body[name]
     stages = arguments.array(body, "pipeline", name)
     options = arguments.document(body, "cursor", name)
-    if explains(body, name):
+    if wants_explain(body, name):
         return await _explanation(services, call)
     if options is None:
         raise failed_to_parse("The 'cursor' option is required, except for aggregate with the explain argument")
@@ -61,17 +61,17 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
         namespace = f"{call.database}.{target}"
     elif target != 1:
         raise failed_to_parse("Invalid command format: the 'aggregate' field must specify a collection name or 1")
-    work = await begin(services, call)
-    moment = Moment(call.now)
-    env = environment(services, call, collection, body)
-    source = Collected(services, call, work, env, moment)
+    work = await begin_work(services, call)
+    read_time = ReadTime(call.now)
+    env = build_env(services, call, collection, body)
+    source = CollectionSource(services, call, work, env, read_time)
     if work.aborts:
-        _check_inside(stages[0] if stages else {}, OUTSIDE)
+        _check_in_transaction(stages[0] if stages else {}, NON_DOCUMENT_STAGES)
     if is_stream(stages):
         stream = await open_stream(services, call, target, collection, stages, env, source)
         return await first_batch(services, call, stream, arguments.whole(options or {}, "batchSize", name))
     # Refused before anything is read.
-    pipeline = compile_pipeline(stages, env, source, text=text_index(collection))
+    pipeline = compile_pipeline(stages, env, source, text=find_text_index(collection))
     if type(target) is not str and not pipeline.has_own_source:
         text = "{aggregate: 1} is not valid for "
         raise MqlError(
@@ -79,25 +79,25 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
             text + f"'{next(iter(stages[0]))}'; a collection is required." if stages else text + "an empty pipeline.",
         )
     if work.aborts:
-        _check_inside(stages[-1] if stages else {}, WRITING)
+        _check_in_transaction(stages[-1] if stages else {}, WRITING_STAGES)
     if pipeline.target is not None:
         services.require(call, "write", pipeline.target.target[0])
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     if collection is not None:
-        await afford(services, call, collection, QUERY)
+        await reserve(services, call, collection, QUERY_PRICE)
     batches = source.read(collection, stages, body.get("hint"))
-    cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
+    cursor = Cursor(namespace, encode_batches(batches), read_time, lambda: (), 0, session_of(call))
     return await first_batch(services, call, cursor, arguments.whole(options or {}, "batchSize", name))
 
 
 async def _explanation(services: Services, call: Call) -> Document:
     if call.body.get("writeConcern") is not None:
         raise failed_to_parse("Aggregation explain does not support the 'writeConcern' option")
-    return await explained(services, call, "queryPlanner")
+    return await explain_command(services, call, "queryPlanner")
 
 
-def _check_inside(stage: Document, refused: frozenset[str]) -> None:
+def _check_in_transaction(stage: Document, refused: frozenset[str]) -> None:
     """MqlError 263 for a stage that no transaction may have: what it reads or writes is not of its moment."""
     name = next(iter(stage), "")
     if name in refused:
@@ -105,4 +105,4 @@ def _check_inside(stage: Document, refused: frozenset[str]) -> None:
         raise MqlError(263, f"{text} {name} cannot run within a multi-document transaction")
 
 
-HANDLERS = {"aggregate": Command(aggregate, "read", help="runs a pipeline")}
+HANDLERS = {"aggregate": CommandEntry(aggregate, "read", help="runs a pipeline")}

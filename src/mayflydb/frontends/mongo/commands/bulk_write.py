@@ -13,15 +13,22 @@ import msgspec
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.queries import session_of
-from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Outcome, insert_some, statement_ids, statements
-from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
+from mayflydb.frontends.mongo.commands.writes import (
+    INSERT_BATCH,
+    Insert,
+    WriteOutcome,
+    insert_batch,
+    statement_ids,
+    statements,
+)
+from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.resolving import existing_in, writable_in
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.resolving import ensure_collection_in, find_collection_in
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.arguments import check_database
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.sessions.work import begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_if_dropped
+from mayflydb.frontends.mongo.sessions.work import begin_work, concern_error
+from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
@@ -49,7 +56,7 @@ FIELDS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-class Operation(msgspec.Struct, frozen=True):
+class BulkOperation(msgspec.Struct, frozen=True):
     """One of `ops`: its kind, where, and what it says. `raw`: its bytes. `id`: its number within a numbered write."""
 
     index: int
@@ -60,7 +67,7 @@ class Operation(msgspec.Struct, frozen=True):
     raw: bytes
 
 
-class Results:
+class BulkResults:
     """What has become of the operations so far, and the totals."""
 
     def __init__(self, ordered: bool, errors_only: bool) -> None:
@@ -75,7 +82,7 @@ class Results:
         """Whether no more operations are to be tried."""
         return self.ordered and bool(self.totals["nErrors"])
 
-    def add(self, operation: Operation, n: int, retried: bool, totals: Mapping[str, int], **rest: Any) -> None:
+    def add(self, operation: BulkOperation, n: int, retried: bool, totals: Mapping[str, int], **rest: Any) -> None:
         """One that was carried out. `totals`: what it adds to them."""
         for name, number in totals.items():
             self.totals[name] += number
@@ -84,7 +91,7 @@ class Results:
         if not self._errors_only:
             self.lines.append(encode({"ok": 1.0, "idx": operation.index, "n": n, **rest}))
 
-    def refuse(self, operation: Operation, error: Document) -> None:
+    def add_error(self, operation: BulkOperation, error: Document) -> None:
         """One that failed; `error` as a statement's of `writeErrors`."""
         self.totals["nErrors"] += 1
         found = {name: value for name, value in error.items() if name != "index"}
@@ -94,15 +101,15 @@ class Results:
 
 async def bulk_write(services: Services, call: Call) -> bytes:
     """A cursor over what became of each operation, and the totals."""
-    call.fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
+    call.check_fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
     operations = _operations(services, call)
-    work = await begin(services, call)
-    if work.attempt is not None and any(each.given.get("multi") for each in operations):
+    work = await begin_work(services, call)
+    if work.numbered_write is not None and any(each.given.get("multi") for each in operations):
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     # Where an error ends more than its operation, nothing is tried after it.
     ordered = arguments.flag(call.body, "ordered", call.name, True) or work.aborts
-    results = Results(ordered, arguments.flag(call.body, "errorsOnly", call.name))
-    for run in _runs(operations):
+    results = BulkResults(ordered, arguments.flag(call.body, "errorsOnly", call.name))
+    for run in _group_inserts(operations):
         if run[0].kind == "insert":
             await _insert(services, call, work, results, run)
         else:
@@ -114,7 +121,7 @@ async def bulk_write(services: Services, call: Call) -> bytes:
     return await _reply(services, call, results)
 
 
-def _operations(services: Services, call: Call) -> list[Operation]:
+def _operations(services: Services, call: Call) -> list[BulkOperation]:
     ops, spaces = statements(call, "ops"), [_namespace(services, call, each) for each in statements(call, "nsInfo")]
     ids = statement_ids(call, len(ops))
     return [_operation(index, ids[index], each, spaces) for index, each in enumerate(ops)]
@@ -134,7 +141,7 @@ def _namespace(services: Services, call: Call, data: bytes) -> tuple[str, str]:
     return database, name
 
 
-def _operation(index: int, id: int, data: bytes, spaces: Sequence[tuple[str, str]]) -> Operation:
+def _operation(index: int, id: int, data: bytes, spaces: Sequence[tuple[str, str]]) -> BulkOperation:
     given = decode(data)
     kind = next(iter(given), "")
     allowed = FIELDS.get(kind)
@@ -149,69 +156,82 @@ def _operation(index: int, id: int, data: bytes, spaces: Sequence[tuple[str, str
     where = arguments.whole(given, kind, "bulkWrite.ops")
     if where is None or where >= len(spaces):
         raise bad_value(f"BulkWrite ops entry {index} has an invalid nsInfo index: {given[kind]}")
-    return Operation(index, id, kind, spaces[where], given, data)
+    return BulkOperation(index, id, kind, spaces[where], given, data)
 
 
-def _runs(operations: Sequence[Operation]) -> list[list[Operation]]:
+def _group_inserts(operations: Sequence[BulkOperation]) -> list[list[BulkOperation]]:
     """Inserts into one collection that follow one another lie together, some at a time; everything else by itself."""
-    runs: list[list[Operation]] = []
+    runs: list[list[BulkOperation]] = []
     for each in operations:
         last = runs[-1] if runs else None
-        if last and each.kind == last[0].kind == "insert" and each.namespace == last[0].namespace and len(last) < CHUNK:
+        if (
+            last
+            and each.kind == last[0].kind == "insert"
+            and each.namespace == last[0].namespace
+            and len(last) < INSERT_BATCH
+        ):
             last.append(each)
         else:
             runs.append([each])
     return runs
 
 
-async def _insert(services: Services, call: Call, work: UnitOfWork, results: Results, run: Sequence[Operation]) -> None:
-    outcome = Outcome(results.ordered)
+async def _insert(
+    services: Services, call: Call, work: UnitOfWork, results: BulkResults, run: Sequence[BulkOperation]
+) -> None:
+    outcome = WriteOutcome(results.ordered)
     try:
-        await writable_in(services, call, *run[0].namespace)
+        await ensure_collection_in(services, call, *run[0].namespace)
     except MqlError as error:
         for each in run[:1] if results.ordered else run:
-            results.refuse(each, {"code": error.code, "errmsg": error.message})
+            results.add_error(each, {"code": error.code, "errmsg": error.message})
         return
-    inserts = [Insert.of(services, call, each.index, each.id, _document(each.raw)) for each in run]
-    await insert_some(services, call, work, outcome, inserts, lambda: writable_in(services, call, *run[0].namespace))
+    inserts = [Insert.of(services, call, each.index, each.id, _document_bytes(each.raw)) for each in run]
+    await insert_batch(
+        services, call, work, outcome, inserts, lambda: ensure_collection_in(services, call, *run[0].namespace)
+    )
     refused = {error["index"]: error for error in outcome.errors}
     for each in run:
         if each.index in refused:
-            results.refuse(each, refused[each.index])
+            results.add_error(each, refused[each.index])
             if results.ordered:
                 return
         else:
             results.add(each, 1, each.id in outcome.retried, {"nInserted": 1})
 
 
-def _document(data: bytes) -> bytes:
+def _document_bytes(data: bytes) -> bytes:
     """The bytes of `document`."""
     return next(data[each.value : each.end] for each in raw.elements(data) if each.name == b"document")
 
 
-async def _change(services: Services, call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
+async def _change(
+    services: Services, call: Call, work: UnitOfWork, results: BulkResults, operation: BulkOperation
+) -> None:
     try:
         if operation.kind == "update":
             await _update(services, call, work, results, operation)
         else:
             await _delete(services, call, work, results, operation)
     except MqlError as error:
-        outcome = Outcome(results.ordered)
-        outcome.refused(operation.index, error)
-        results.refuse(operation, outcome.errors[0])
+        outcome = WriteOutcome(results.ordered)
+        outcome.add_error(operation.index, error)
+        results.add_error(operation, outcome.errors[0])
 
 
-async def _update(services: Services, call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
+async def _update(
+    services: Services, call: Call, work: UnitOfWork, results: BulkResults, operation: BulkOperation
+) -> None:
     given = operation.given
     statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
     statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
     modification = Modification.of_statement(services, call, statement)
-    ran = await retry_if_dropped(
+    ran = await retry_on_drop(
         work,
         lambda: (
-            writable_in(services, call, *operation.namespace)
+            ensure_collection_in(services, call, *operation.namespace)
             if modification.upsert
-            else existing_in(services, call, *operation.namespace)
+            else find_collection_in(services, call, *operation.namespace)
         ),
         lambda collection: modification.run(work, collection, operation.id),
     )
@@ -227,13 +247,15 @@ async def _update(services: Services, call: Call, work: UnitOfWork, results: Res
         results.add(operation, 1, retried, {"nUpserted": 1}, nModified=0, upserted={"_id": done.upserted})
 
 
-async def _delete(services: Services, call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
+async def _delete(
+    services: Services, call: Call, work: UnitOfWork, results: BulkResults, operation: BulkOperation
+) -> None:
     given = operation.given
     many = arguments.flag(given, "multi", "bulkWrite.ops")
     deletion = Deletion.of_statement(services, call, {**given, "q": given["filter"], "limit": 0 if many else 1})
-    ran = await retry_if_dropped(
+    ran = await retry_on_drop(
         work,
-        lambda: existing_in(services, call, *operation.namespace),
+        lambda: find_collection_in(services, call, *operation.namespace),
         lambda collection: deletion.run(work, collection, operation.id),
     )
     if ran is None:
@@ -242,16 +264,16 @@ async def _delete(services: Services, call: Call, work: UnitOfWork, results: Res
     results.add(operation, count, retried, {"nDeleted": count})
 
 
-async def _reply(services: Services, call: Call, results: Results) -> bytes:
-    async def lines() -> AsyncIterator[list[Item]]:
+async def _reply(services: Services, call: Call, results: BulkResults) -> bytes:
+    async def lines() -> AsyncIterator[list[CursorItem]]:
         yield [(None, line) for line in results.lines]
 
     options = arguments.document(call.body, "cursor", call.name) or {}
-    cursor = Cursor(NAMESPACE, lines(), Moment(call.now), lambda: (), 0, session_of(call))
+    cursor = Cursor(NAMESPACE, lines(), ReadTime(call.now), lambda: (), 0, session_of(call))
     cursor.transaction = call.transaction
     # Without a size, as much as fits: nobody wants to ask again for what is known already.
     batch = await cursor.batch(arguments.whole(options, "batchSize", call.name), call.now)
-    id = 0 if cursor.exhausted else services.cursors.keep(cursor)
+    id = 0 if cursor.exhausted else services.cursors.add(cursor)
     rest: dict[str, Any] = dict(results.totals)
     if results.retried:
         rest["retriedStmtIds"] = results.retried
@@ -262,5 +284,5 @@ async def _reply(services: Services, call: Call, results: Results) -> bytes:
 
 
 HANDLERS = {
-    "bulkWrite": Command(bulk_write, "anyone", admin=True, help="writes to several collections"),
+    "bulkWrite": CommandEntry(bulk_write, "anyone", admin=True, help="writes to several collections"),
 }

@@ -13,10 +13,10 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
-from mayflydb.frontends.mongo.contracts import ProfileChanged, check_kept
-from mayflydb.frontends.mongo.cursors import Cursor, Moment
+from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
+from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
@@ -24,7 +24,7 @@ from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, ty
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.values import Document, encode, is_number, shell, type_name
 
-OPTIONS: Final = (
+COLLECTION_OPTIONS: Final = (
     "capped",
     "size",
     "max",
@@ -38,7 +38,7 @@ OPTIONS: Final = (
 )
 """Of `create`, in the order in which listCollections prints them."""
 
-UNSUPPORTED: Final = (
+UNSUPPORTED_OPTIONS: Final = (
     "timeseries",
     "clusteredIndex",
     "encryptedFields",
@@ -48,7 +48,7 @@ UNSUPPORTED: Final = (
 """Refused by name, unless they are off."""
 
 
-OF_VIEWS: Final = ("viewOn", "pipeline", "collation")
+VIEW_OPTIONS: Final = ("viewOn", "pipeline", "collation")
 """Options that a view has; the others say nothing of one."""
 
 
@@ -57,7 +57,7 @@ async def view_options_of(services: Services, call: Call, name: str) -> Document
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
     options = options_of(call)
-    options = {field: options[field] for field in OF_VIEWS if field in options}
+    options = {field: options[field] for field in VIEW_OPTIONS if field in options}
     await check_view(services, call, name, options)
     return options
 
@@ -65,13 +65,13 @@ async def view_options_of(services: Services, call: Call, name: str) -> Document
 def options_of(call: Call) -> Document:
     """What `create` is told of a collection, checked. MqlError 72 for what does not go together, 238 for what is not built."""
     body = call.body
-    for name in UNSUPPORTED:
+    for name in UNSUPPORTED_OPTIONS:
         given = body.get(name)
         if given and given != {"enabled": False}:
             raise MqlError(238, f"collections with '{name}' are not supported")
     if "expireAfterSeconds" in body:
         raise MqlError(72, "'expireAfterSeconds' is only supported on time-series collections or clustered collections")
-    options: Document = {name: body[name] for name in OPTIONS if name in body and body[name] is not None}
+    options: Document = {name: body[name] for name in COLLECTION_OPTIONS if name in body and body[name] is not None}
     if "viewOn" in options:
         for name in ("capped", "size", "max"):
             options.pop(name, None)
@@ -85,7 +85,7 @@ def options_of(call: Call) -> Document:
         del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
-    _check_compiled(call, options)
+    _check_expressions(call, options)
     return options
 
 
@@ -97,7 +97,7 @@ def images_of(call: Call, given: Document) -> Document:
     return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
 
 
-def _check_compiled(call: Call, options: Document) -> None:
+def _check_expressions(call: Call, options: Document) -> None:
     collation = arguments.document(options, "collation", call.name)
     if collation is not None:
         parsed = Collation.parse(collation)
@@ -148,7 +148,9 @@ def _check_id_index(call: Call, options: Document) -> None:
 
 async def create(services: Services, call: Call) -> Document:
     """A collection or view. The same options again are no error."""
-    call.fields({*OPTIONS, *UNSUPPORTED, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"})
+    call.check_fields(
+        {*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"}
+    )
     name = arguments.text(call.body, call.name, call.name)
     if call.body.get("viewOn") is not None:
         options = await view_options_of(services, call, name)
@@ -167,7 +169,7 @@ async def create(services: Services, call: Call) -> Document:
 
 async def drop(services: Services, call: Call) -> Document:
     """Remove a collection. One that is not there is no error."""
-    call.fields(())
+    call.check_fields(())
     name = arguments.text(call.body, call.name, call.name)
     collection = await services.collections.find(call.database, name)
     if collection is None:
@@ -179,7 +181,7 @@ async def drop(services: Services, call: Call) -> Document:
 
 async def rename_collection(services: Services, call: Call) -> Document:
     """Give a collection another name, in another database perhaps, in the place of another one if `dropTarget`."""
-    call.fields({"to", "dropTarget", "stayTemp"})
+    call.check_fields({"to", "dropTarget", "stayTemp"})
     source, target = _namespace(call, call.name), _namespace(call, "to")
     services.require(call, "schema", source[0])
     services.require(call, "schema", target[0])
@@ -195,12 +197,12 @@ async def rename_collection(services: Services, call: Call) -> Document:
     if old is not None and old.view_on is not None:
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
     try:
-        check_kept(services.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
+        check_profile(services.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
     except ProfileChanged as error:
         raise MqlError(20, str(error)) from None
     await collections.rename(collection, *target, old, call.now)
     # Under its new name, what has died may be shown or hidden.
-    await services.indexing.settle(await collections.need(*target), call.now)
+    await services.indexing.apply_contract(await collections.get(*target), call.now)
     return {"ok": 1.0}
 
 
@@ -213,21 +215,21 @@ def _namespace(call: Call, field: str) -> tuple[str, str]:
 
 async def drop_database(services: Services, call: Call) -> Document:
     """Remove a database with all it holds."""
-    call.fields(())
+    call.check_fields(())
     gone = await services.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
 
 async def list_collections(services: Services, call: Call) -> bytes:
     """The collections and views of a database."""
-    call.fields({"filter", "nameOnly", "authorizedCollections", "cursor"})
+    call.check_fields({"filter", "nameOnly", "authorizedCollections", "cursor"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
-    found = await services.collections.of(call.database)
-    described = [_described(each, name_only) for each in found]
-    return await listed(services, call, described, f"{call.database}.$cmd.listCollections")
+    found = await services.collections.list_collections(call.database)
+    described = [_describe_collection(each, name_only) for each in found]
+    return await list_reply(services, call, described, f"{call.database}.$cmd.listCollections")
 
 
-def _described(collection: Collection, name_only: bool) -> Document:
+def _describe_collection(collection: Collection, name_only: bool) -> Document:
     view = collection.view_on is not None
     short: Document = {"name": collection.name, "type": "view" if view else "collection"}
     if name_only:
@@ -239,7 +241,7 @@ def _described(collection: Collection, name_only: bool) -> Document:
     return long if view else {**long, "idIndex": ID_INDEX}
 
 
-async def listed(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:
+async def list_reply(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:
     """The first batch of a list; `filter` picks from it."""
     env = Env(milliseconds(call.now))
     query = arguments.document(call.body, "filter", call.name)
@@ -251,13 +253,13 @@ async def listed(services: Services, call: Call, found: list[Document], namespac
     async def items() -> Any:
         yield [(None, encode(each)) for each in found]
 
-    cursor = Cursor(namespace, items(), Moment(call.now), lambda: (), 0, session_of(call))
+    cursor = Cursor(namespace, items(), ReadTime(call.now), lambda: (), 0, session_of(call))
     return await first_batch(services, call, cursor, size)
 
 
 async def list_databases(services: Services, call: Call) -> Document:
     """The databases, with the bytes that their documents take."""
-    call.fields({"filter", "nameOnly", "authorizedDatabases"})
+    call.check_fields({"filter", "nameOnly", "authorizedDatabases"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     query = arguments.document(call.body, "filter", call.name)
     filter = compile_filter(query, Env(milliseconds(call.now))) if query else None
@@ -280,10 +282,10 @@ async def list_databases(services: Services, call: Call) -> Document:
 
 
 HANDLERS = {
-    "create": Command(create, "schema", help="makes a collection or a view"),
-    "drop": Command(drop, "schema", help="removes a collection"),
-    "dropDatabase": Command(drop_database, "schema", help="removes a database"),
-    "renameCollection": Command(rename_collection, "anyone", admin=True, help="gives a collection another name"),
-    "listCollections": Command(list_collections, "read", help="gives the collections of a database"),
-    "listDatabases": Command(list_databases, "read", admin=True, help="gives the databases"),
+    "create": CommandEntry(create, "schema", help="makes a collection or a view"),
+    "drop": CommandEntry(drop, "schema", help="removes a collection"),
+    "dropDatabase": CommandEntry(drop_database, "schema", help="removes a database"),
+    "renameCollection": CommandEntry(rename_collection, "anyone", admin=True, help="gives a collection another name"),
+    "listCollections": CommandEntry(list_collections, "read", help="gives the collections of a database"),
+    "listDatabases": CommandEntry(list_databases, "read", admin=True, help="gives the databases"),
 }

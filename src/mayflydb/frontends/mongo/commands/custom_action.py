@@ -14,20 +14,20 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import SHARD_KEY, Collection
 from mayflydb.frontends.mongo.errors import code_of
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.values import Document, type_name
 
-MOST_UNSHARDED: Final = 10_000
+MAX_UNSHARDED_UNITS: Final = 10_000
 """RU/s of a collection without a shard key."""
 
-OFFER: Final = frozenset({"offerThroughput", "autoScaleSettings"})
+OFFER_FIELDS: Final = frozenset({"offerThroughput", "autoScaleSettings"})
 
 
-def _check_there(services: Services, call: Call) -> None:
+def _check_available(services: Services, call: Call) -> None:
     """MqlError 59 where a database is MongoDB's alone."""
     if services.contracts.of(call.database).profile == "native":
         raise MqlError(59, f"no such command: '{call.name}'")
@@ -38,21 +38,21 @@ def _check_there(services: Services, call: Call) -> None:
 
 async def custom_action(services: Services, call: Call) -> Document:
     """Throughput and indexes of databases and collections. Its errors say `errMsg`, too."""
-    _check_there(services, call)
+    _check_available(services, call)
     try:
         name = arguments.text(call.body, call.name, call.name)
         if name not in ACTIONS:
             known = "is not supported by Mayfly" if name == "GetChangeStreamTokens" else "is not known"
             raise MqlError(115, f"The custom action '{name}' {known}")
         fields, act = ACTIONS[name]
-        call.fields(fields)
+        call.check_fields(fields)
         return {**(await act(services, call)), "ok": 1.0}
     except (MqlError, BadRequest) as error:
         fields_told, labels = (error.fields, error.labels) if isinstance(error, MqlError) else ({}, ())
         raise MqlError(code_of(error), error.message, labels, **{**fields_told, "errMsg": error.message}) from None
 
 
-def _asked(services: Services, call: Call) -> Throughput | None:
+def _parse_throughput(services: Services, call: Call) -> Throughput | None:
     """The throughput that is asked for; None: nothing is said of it. BadRequest, MqlError 14, 2."""
     units, settings = call.body.get("offerThroughput"), arguments.document(call.body, "autoScaleSettings", call.name)
     if units is None and settings is None:
@@ -66,9 +66,9 @@ def _asked(services: Services, call: Call) -> Throughput | None:
     return throughput.autoscale(arguments.whole(settings, "maxThroughput", f"{call.name}.autoScaleSettings"))
 
 
-def _changed(services: Services, call: Call, before: Mapping[str, Any] | None) -> Throughput | None:
+def _resolve_throughput(services: Services, call: Call, before: Mapping[str, Any] | None) -> Throughput | None:
     """The throughput after an update: what is asked for, else what there was. MqlError 2 for the other kind."""
-    asked, known = _asked(services, call), None if before is None else throughput.loaded(before)
+    asked, known = _parse_throughput(services, call), None if before is None else throughput.loaded(before)
     if asked is None or known is None:
         return asked or known
     if (asked.autoscale_max is None) != (known.autoscale_max is None):
@@ -76,7 +76,7 @@ def _changed(services: Services, call: Call, before: Mapping[str, Any] | None) -
     return asked
 
 
-def _shown(offer: Mapping[str, Any] | None) -> Document:
+def _describe_offer(offer: Mapping[str, Any] | None) -> Document:
     if offer is None:
         return {}
     known = throughput.loaded(offer)
@@ -87,24 +87,26 @@ def _shown(offer: Mapping[str, Any] | None) -> Document:
 
 
 async def _create_database(services: Services, call: Call) -> Document:
-    await services.collections.make_database(call.database, throughput.stored(_asked(services, call)), call.now)
+    await services.collections.create_database(
+        call.database, throughput.stored(_parse_throughput(services, call)), call.now
+    )
     return {}
 
 
 async def _update_database(services: Services, call: Call) -> Document:
-    node = await services.collections.database(call.database)
+    node = await services.collections.find_database(call.database)
     if node is None:
         raise MqlError(26, f"ns does not exist: {call.database}")
-    offer = throughput.stored(_changed(services, call, node.definition.offer))
-    await services.collections.change_database(node, offer, call.now)
+    offer = throughput.stored(_resolve_throughput(services, call, node.definition.offer))
+    await services.collections.provision_database(node, offer, call.now)
     return {}
 
 
 async def _get_database(services: Services, call: Call) -> Document:
-    node = await services.collections.database(call.database)
+    node = await services.collections.find_database(call.database)
     if node is None:
         raise MqlError(26, f"ns does not exist: {call.database}")
-    return {"database": call.database, **_shown(node.definition.offer)}
+    return {"database": call.database, **_describe_offer(node.definition.offer)}
 
 
 def _shard_key(call: Call) -> str | None:
@@ -112,8 +114,8 @@ def _shard_key(call: Call) -> str | None:
 
 
 def _check_size(offer: Throughput | None, shard_key: str | None) -> None:
-    if offer is not None and offer.ceiling > MOST_UNSHARDED and shard_key is None:
-        raise bad_value(f"A shard key is required for a throughput above {MOST_UNSHARDED} RU/s.")
+    if offer is not None and offer.ceiling > MAX_UNSHARDED_UNITS and shard_key is None:
+        raise bad_value(f"A shard key is required for a throughput above {MAX_UNSHARDED_UNITS} RU/s.")
 
 
 def _indexes(services: Services, call: Call) -> list[Document] | None:
@@ -127,7 +129,7 @@ def _indexes(services: Services, call: Call) -> list[Document] | None:
     if not any(each.get("key") == ID.pattern for each in documents):
         raise bad_value("The list of indexes must contain the index on '_id': { key: { _id: 1 }, name: \"_id_1\" }")
     name = arguments.text(call.body, "collection", call.name)
-    services.indexing.parse_for_none(services.contracts.of(call.database, name), documents)
+    services.indexing.check_specs(services.contracts.of(call.database, name), documents)
     return documents
 
 
@@ -137,8 +139,8 @@ async def _create_collection(services: Services, call: Call) -> Document:
         _shard_key(call),
         _indexes(services, call),
     )
-    asked = _asked(services, call)
-    database = await services.collections.database(call.database)
+    asked = _parse_throughput(services, call)
+    database = await services.collections.find_database(call.database)
     if asked is None and (database is None or database.definition.offer is None) and not services.options.serverless:
         asked = STANDARD
     _check_size(asked, shard_key)
@@ -149,19 +151,19 @@ async def _create_collection(services: Services, call: Call) -> Document:
     return {}
 
 
-async def _found(services: Services, call: Call) -> Collection:
-    collection = await services.collections.need(call.database, arguments.text(call.body, "collection", call.name))
+async def _target_collection(services: Services, call: Call) -> Collection:
+    collection = await services.collections.get(call.database, arguments.text(call.body, "collection", call.name))
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
     return collection
 
 
 async def _update_collection(services: Services, call: Call) -> Document:
-    collection = await _found(services, call)
+    collection = await _target_collection(services, call)
     known, shard_key, indexes = collection.node.body.get(SHARD_KEY), _shard_key(call), _indexes(services, call)
     if shard_key is not None and shard_key != known:
         raise bad_value("The shard key of a collection cannot be changed.")
-    changed = _changed(services, call, collection.node.definition.offer)
+    changed = _resolve_throughput(services, call, collection.node.definition.offer)
     _check_size(changed, known)
     offer = throughput.stored(changed)
     if offer != collection.node.definition.offer:
@@ -172,12 +174,12 @@ async def _update_collection(services: Services, call: Call) -> Document:
 
 
 async def _get_collection(services: Services, call: Call) -> Document:
-    collection = await _found(services, call)
+    collection = await _target_collection(services, call)
     shown: Document = {"database": call.database, "collection": collection.name}
     shard_key = collection.node.body.get(SHARD_KEY)
     if shard_key is not None:
         shown["shardKeyDefinition"] = {shard_key: "hashed"}
-    shown.update(_shown(collection.node.definition.offer))
+    shown.update(_describe_offer(collection.node.definition.offer))
     if arguments.flag(call.body, "showIndexes", call.name):
         shown["indexes"] = [spec.to_document(collection.namespace) for spec in (ID, *collection.specs)]
         shown["requiresReIndex"] = False
@@ -186,14 +188,14 @@ async def _get_collection(services: Services, call: Call) -> Document:
 
 Action = Callable[[Services, Call], Coroutine[Any, Any, Document]]
 
-_COLLECTION: Final = OFFER | {"collection", "shardKey", "indexes"}
+_COLLECTION_FIELDS: Final = OFFER_FIELDS | {"collection", "shardKey", "indexes"}
 
 ACTIONS: Final[Mapping[str, tuple[frozenset[str], Action]]] = {
-    "CreateDatabase": (OFFER, _create_database),
-    "UpdateDatabase": (OFFER, _update_database),
+    "CreateDatabase": (OFFER_FIELDS, _create_database),
+    "UpdateDatabase": (OFFER_FIELDS, _update_database),
     "GetDatabase": (frozenset(), _get_database),
-    "CreateCollection": (_COLLECTION, _create_collection),
-    "UpdateCollection": (_COLLECTION, _update_collection),
+    "CreateCollection": (_COLLECTION_FIELDS, _create_collection),
+    "UpdateCollection": (_COLLECTION_FIELDS, _update_collection),
     "GetCollection": (frozenset({"collection", "showIndexes"}), _get_collection),
 }
 
@@ -203,7 +205,7 @@ ACTIONS: Final[Mapping[str, tuple[frozenset[str], Action]]] = {
 
 async def shard_collection(services: Services, call: Call) -> Document:
     """Give a collection a shard key, and make it if it is missing. MqlError 115 in profiles other than `cosmos`."""
-    call.fields({"key", "unique", "numInitialChunks"})
+    call.check_fields({"key", "unique", "numInitialChunks"})
     namespace = arguments.text(call.body, call.name, call.name)
     database, dot, name = namespace.partition(".")
     if not dot:
@@ -228,8 +230,8 @@ async def shard_collection(services: Services, call: Call) -> Document:
 
 async def last_request_statistics(services: Services, call: Call) -> Document:
     """What the last priced command has cost: of this connection, else of this session."""
-    call.fields(())
-    _check_there(services, call)
+    call.check_fields(())
+    _check_available(services, call)
     priced = call.connection.last_priced
     if priced is None and call.session is not None:
         priced = call.session.last_priced
@@ -245,9 +247,9 @@ async def last_request_statistics(services: Services, call: Call) -> Document:
 
 
 HANDLERS: Final = {
-    "customAction": Command(custom_action, "schema", help="throughput and indexes, as Cosmos DB has them"),
-    "shardCollection": Command(shard_collection, "anyone", admin=True, help="gives a collection a shard key"),
-    "getLastRequestStatistics": Command(
+    "customAction": CommandEntry(custom_action, "schema", help="throughput and indexes, as Cosmos DB has them"),
+    "shardCollection": CommandEntry(shard_collection, "anyone", admin=True, help="gives a collection a shard key"),
+    "getLastRequestStatistics": CommandEntry(
         last_request_statistics, "anyone", help="tells what the last priced command has cost"
     ),
 }

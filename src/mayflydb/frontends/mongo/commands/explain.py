@@ -15,12 +15,12 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.handshake import version_text
-from mayflydb.frontends.mongo.cursors import Moment
-from mayflydb.frontends.mongo.pipelines import Collected
-from mayflydb.frontends.mongo.reading import CommittedView, Select, planned, rows
-from mayflydb.frontends.mongo.resolving import environment, existing, select, text_index
-from mayflydb.frontends.mongo.services import Command, Services
-from mayflydb.frontends.mongo.sessions.work import Single, begin
+from mayflydb.frontends.mongo.cursors import ReadTime
+from mayflydb.frontends.mongo.pipelines import CollectionSource
+from mayflydb.frontends.mongo.reading import CommittedView, Selection, plan_query, read_rows
+from mayflydb.frontends.mongo.resolving import build_env, compile_selection, find_collection, find_text_index
+from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.sessions.work import ImmediateWork, begin_work
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.indexes.explain import (
     ExplainedCommand,
@@ -42,13 +42,13 @@ class Question(msgspec.Struct, frozen=True):
     """What is explained: the read a command makes, and the stages that a pipeline has left after it."""
 
     asked: ExplainedCommand
-    select: Select
+    selection: Selection
     rest: list[Document] = []
 
 
 async def explain(services: Services, call: Call) -> Document:
     """The plan of find, aggregate, count, distinct, update, delete or findAndModify."""
-    call.fields({"verbosity"})
+    call.check_fields({"verbosity"})
     verbosity = call.body.get("verbosity", "allPlansExecution")
     if verbosity not in VERBOSITIES:
         raise bad_value("verbosity must be one of {'queryPlanner', 'executionStats', 'allPlansExecution'}")
@@ -58,10 +58,10 @@ async def explain(services: Services, call: Call) -> Document:
         if name in services.handlers:
             raise MqlError(20, f"Explain is not supported for the command '{name}'")
         raise MqlError(59, f"Explain failed due to unknown command: {name}")
-    return await explained(services, msgspec.structs.replace(call, name=name, body=command), verbosity)
+    return await explain_command(services, msgspec.structs.replace(call, name=name, body=command), verbosity)
 
 
-async def explained(services: Services, call: Call, verbosity: str) -> Document:
+async def explain_command(services: Services, call: Call, verbosity: str) -> Document:
     """What explain answers of the command itself."""
     started = services.monotonic()
     target = arguments.text(call.body, call.name, call.name)
@@ -69,14 +69,16 @@ async def explained(services: Services, call: Call, verbosity: str) -> Document:
     if collection is not None and collection.view_on is not None:
         raise MqlError(238, f"explain of a command on a view is not supported: {collection.namespace}")
     question = await _QUESTIONS[call.name](services, call, collection)
-    plan = Plan("none") if collection is None else planned(collection, question.select)
+    plan = Plan("none") if collection is None else plan_query(collection, question.selection)
     counted = None
     if verbosity != "queryPlanner":
-        counted = await _counted(services, call, collection, question, started)
-    return _told(services, call, f"{call.database}.{target}", plan, question, counted, verbosity == "allPlansExecution")
+        counted = await _measure_read(services, call, collection, question, started)
+    return _build_reply(
+        services, call, f"{call.database}.{target}", plan, question, counted, verbosity == "allPlansExecution"
+    )
 
 
-def _told(
+def _build_reply(
     services: Services,
     call: Call,
     namespace: str,
@@ -100,33 +102,33 @@ def _told(
     return {"explainVersion": "1", "stages": stages, **{name: reply[name] for name in ("command", "serverInfo", "ok")}}
 
 
-async def _counted(
+async def _measure_read(
     services: Services, call: Call, collection: Collection | None, question: Question, started: int
 ) -> RunCounts:
     """What a run of the read costs; `hidden`: how many documents match that an expiry hides."""
     if collection is None:
         return RunCounts(0, 0, 0)
-    work = await begin(services, call)
-    if not isinstance(work, Single) or not isinstance(work.view, CommittedView):
+    work = await begin_work(services, call)
+    if not isinstance(work, ImmediateWork) or not isinstance(work.view, CommittedView):
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
     view = work.view
-    returned = await _count(view, collection, question.select, call)
+    returned = await _count(view, collection, question.selection, call)
     keys, documents = view.keys, view.documents
     hidden = 0
     if any(rule.hides for rule in collection.node.rules):
         definition = msgspec.structs.replace(collection.node.definition, rules=())
         node = msgspec.structs.replace(collection.node, definition=definition)
         bare = Collection(node, collection.database, collection.contract)
-        every = msgspec.structs.replace(question.select, skip=0, limit=0)
+        every = msgspec.structs.replace(question.selection, skip=0, limit=0)
         hidden = await _count(view, bare, every, call) - await _count(view, collection, every, call)
     writes = question.asked.verb in ("update", "delete", "count")
     spent = (services.monotonic() - started) // 1000
     return RunCounts(0 if writes else returned, keys, documents, hidden, spent)
 
 
-async def _count(view: CommittedView, collection: Collection, chosen: Select, call: Call) -> int:
+async def _count(view: CommittedView, collection: Collection, selection: Selection, call: Call) -> int:
     total = 0
-    async for batch in rows(view, collection, chosen, Moment(call.now)):
+    async for batch in read_rows(view, collection, selection, ReadTime(call.now)):
         total += len(batch)
     return total
 
@@ -136,15 +138,15 @@ async def _count(view: CommittedView, collection: Collection, chosen: Select, ca
 
 async def _find(services: Services, call: Call, collection: Collection | None) -> Question:
     body, name = call.body, call.name
-    env = environment(services, call, collection, body)
+    env = build_env(services, call, collection, body)
     query, sort = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
     skip = arguments.whole(body, "skip", name, 0) or 0
     limit = abs(int(body.get("limit") or 0))
-    chosen = select(collection, env, query, sort, body.get("hint"), skip, limit)
+    selection = compile_selection(collection, env, query, sort, body.get("hint"), skip, limit)
     projection = arguments.document(body, "projection", name)
     if projection:
-        compile_projection(projection, env, chosen.filter)
-    return Question(ExplainedCommand(query, "find", sort, projection, skip, limit), chosen)
+        compile_projection(projection, env, selection.filter)
+    return Question(ExplainedCommand(query, "find", sort, projection, skip, limit), selection)
 
 
 async def _query(services: Services, call: Call, collection: Collection | None) -> Question:
@@ -152,16 +154,16 @@ async def _query(services: Services, call: Call, collection: Collection | None) 
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
-    chosen = select(
-        collection, environment(services, call, collection, body), query, None, body.get("hint"), skip, limit
+    selection = compile_selection(
+        collection, build_env(services, call, collection, body), query, None, body.get("hint"), skip, limit
     )
     verb: Verb = "count" if name == "count" else "distinct"
-    return Question(ExplainedCommand(query, verb, None, None, skip, limit), chosen)
+    return Question(ExplainedCommand(query, verb, None, None, skip, limit), selection)
 
 
 async def _statement(services: Services, call: Call, collection: Collection | None) -> Question:
     """update and delete: of one statement."""
-    await existing(services, call)
+    await find_collection(services, call)
     field = "updates" if call.name == "update" else "deletes"
     given = arguments.array(call.body, field, call.name)
     if len(given) != 1 or type(given[0]) is not dict:
@@ -189,24 +191,24 @@ def _write(
     limit: int,
     removes: bool,
 ) -> Question:
-    chosen = select(
-        collection, environment(services, call, collection, given), query, sort, given.get("hint"), limit=limit
+    selection = compile_selection(
+        collection, build_env(services, call, collection, given), query, sort, given.get("hint"), limit=limit
     )
-    return Question(ExplainedCommand(query, "delete" if removes else "update", sort), chosen)
+    return Question(ExplainedCommand(query, "delete" if removes else "update", sort), selection)
 
 
 async def _aggregate(services: Services, call: Call, collection: Collection | None) -> Question:
     body, name = call.body, call.name
     stages = arguments.array(body, "pipeline", name)
-    env = environment(services, call, collection, body)
-    source = Collected(services, call, await begin(services, call), env, Moment(call.now))
-    pipeline = compile_pipeline(stages, env, source, text=text_index(collection))
+    env = build_env(services, call, collection, body)
+    source = CollectionSource(services, call, await begin_work(services, call), env, ReadTime(call.now))
+    pipeline = compile_pipeline(stages, env, source, text=find_text_index(collection))
     if pipeline.has_own_source:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head
-    chosen = select(collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0)
+    selection = compile_selection(collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0)
     asked = ExplainedCommand(head.query, "find", head.sort, None, head.skip, head.limit or 0)
-    return Question(asked, chosen, stages[pipeline.head_length :])
+    return Question(asked, selection, stages[pipeline.head_length :])
 
 
 _QUESTIONS: Final[Mapping[str, Callable[[Services, Call, Collection | None], Awaitable[Question]]]] = {
@@ -221,7 +223,7 @@ _QUESTIONS: Final[Mapping[str, Callable[[Services, Call, Collection | None], Awa
 }
 
 
-def explains(body: Mapping[str, Any], name: str) -> bool:
+def wants_explain(body: Mapping[str, Any], name: str) -> bool:
     """Whether `aggregate` is to be explained, not run."""
     value = body.get("explain")
     if value is not None and type(value) is not bool:
@@ -229,4 +231,4 @@ def explains(body: Mapping[str, Any], name: str) -> bool:
     return bool(value)
 
 
-HANDLERS = {"explain": Command(explain, "read", help="tells how a command finds its documents")}
+HANDLERS = {"explain": CommandEntry(explain, "read", help="tells how a command finds its documents")}

@@ -8,11 +8,11 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.writes import statement_ids
-from mayflydb.frontends.mongo.resolving import environment, existing, writable
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.resolving import build_env, ensure_collection, find_collection
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.sessions.work import begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_if_dropped
+from mayflydb.frontends.mongo.sessions.work import begin_work, concern_error
+from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
@@ -38,11 +38,11 @@ FIELDS = frozenset(
 
 async def find_and_modify(services: Services, call: Call) -> Document:
     """`value` is the document before, or with `new` after; null where none matched."""
-    call.fields(FIELDS)
+    call.check_fields(FIELDS)
     body, name = call.body, call.name
     removes = arguments.flag(body, "remove", name)
     _check(body, removes)
-    work = await begin(services, call)
+    work = await begin_work(services, call)
     id = statement_ids(call, 1)[0]
     reply = await (_remove(services, call, work, id) if removes else _update(services, call, work, id))
     concern = concern_error(call)
@@ -67,8 +67,10 @@ async def _remove(services: Services, call: Call, work: UnitOfWork, id: int) -> 
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     deletion = Deletion(services, call, body, query, arguments.document(body, "sort", name))
-    collection = await existing(services, call)
-    ran = await retry_if_dropped(work, lambda: existing(services, call), lambda found: deletion.run(work, found, id))
+    collection = await find_collection(services, call)
+    ran = await retry_on_drop(
+        work, lambda: find_collection(services, call), lambda found: deletion.run(work, found, id)
+    )
     if ran is None:
         deletion.check()
     count, last, retried = (0, None, False) if ran is None else ran
@@ -81,12 +83,12 @@ async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> 
     upsert = arguments.flag(body, "upsert", name)
     order = arguments.document(body, "sort", name)
     modification = Modification(services, call, body, query, order, False, updates=body["update"], upsert=upsert)
-    collection = await (writable(services, call) if upsert else existing(services, call))
+    collection = await (ensure_collection(services, call) if upsert else find_collection(services, call))
     ran = None
     if collection is not None:
-        ran = await retry_if_dropped(
+        ran = await retry_on_drop(
             work,
-            lambda: writable(services, call) if upsert else existing(services, call),
+            lambda: ensure_collection(services, call) if upsert else find_collection(services, call),
             lambda found: modification.run(work, found, id),
         )
     if ran is None:
@@ -111,7 +113,7 @@ def _answer(
 ) -> Document:
     fields = arguments.document(call.body, "fields", call.name)
     if fields and value is not None:
-        env = environment(services, call, collection, call.body)
+        env = build_env(services, call, collection, call.body)
         query = arguments.document(call.body, "query", call.name) or {}
         text = None if collection is None else collection.text
         value = compile_projection(fields, env, compile_filter(query, env, text)).apply(value)
@@ -123,6 +125,6 @@ def _answer(
 
 
 HANDLERS = {
-    "findAndModify": Command(find_and_modify, "write", help="changes or removes a document and gives it"),
-    "findandmodify": Command(find_and_modify, "write", help="changes or removes a document and gives it"),
+    "findAndModify": CommandEntry(find_and_modify, "write", help="changes or removes a document and gives it"),
+    "findandmodify": CommandEntry(find_and_modify, "write", help="changes or removes a document and gives it"),
 }

@@ -7,16 +7,16 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.commands.login import speculate
+from mayflydb.frontends.mongo.commands.login import add_login_fields
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.protocol.messages import LARGEST
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.protocol.messages import MAX_MESSAGE_BYTES
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, timestamp_at, type_name
 
-LARGEST_DOCUMENT: Final = 16_777_216
-MOST_WRITES: Final = 100_000
+MAX_DOCUMENT_BYTES: Final = 16_777_216
+MAX_WRITES: Final = 100_000
 SESSION_MINUTES: Final = 30
 
 VERSIONS: Final = {9: (4, 4), 13: (5, 0), 17: (6, 0), 21: (7, 0), 25: (8, 0), 29: (9, 0)}
@@ -43,9 +43,9 @@ async def hello(services: Services, call: Call) -> Document:
         reply["helloOk"] = True
     reply.update(_topology(services, call))
     reply.update(
-        maxBsonObjectSize=LARGEST_DOCUMENT,
-        maxMessageSizeBytes=LARGEST,
-        maxWriteBatchSize=MOST_WRITES,
+        maxBsonObjectSize=MAX_DOCUMENT_BYTES,
+        maxMessageSizeBytes=MAX_MESSAGE_BYTES,
+        maxWriteBatchSize=MAX_WRITES,
         localTime=DatetimeMS(call.now // MILLISECOND),
         logicalSessionTimeoutMinutes=SESSION_MINUTES,
         connectionId=call.connection.id,
@@ -56,7 +56,7 @@ async def hello(services: Services, call: Call) -> Document:
     wanted = body.get("compression")
     if isinstance(wanted, list) and (agreed := [name for name in wanted if name in options.compressors]):
         reply["compression"] = agreed
-    await speculate(services, call, reply)
+    await add_login_fields(services, call, reply)
     return reply
 
 
@@ -92,13 +92,13 @@ def _topology(services: Services, call: Call) -> Document:
 
 async def ping(services: Services, call: Call) -> Document:
     """Nothing, at once."""
-    call.fields(())
+    call.check_fields(())
     return {}
 
 
 async def build_info(services: Services, call: Call) -> Document:
     """What release a driver may take this for."""
-    call.fields(())
+    call.check_fields(())
     major, minor = version_of(services.options)
     return {
         "version": version_text(services.options),
@@ -108,16 +108,16 @@ async def build_info(services: Services, call: Call) -> Document:
         "bits": 64,
         "debug": False,
         "javascriptEngine": "none",
-        "maxBsonObjectSize": LARGEST_DOCUMENT,
+        "maxBsonObjectSize": MAX_DOCUMENT_BYTES,
         "storageEngines": ["mayfly"],
     }
 
 
-HANDLERS: Final[dict[str, Command]] = {
-    "hello": Command(hello, "open", help="What this server is, and can do."),
-    "isMaster": Command(hello, "open", help="`hello`, as older drivers call it."),
-    "ismaster": Command(hello, "open", help="`hello`, as older drivers call it."),
-    "ping": Command(ping, "open", help="Answers."),
-    "buildInfo": Command(build_info, "open", help="The release that is spoken here."),
-    "buildinfo": Command(build_info, "open", help="The release that is spoken here."),
+HANDLERS: Final[dict[str, CommandEntry]] = {
+    "hello": CommandEntry(hello, "open", help="What this server is, and can do."),
+    "isMaster": CommandEntry(hello, "open", help="`hello`, as older drivers call it."),
+    "ismaster": CommandEntry(hello, "open", help="`hello`, as older drivers call it."),
+    "ping": CommandEntry(ping, "open", help="Answers."),
+    "buildInfo": CommandEntry(build_info, "open", help="The release that is spoken here."),
+    "buildinfo": CommandEntry(build_info, "open", help="The release that is spoken here."),
 }

@@ -11,97 +11,97 @@ from typing import Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.commands.catalog import check_validator, images_of, listed
+from mayflydb.frontends.mongo.commands.catalog import check_validator, images_of, list_reply
 from mayflydb.frontends.mongo.contracts import Contract
-from mayflydb.frontends.mongo.indexing import counted
-from mayflydb.frontends.mongo.resolving import existing
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.indexing import index_count
+from mayflydb.frontends.mongo.resolving import find_collection
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.values import Document, type_name
 
-UNCHANGED: Final = "all indexes already exist"
-NEVER_REAPED: Final = "hashed and text indexes find no dates: 'expireAfterSeconds' lets nothing expire there"
+UNCHANGED_NOTE: Final = "all indexes already exist"
+NEVER_EXPIRES_NOTE: Final = "hashed and text indexes find no dates: 'expireAfterSeconds' lets nothing expire there"
 
 
-def in_cosmos(contract: Contract, ts: bool) -> bool:
+def has_cosmos_shape(contract: Contract, ts: bool) -> bool:
     """Whether a reply has Cosmos DB's shape: always in profile `cosmos`, in `both` where `_ts` is concerned."""
     return contract.is_cosmos or (contract.profile == "both" and ts)
 
 
 async def create_indexes(services: Services, call: Call) -> Document:
     """Make indexes, all of them or none; the collection too, if it is missing."""
-    call.fields({"indexes", "ignoreUnknownIndexOptions", "commitQuorum"})
+    call.check_fields({"indexes", "ignoreUnknownIndexOptions", "commitQuorum"})
     documents = arguments.array(call.body, "indexes", call.name)
     if not documents:
         raise bad_value("Must specify at least one index to create")
     for each in documents:
         if type(each) is not dict:
             raise type_mismatch(f"{call.name}.indexes", type_name(each), "object")
-    collection = await existing(services, call)
+    collection = await find_collection(services, call)
     created = collection is None
     if collection is None:
         # What is refused must not leave a collection behind.
         contract = services.contracts.of(call.database, call.body[call.name])
-        services.indexing.parse_for_none(contract, documents)
+        services.indexing.check_specs(contract, documents)
         collection = await services.collections.ensure(call.database, call.body[call.name], call.now)
     specs = services.indexing.parse(collection, documents)
     done = await services.indexing.create(collection, specs, call.now)
     if done.made:
         new = [spec.to_document() for spec in done.after.specs if spec not in done.before.specs]
-        await services.collections.tell(done.after, "createIndexes", {"indexes": new}, call.now)
-    shaped = in_cosmos(collection.contract, done.ts)
-    counts = {"numIndexesBefore": counted(done.before, shaped), "numIndexesAfter": counted(done.after, shaped)}
+        await services.collections.record_event(done.after, "createIndexes", {"indexes": new}, call.now)
+    shaped = has_cosmos_shape(collection.contract, done.ts)
+    counts = {"numIndexesBefore": index_count(done.before, shaped), "numIndexesAfter": index_count(done.after, shaped)}
     if shaped:
         answer = {"_t": "CreateIndexesResponse", "ok": 1.0, "createdCollectionAutomatically": created, **counts}
     else:
         answer = {**counts, "createdCollectionAutomatically": created}
     if not done.made:
-        answer["note"] = UNCHANGED
+        answer["note"] = UNCHANGED_NOTE
     elif any(each.expire_after is not None and each.kind in ("hashed", "text") for each in specs):
-        answer["note"] = NEVER_REAPED
+        answer["note"] = NEVER_EXPIRES_NOTE
     answer.setdefault("ok", 1.0)
     return answer
 
 
 async def list_indexes(services: Services, call: Call) -> bytes:
     """The indexes of a collection."""
-    call.fields({"cursor", "includeBuildUUIDs", "includeIndexBuildInfo"})
+    call.check_fields({"cursor", "includeBuildUUIDs", "includeIndexBuildInfo"})
     name = arguments.text(call.body, call.name, call.name)
-    collection = await services.collections.need(call.database, name)
+    collection = await services.collections.get(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = [_printed(collection, spec) for spec in (ID, *collection.specs)]
-    return await listed(services, call, found, collection.namespace)
+    found = [_index_document(collection, spec) for spec in (ID, *collection.specs)]
+    return await list_reply(services, call, found, collection.namespace)
 
 
-def _printed(collection: Collection, spec: IndexSpec) -> Document:
-    shaped = in_cosmos(collection.contract, spec is collection.ts)
+def _index_document(collection: Collection, spec: IndexSpec) -> Document:
+    shaped = has_cosmos_shape(collection.contract, spec is collection.ts)
     return spec.to_document(collection.namespace if shaped else None)
 
 
 async def drop_indexes(services: Services, call: Call) -> Document:
     """Remove indexes by name, by key, several by a list of names, or all but that of `_id`."""
-    call.fields({"index"})
-    collection = await services.collections.need(call.database, arguments.text(call.body, call.name, call.name))
+    call.check_fields({"index"})
+    collection = await services.collections.get(call.database, arguments.text(call.body, call.name, call.name))
     if "index" not in call.body:
         raise arguments.missing("index", call.name)
     which = call.body["index"]
     dropped = await services.indexing.drop(collection, which, call.now)
     left = await services.collections.find(collection.database, collection.name)
     gone = [] if left is None else [spec.to_document() for spec in collection.specs if spec not in left.specs]
-    await services.collections.tell(collection, "dropIndexes", {"indexes": gone}, call.now)
-    shaped = in_cosmos(collection.contract, dropped.ts)
+    await services.collections.record_event(collection, "dropIndexes", {"indexes": gone}, call.now)
+    shaped = has_cosmos_shape(collection.contract, dropped.ts)
     answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
-    answer["nIndexesWas"] = counted(dropped.before, shaped)
+    answer["nIndexesWas"] = index_count(dropped.before, shaped)
     if which == "*":
         answer["msg"] = "non-_id indexes dropped for collection"
     answer.setdefault("ok", 1.0)
     return answer
 
 
-COLL_MOD: Final = frozenset(
+COLL_MOD_FIELDS: Final = frozenset(
     {
         "index",
         "dryRun",
@@ -119,28 +119,28 @@ COLL_MOD: Final = frozenset(
 
 async def coll_mod(services: Services, call: Call) -> Document:
     """Change an index, a validator, or a view: one row of the catalogue."""
-    call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries"})
+    call.check_fields({*COLL_MOD_FIELDS, "expireAfterSeconds", "timeseries"})
     if services.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
     for name in ("expireAfterSeconds", "timeseries"):
         if name in call.body:
             raise MqlError(72, f"'{name}' is only supported on time-series collections or clustered collections")
     name = arguments.text(call.body, call.name, call.name)
-    collection = await services.collections.need(call.database, name)
+    collection = await services.collections.get(call.database, name)
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
     if change is not None:
         dry = arguments.flag(call.body, "dryRun", call.name)
         answer = await services.indexing.modify(collection, change, call.now, dry)
-    options = {field: call.body[field] for field in COLL_MOD - {"index", "dryRun"} if field in call.body}
+    options = {field: call.body[field] for field in COLL_MOD_FIELDS - {"index", "dryRun"} if field in call.body}
     if options:
         changed = _options(call, collection, options)
         if collection.view_on is not None:
             await check_view(services, call, collection.name, changed)
-        await services.collections.change(collection, changed, call.now)
+        await services.collections.replace_options(collection, changed, call.now)
     told = {**options, **({} if change is None else {"index": change})}
     if not call.body.get("dryRun"):
-        await services.collections.tell(collection, "modify", told, call.now)
+        await services.collections.record_event(collection, "modify", told, call.now)
     return {**answer, "ok": 1.0}
 
 
@@ -167,12 +167,12 @@ async def search_indexes(services: Services, call: Call) -> Document:
 
 
 HANDLERS = {
-    "createSearchIndexes": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
-    "updateSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
-    "dropSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
-    "createIndexes": Command(create_indexes, "schema", help="makes indexes"),
-    "listIndexes": Command(list_indexes, "read", help="gives the indexes of a collection"),
-    "dropIndexes": Command(drop_indexes, "schema", help="removes indexes"),
-    "deleteIndexes": Command(drop_indexes, "schema", help="removes indexes"),
-    "collMod": Command(coll_mod, "schema", help="changes an index, a validator or a view"),
+    "createSearchIndexes": CommandEntry(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "updateSearchIndex": CommandEntry(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "dropSearchIndex": CommandEntry(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "createIndexes": CommandEntry(create_indexes, "schema", help="makes indexes"),
+    "listIndexes": CommandEntry(list_indexes, "read", help="gives the indexes of a collection"),
+    "dropIndexes": CommandEntry(drop_indexes, "schema", help="removes indexes"),
+    "deleteIndexes": CommandEntry(drop_indexes, "schema", help="removes indexes"),
+    "collMod": CommandEntry(coll_mod, "schema", help="changes an index, a validator or a view"),
 }

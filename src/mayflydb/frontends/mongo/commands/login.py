@@ -6,49 +6,49 @@ import base64
 from typing import Any, Final
 
 from mayflydb.frontends.mongo.accounts import scram
-from mayflydb.frontends.mongo.accounts.scram import Conversation, Rejected
+from mayflydb.frontends.mongo.accounts.scram import Conversation, LoginRejected
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.state import Login
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
 
-CONVERSATION: Final = 1
+CONVERSATION_ID: Final = 1
 """A connection has one conversation at a time, so all bear this number."""
 
 NONCE_BITS: Final = 192
 
 
-def failed() -> MqlError:
+def login_error() -> MqlError:
     """18, whatever the reason: nobody learns which users exist."""
     return MqlError(18, "Authentication failed.")
 
 
 async def sasl_start(services: Services, call: Call) -> Document:
     """The server's first message. A login that was under way is given up."""
-    call.fields(("mechanism", "payload", "options", "autoAuthorize"))
+    call.check_fields(("mechanism", "payload", "options", "autoAuthorize"))
     call.connection.login = None
     try:
-        return await _begin(services, call, call.body, call.database)
-    except Rejected:
-        raise failed() from None
+        return await _begin_login(services, call, call.body, call.database)
+    except LoginRejected:
+        raise login_error() from None
 
 
-async def _begin(services: Services, call: Call, asked: Document, database: str) -> Document:
+async def _begin_login(services: Services, call: Call, asked: Document, database: str) -> Document:
     mechanism, options = asked.get("mechanism"), asked.get("options", {})
     if mechanism not in scram.ITERATIONS:
         raise MqlError(334, f"Received authentication for mechanism {mechanism} which is unknown or not enabled")
     if not isinstance(options, dict):
         raise type_mismatch("saslStart.options", type_name(options), "object")
-    first = scram.client_first(_payload(asked, "saslStart"))
+    first = scram.parse_client_first(_payload(asked, "saslStart"))
     user = await services.accounts.find(database, first.user)
     credential = None if user is None else user.credentials.get(mechanism)
-    known = credential or scram.made_up(mechanism, f"{database}.{first.user}", services.options.secret)
+    known = credential or scram.fake_credential(mechanism, f"{database}.{first.user}", services.options.secret)
     nonce = base64.b64encode(services.chance.getrandbits(NONCE_BITS).to_bytes(NONCE_BITS // 8, "big")).decode()
     conversation = Conversation(mechanism, first, known, nonce)
     skip = bool(options.get("skipEmptyExchange"))
     call.connection.login = Login(conversation, None if credential is None else user, skip)
-    return {"conversationId": CONVERSATION, "done": False, "payload": conversation.answer}
+    return {"conversationId": CONVERSATION_ID, "done": False, "payload": conversation.answer}
 
 
 async def authenticate(services: Services, call: Call) -> Document:
@@ -58,18 +58,18 @@ async def authenticate(services: Services, call: Call) -> Document:
 
 async def sasl_continue(services: Services, call: Call) -> Document:
     """The server's last message, if the client's proof is one."""
-    call.fields(("conversationId", "payload"))
+    call.check_fields(("conversationId", "payload"))
     login, payload = call.connection.login, _payload(call.body, call.name)
     if login is None:
         raise MqlError(17, "No SASL session state found")
-    if call.body.get("conversationId") != CONVERSATION:
+    if call.body.get("conversationId") != CONVERSATION_ID:
         raise MqlError(17, "sasl: Mismatched conversation id")
     answer = b""
     if not login.proven:
-        answer = _proof_of(call, login, payload)
+        answer = _check_proof(call, login, payload)
     elif payload:
         call.connection.login = None
-        raise failed()
+        raise login_error()
     done = not answer or login.skip
     if done:
         assert login.user is not None
@@ -77,19 +77,19 @@ async def sasl_continue(services: Services, call: Call) -> Document:
         # What was changed since the first message counts.
         user = await services.accounts.find(login.user.db, login.user.name)
         if user is None or user.credentials != login.user.credentials:
-            raise failed()
+            raise login_error()
         services.accounts.admit(call.connection, user)
-    return {"conversationId": CONVERSATION, "done": done, "payload": answer}
+    return {"conversationId": CONVERSATION_ID, "done": done, "payload": answer}
 
 
-def _proof_of(call: Call, login: Login, payload: bytes) -> bytes:
+def _check_proof(call: Call, login: Login, payload: bytes) -> bytes:
     try:
         answer = login.conversation.finish(payload)
         if login.user is None:
-            raise Rejected("there is no such user")
-    except Rejected:
+            raise LoginRejected("there is no such user")
+    except LoginRejected:
         call.connection.login = None
-        raise failed() from None
+        raise login_error() from None
     login.proven = True
     return answer
 
@@ -101,13 +101,13 @@ def _payload(asked: Document, name: str) -> bytes:
         try:
             return base64.b64decode(payload, validate=True)
         except ValueError:
-            raise failed() from None
+            raise login_error() from None
     if not isinstance(payload, bytes):
         raise type_mismatch(f"{name}.payload", type_name(payload), "binData")
     return bytes(payload)
 
 
-async def speculate(services: Services, call: Call, reply: Document) -> None:
+async def add_login_fields(services: Services, call: Call, reply: Document) -> None:
     """What hello says of logins: the mechanisms of one user, and the first message of a login that it begins itself."""
     asked_for = call.body.get("saslSupportedMechs")
     if isinstance(asked_for, str):
@@ -120,22 +120,22 @@ async def speculate(services: Services, call: Call, reply: Document) -> None:
         source = begun.get("db")
         try:
             if isinstance(source, str):
-                reply["speculativeAuthenticate"] = await _begin(services, call, begun, source)
-        except (MqlError, Rejected):
+                reply["speculativeAuthenticate"] = await _begin_login(services, call, begun, source)
+        except (MqlError, LoginRejected):
             # The driver goes on with a saslStart of its own, and is told then.
             call.connection.login = None
 
 
 async def logout(services: Services, call: Call) -> Document:
     """Nobody's connection again."""
-    call.fields(())
+    call.check_fields(())
     services.accounts.dismiss(call.connection)
     return {}
 
 
-HANDLERS: Final[dict[str, Command]] = {
-    "authenticate": Command(authenticate, "open", help="Logs in by a certificate, which is refused."),
-    "saslStart": Command(sasl_start, "open", help="Begins a login."),
-    "saslContinue": Command(sasl_continue, "open", help="Goes on with a login."),
-    "logout": Command(logout, "open", help="Ends what a login allowed."),
+HANDLERS: Final[dict[str, CommandEntry]] = {
+    "authenticate": CommandEntry(authenticate, "open", help="Logs in by a certificate, which is refused."),
+    "saslStart": CommandEntry(sasl_start, "open", help="Begins a login."),
+    "saslContinue": CommandEntry(sasl_continue, "open", help="Goes on with a login."),
+    "logout": CommandEntry(logout, "open", help="Ends what a login allowed."),
 }

@@ -11,21 +11,21 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import GENERIC, Call
+from mayflydb.frontends.mongo.calls import GENERIC_ARGUMENTS, Call
 from mayflydb.frontends.mongo.commands.handshake import version_of
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import INT32_MAX, Document, Value, is_number, shell, truthy
 
-Get: TypeAlias = Callable[[Services], Value]
-Set: TypeAlias = Callable[[Services, Call, str, Value], Coroutine[Any, Any, None]]
+GetValue: TypeAlias = Callable[[Services], Value]
+SetValue: TypeAlias = Callable[[Services, Call, str, Value], Coroutine[Any, Any, None]]
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class ServerParameter(msgspec.Struct, frozen=True):
     """One that can be read and, where `set` is there, written. `why`: for what reason it is not."""
 
-    get: Get
-    set: Set | None = None
+    get: GetValue
+    set: SetValue | None = None
     why: str = "it is what the server was started with"
 
 
@@ -61,28 +61,28 @@ async def _set_lifetime(services: Services, call: Call, name: str, value: Value)
     services.transactions.lifetime = seconds
 
 
-def _constant(value: Value, why: str) -> Parameter:
-    return Parameter(lambda _: value, None, why)
+def _constant(value: Value, why: str) -> ServerParameter:
+    return ServerParameter(lambda _: value, None, why)
 
 
-_FIXED: Final = (
+_NOT_TUNABLE: Final = (
     "sweeps are bounded by the time they keep writers waiting, and go round all indexes until nothing is due"
 )
 
-PARAMETERS: Final[dict[str, Parameter]] = {
-    "enableTestCommands": Parameter(lambda services: services.options.test_commands),
-    "featureCompatibilityVersion": Parameter(
+PARAMETERS: Final[dict[str, ServerParameter]] = {
+    "enableTestCommands": ServerParameter(lambda services: services.options.test_commands),
+    "featureCompatibilityVersion": ServerParameter(
         lambda services: {"version": "{}.{}".format(*version_of(services.options))},
         why="it follows from the wire version",
     ),
     "requireApiVersion": _constant(False, "no client has to name a version of the API"),
-    "transactionLifetimeLimitSeconds": Parameter(_lifetime, _set_lifetime),
-    "ttlMonitorEnabled": Parameter(lambda services: services.engine.monitor.enabled, _set_enabled),
-    "ttlMonitorSleepSecs": Parameter(lambda services: services.engine.monitor.sleep, _set_sleep),
+    "transactionLifetimeLimitSeconds": ServerParameter(_lifetime, _set_lifetime),
+    "ttlMonitorEnabled": ServerParameter(lambda services: services.engine.monitor.enabled, _set_enabled),
+    "ttlMonitorSleepSecs": ServerParameter(lambda services: services.engine.monitor.sleep, _set_sleep),
     "ttlMonitorBatchDeletes": _constant(True, "what is due is always removed in batches"),
-    "ttlMonitorSubPassTargetSecs": _constant(60, _FIXED),
-    "ttlIndexDeleteTargetTimeMS": _constant(1000, _FIXED),
-    "ttlIndexDeleteTargetDocs": _constant(50_000, _FIXED),
+    "ttlMonitorSubPassTargetSecs": _constant(60, _NOT_TUNABLE),
+    "ttlIndexDeleteTargetTimeMS": _constant(1000, _NOT_TUNABLE),
+    "ttlIndexDeleteTargetDocs": _constant(50_000, _NOT_TUNABLE),
 }
 """All there are, by name. Whoever has more to say of the server adds rows."""
 
@@ -97,10 +97,10 @@ async def get_parameter(services: Services, call: Call) -> Document:
     names = list(PARAMETERS) if everything else [name for name in call.body if name in PARAMETERS]
     if not names:
         raise MqlError(72, "no option found to get")
-    return {name: _shown(services, PARAMETERS[name], details) for name in names}
+    return {name: _parameter_value(services, PARAMETERS[name], details) for name in names}
 
 
-def _shown(services: Services, parameter: Parameter, details: bool) -> Value:
+def _parameter_value(services: Services, parameter: ServerParameter, details: bool) -> Value:
     value = parameter.get(services)
     if not details:
         return value
@@ -109,7 +109,7 @@ def _shown(services: Services, parameter: Parameter, details: bool) -> Value:
 
 async def set_parameter(services: Services, call: Call) -> Document:
     """Other values for parameters, from now on; what the first of them was. MqlError 72 for one that is not known."""
-    given = {name: value for name, value in call.body.items() if name != call.name and name not in GENERIC}
+    given = {name: value for name, value in call.body.items() if name != call.name and name not in GENERIC_ARGUMENTS}
     for name in given:
         if name not in PARAMETERS:
             raise MqlError(72, f"attempted to set unrecognized parameter [{name}], use help:true to see options ")
@@ -126,7 +126,7 @@ async def set_parameter(services: Services, call: Call) -> Document:
     return answer
 
 
-HANDLERS: Final[dict[str, Command]] = {
-    "getParameter": Command(get_parameter, "server", admin=True, help="Values of the server's parameters."),
-    "setParameter": Command(set_parameter, "server", admin=True, help="Changes parameters of the server."),
+HANDLERS: Final[dict[str, CommandEntry]] = {
+    "getParameter": CommandEntry(get_parameter, "server", admin=True, help="Values of the server's parameters."),
+    "setParameter": CommandEntry(set_parameter, "server", admin=True, help="Changes parameters of the server."),
 }

@@ -12,19 +12,26 @@ from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
-from mayflydb.frontends.mongo.charges import afford
+from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.concerns import time_limit
-from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
+from mayflydb.frontends.mongo.cursors import FIRST_BATCH_SIZE, Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.reading import CommittedView, FoundCursor, Row, Select, exact_id, rows
+from mayflydb.frontends.mongo.pipelines import CollectionSource, encode_batches, find_in_view
+from mayflydb.frontends.mongo.reading import (
+    CommittedView,
+    DocumentRow,
+    QueryCursor,
+    Selection,
+    find_exact_id,
+    read_rows,
+)
 from mayflydb.frontends.mongo.reports import visible_count
-from mayflydb.frontends.mongo.resolving import environment, select
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.resolving import build_env, compile_selection
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.sessions.work import begin
-from mayflydb.frontends.mongo.spending import QUERY
+from mayflydb.frontends.mongo.sessions.work import begin_work
+from mayflydb.frontends.mongo.spending import QUERY_PRICE
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
@@ -58,10 +65,10 @@ FIND_FIELDS: Final = frozenset(
 )
 
 
-AWAIT: Final = 1000
+DEFAULT_AWAIT_MS: Final = 1000
 """Milliseconds that a cursor waits for more, unless its client says so."""
 
-LOOK: Final[Span] = 100 * MILLISECOND
+REMOTE_POLL: Final[Span] = 100 * MILLISECOND
 """What other nodes have written is noticed within so long."""
 
 
@@ -73,7 +80,7 @@ def session_of(call: Call) -> bytes | None:
 
 async def find(services: Services, call: Call) -> Document | bytes:
     """Documents that match, the first batch of them."""
-    call.fields(FIND_FIELDS)
+    call.check_fields(FIND_FIELDS)
     body, name = call.body, call.name
     for field in ("min", "max", "returnKey", "showRecordId"):
         if body.get(field):
@@ -81,43 +88,43 @@ async def find(services: Services, call: Call) -> Document | bytes:
     coll = arguments.text(body, name, name)
     collection = await services.collections.find(call.database, coll)
     if collection is not None and collection.view_on is not None:
-        work = await begin(services, call)
-        await afford(services, call, collection, QUERY)
-        batches, moment = await find_in_view(services, call, work, collection)
-        cursor = Cursor(f"{call.database}.{coll}", encoded(batches), moment, lambda: (), 0, session_of(call))
+        work = await begin_work(services, call)
+        await reserve(services, call, collection, QUERY_PRICE)
+        batches, read_time = await find_in_view(services, call, work, collection)
+        cursor = Cursor(f"{call.database}.{coll}", encode_batches(batches), read_time, lambda: (), 0, session_of(call))
         return await first_batch(services, call, cursor, arguments.whole(body, "batchSize", name))
-    env = environment(services, call, collection, body)
+    env = build_env(services, call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
     order, at_once = arguments.document(body, "sort", name), not body.get("tailable")
-    chosen = select(collection, env, query, order, body.get("hint"), skip, limit, by_place=at_once)
+    selection = compile_selection(collection, env, query, order, body.get("hint"), skip, limit, by_identity=at_once)
     projecting = arguments.document(body, "projection", name)
-    projection = _projection(projecting, chosen) if projecting else None
+    projection = _projection(projecting, selection) if projecting else None
     size = arguments.whole(body, "batchSize", name)
     single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     namespace = f"{call.database}.{coll}"
     tailable = check_tailable(body, collection)
     if collection is None:
         return cursor_reply(namespace, 0, (), True)
-    work = await begin(services, call)
+    work = await begin_work(services, call)
     if tailable:
         if work.aborts:
             raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
         tail = TailCursor(
-            services.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
+            services.engine, collection, selection, projection, session_of(call), bool(body.get("awaitData"))
         )
         return await first_batch(services, call, tail, size)
-    by_id = exact_id(query, env, body.get("hint")) is not None
-    await afford(services, call, collection, budget.MISS if by_id else QUERY)
+    by_id = find_exact_id(query, env, body.get("hint")) is not None
+    await reserve(services, call, collection, budget.MISS if by_id else QUERY_PRICE)
     view = work.view
     if size is None and not skip and isinstance(view, CommittedView):
-        found = await view.at_id(collection, chosen, call.now)
+        found = await view.read_id(collection, selection, call.now)
         if found is not None:
             # One document at most: no cursor is left, and none is needed to hand it out.
-            return cursor_reply(namespace, 0, [raw for _, raw in _projected(found, projection)], True)
-    moment = Moment(call.now)
-    items = _items(rows(view, collection, chosen, moment), projection)
-    cursor = FoundCursor(services.engine, collection, items, moment, limit, session_of(call))
+            return cursor_reply(namespace, 0, [raw for _, raw in _project(found, projection)], True)
+    read_time = ReadTime(call.now)
+    items = _items(read_rows(view, collection, selection, read_time), projection)
+    cursor = QueryCursor(services.engine, collection, items, read_time, limit, session_of(call))
     return await first_batch(services, call, cursor, size, single)
 
 
@@ -132,40 +139,42 @@ def _is_negative(limit: Any) -> bool:
     return type(limit) in (int, Int64, float) and limit < 0
 
 
-async def _items(source: AsyncIterator[list[Row]], projection: Projection | None) -> AsyncIterator[list[Item]]:
+async def _items(
+    source: AsyncIterator[list[DocumentRow]], projection: Projection | None
+) -> AsyncIterator[list[CursorItem]]:
     async for batch in source:
-        yield _projected(batch, projection)
+        yield _project(batch, projection)
 
 
-def _projected(batch: list[Row], projection: Projection | None) -> list[Item]:
+def _project(batch: list[DocumentRow], projection: Projection | None) -> list[CursorItem]:
     if projection is None:
         return [(row.record, row.record.value) for row in batch]
     return [(row.record, encode(projection.apply(row.document))) for row in batch]
 
 
-def _projection(spec: Document, chosen: Select) -> Projection:
-    filter = chosen.filter
-    if filter is None and chosen.query:
-        filter = compile_filter(chosen.query, chosen.env)  # A positional projection asks what the query names.
-    return compile_projection(spec, chosen.env, filter, chosen.score)
+def _projection(spec: Document, selection: Selection) -> Projection:
+    filter = selection.filter
+    if filter is None and selection.query:
+        filter = compile_filter(selection.query, selection.env)  # A positional projection asks what the query names.
+    return compile_projection(spec, selection.env, filter, selection.score)
 
 
 async def first_batch(services: Services, call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
     """The first batch of a cursor, which stays open if there is more."""
     cursor.transaction, cursor.spent, cursor.payer = call.transaction, call.spent, call.payer
-    batch = await cursor.batch(FIRST_BATCH if size is None else size, call.now)
+    batch = await cursor.batch(FIRST_BATCH_SIZE if size is None else size, call.now)
     id = 0
     if single or cursor.exhausted:
         await cursor.close()
     else:
-        id = services.cursors.keep(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
-    inside, beside = cursor.fields(call.now)
+        id = services.cursors.add(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
+    inside, beside = cursor.reply_fields(call.now)
     return cursor_reply(cursor.namespace, id, batch, True, inside, **beside)
 
 
 async def get_more(services: Services, call: Call) -> bytes:
     """The next batch of an open cursor, of what is visible now. One that waits for more does so for `maxTimeMS`, or a second."""
-    call.fields({"collection", "batchSize", "term", "lastKnownCommittedOpTime"})
+    call.check_fields({"collection", "batchSize", "term", "lastKnownCommittedOpTime"})
     id = call.body["getMore"]
     if type(id) is not Int64:
         raise type_mismatch("getMore.getMore", type_name(id), "long")
@@ -174,32 +183,32 @@ async def get_more(services: Services, call: Call) -> bytes:
     cursors = services.cursors
     cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
     limit = time_limit(call) if call.body.get("maxTimeMS") is not None else None
-    if limit is not None and not cursor.waits:
+    if limit is not None and not cursor.awaits_data:
         raise bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor")
-    services.failpoints.strike_get_more()
+    services.failpoints.trigger_get_more()
     payer = None if cursor.payer is None else await services.collections.find(*cursor.payer)
     if payer is not None:
-        await afford(services, call, payer, QUERY)
+        await reserve(services, call, payer, QUERY_PRICE)
     call.spent = cursor.spent
     cursor.busy = True
     try:
-        if cursor.waits:
-            batch = await _patiently(services, call, cursor, size, AWAIT if limit is None else limit)
+        if cursor.awaits_data:
+            batch = await _await_batch(services, call, cursor, size, DEFAULT_AWAIT_MS if limit is None else limit)
         else:
             batch = await cursor.batch(size, call.now)
     except BaseException:
         # What it reads has ended with this: another batch would look like the last one.
-        cursors.leave(cursor)
+        cursors.remove(cursor)
         raise
     finally:
         cursor.busy = False
-    inside, beside = cursor.fields(call.now)
+    inside, beside = cursor.reply_fields(call.now)
     if cursor.exhausted:
-        cursors.leave(cursor)
+        cursors.remove(cursor)
     return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, inside, **beside)
 
 
-async def _patiently(
+async def _await_batch(
     services: Services, call: Call, cursor: Cursor, size: int | None, milliseconds: int
 ) -> list[bytes]:
     """A batch as soon as there is something to hand out; an empty one when the time, the host's, is over."""
@@ -213,12 +222,12 @@ async def _patiently(
         if batch or cursor.exhausted or left <= 0 or bell.closed:
             return batch
         # Other nodes ring no bell here.
-        await bell.wait(heard, left if engine.lease is None else min(left, LOOK))
+        await bell.wait(heard, left if engine.lease is None else min(left, REMOTE_POLL))
 
 
 async def kill_cursors(services: Services, call: Call) -> Document:
     """Close cursors."""
-    call.fields({"cursors"})
+    call.check_fields({"cursors"})
     given = list(enumerate(arguments.array(call.body, "cursors", call.name)))
     for place, each in given:
         if each is not None and type(each) is not Int64:
@@ -236,74 +245,76 @@ async def kill_cursors(services: Services, call: Call) -> Document:
 
 async def count(services: Services, call: Call) -> Document:
     """How many documents match."""
-    call.fields({"query", "skip", "limit", "hint", "collation", "fields"})
-    collection, chosen = await _chosen(services, call)
+    call.check_fields({"query", "skip", "limit", "hint", "collation", "fields"})
+    collection, selection = await _resolve_query(services, call)
     total = 0
     if collection is not None:
-        work = await begin(services, call)
-        await afford(services, call, collection, QUERY)
-        if chosen == Select({}, chosen.env) and collection.view_on is None and not work.aborts:
-            work.spent.add(collection.id, QUERY)
+        work = await begin_work(services, call)
+        await reserve(services, call, collection, QUERY_PRICE)
+        if selection == Selection({}, selection.env) and collection.view_on is None and not work.aborts:
+            work.spent.add(collection.id, QUERY_PRICE)
             return {"n": await visible_count(services, call, collection), "ok": 1.0}
-        async for batch in _documents(services, call, work, collection, chosen):
+        async for batch in _documents(services, call, work, collection, selection):
             total += len(batch)
     return {"n": total, "ok": 1.0}
 
 
 async def distinct(services: Services, call: Call) -> Document:
     """The different values of a field, arrays unwound once."""
-    call.fields({"key", "query", "collation", "hint"})
+    call.check_fields({"key", "query", "collation", "hint"})
     key = arguments.text(call.body, "key", call.name)
-    collection, chosen = await _chosen(services, call)
+    collection, selection = await _resolve_query(services, call)
     values: dict[Any, Any] = {}
     if collection is not None:
         parts = split_path(key)
-        work = await begin(services, call)
-        await afford(services, call, collection, QUERY)
-        async for batch in _documents(services, call, work, collection, chosen):
+        work = await begin_work(services, call)
+        await reserve(services, call, collection, QUERY_PRICE)
+        async for batch in _documents(services, call, work, collection, selection):
             for row in batch:
                 for value in find_values(row.document, parts, spread=False):
                     for each in value if type(value) is list else [value]:
                         if each is not MISSING:
-                            values.setdefault(chosen.env.collation.order_key(each), each)
+                            values.setdefault(selection.env.collation.order_key(each), each)
     return {"values": list(values.values()), "ok": 1.0}
 
 
 async def _documents(
-    services: Services, call: Call, work: UnitOfWork, collection: Collection, chosen: Select
-) -> AsyncIterator[Sequence[Row | Seen]]:
+    services: Services, call: Call, work: UnitOfWork, collection: Collection, selection: Selection
+) -> AsyncIterator[Sequence[DocumentRow | ViewRow]]:
     """What a query finds in a collection or a view."""
-    moment = Moment(call.now)
+    read_time = ReadTime(call.now)
     if collection.view_on is None:
-        async for batch in rows(work.view, collection, chosen, moment):
+        async for batch in read_rows(work.view, collection, selection, read_time):
             yield batch
         return
-    stages: list[Document] = [{"$match": chosen.query}] if chosen.query else []
-    stages += [{f"${name}": number} for name, number in (("skip", chosen.skip), ("limit", chosen.limit)) if number]
-    async for documents in Collected(services, call, work, chosen.env, moment).read(collection, stages):
-        yield [Seen(document) for document in documents]
+    stages: list[Document] = [{"$match": selection.query}] if selection.query else []
+    stages += [
+        {f"${name}": number} for name, number in (("skip", selection.skip), ("limit", selection.limit)) if number
+    ]
+    async for documents in CollectionSource(services, call, work, selection.env, read_time).read(collection, stages):
+        yield [ViewRow(document) for document in documents]
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
+class ViewRow(msgspec.Struct, frozen=True, gc=False):
     """A document that is no record: a view's."""
 
     document: Document
 
 
-async def _chosen(services: Services, call: Call) -> tuple[Collection | None, Select]:
+async def _resolve_query(services: Services, call: Call) -> tuple[Collection | None, Selection]:
     body, name = call.body, call.name
     coll = arguments.text(body, name, name)
     collection = await services.collections.find(call.database, coll)
-    env = environment(services, call, collection, body)
+    env = build_env(services, call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole(body, "skip", name, 0) or 0
-    return collection, select(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
+    return collection, compile_selection(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
 
 
 HANDLERS = {
-    "find": Command(find, "read", help="gives documents that match"),
-    "getMore": Command(get_more, "read", own_time=True, help="gives the next batch of a cursor"),
-    "killCursors": Command(kill_cursors, "read", help="closes cursors"),
-    "count": Command(count, "read", help="counts documents that match"),
-    "distinct": Command(distinct, "read", help="gives the different values of a field"),
+    "find": CommandEntry(find, "read", help="gives documents that match"),
+    "getMore": CommandEntry(get_more, "read", own_time=True, help="gives the next batch of a cursor"),
+    "killCursors": CommandEntry(kill_cursors, "read", help="closes cursors"),
+    "count": CommandEntry(count, "read", help="counts documents that match"),
+    "distinct": CommandEntry(distinct, "read", help="gives the different values of a field"),
 }

@@ -13,7 +13,7 @@ from bson import DatetimeMS, Int64
 from mayflydb.frontends.mongo import failpoints
 from mayflydb.frontends.mongo.accounts.roles import User, rights_of
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.instant import MILLISECOND, to_rfc3339
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
@@ -23,13 +23,13 @@ LOGS: Final = ("startupWarnings",)
 
 async def whats_my_uri(services: Services, call: Call) -> Document:
     """The client's address."""
-    call.fields(())
+    call.check_fields(())
     return {"you": call.connection.peer}
 
 
 async def connection_status(services: Services, call: Call) -> Document:
     """Who this connection is logged in as."""
-    call.fields(("showPrivileges",))
+    call.check_fields(("showPrivileges",))
     user = call.connection.user
     info: Document = {
         "authenticatedUsers": [] if user is None else [{"user": user.name, "db": user.db}],
@@ -49,7 +49,7 @@ def _privileges(user: User) -> list[Document]:
 
 async def host_info(services: Services, call: Call) -> Document:
     """The machine."""
-    call.fields(())
+    call.check_fields(())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
     return {
         "system": {
@@ -68,7 +68,7 @@ async def host_info(services: Services, call: Call) -> Document:
 
 async def command_line(services: Services, call: Call) -> Document:
     """What of the settings concerns MongoDB. The command line itself is not shown: it may hold a password."""
-    call.fields(())
+    call.check_fields(())
     options = services.options
     parsed: Document = {
         "net": {
@@ -84,7 +84,7 @@ async def command_line(services: Services, call: Call) -> Document:
 
 async def get_log(services: Services, call: Call) -> Document:
     """What people should know about how this server was started; its other messages are not kept."""
-    call.fields(())
+    call.check_fields(())
     asked = call.body[call.name]
     if asked == "*":
         return {"names": list(LOGS)}
@@ -92,11 +92,11 @@ async def get_log(services: Services, call: Call) -> Document:
         raise type_mismatch("getLog.getLog", type_name(asked), "string")
     if asked not in LOGS:
         raise MqlError(96, f"No log named '{asked}'")
-    lines = [] if services.options.auth else [_unprotected(services, call)]
+    lines = [] if services.options.auth else [_access_warning(services, call)]
     return {"totalLinesWritten": len(lines), "log": lines}
 
 
-def _unprotected(services: Services, call: Call) -> str:
+def _access_warning(services: Services, call: Call) -> str:
     line = {
         "t": {"$date": to_rfc3339(services.started)},
         "s": "W",
@@ -111,7 +111,7 @@ def _unprotected(services: Services, call: Call) -> str:
 
 async def list_commands(services: Services, call: Call) -> Document:
     """Every command, by name."""
-    call.fields(())
+    call.check_fields(())
     test = services.options.test_commands
     return {
         "commands": {
@@ -129,21 +129,21 @@ async def list_commands(services: Services, call: Call) -> Document:
 
 async def configure_fail_point(services: Services, call: Call) -> Document:
     """How often the one before has struck."""
-    call.fields(("mode", "data"))
+    call.check_fields(("mode", "data"))
     name = call.body[call.name]
     if name not in failpoints.NAMES:
         raise bad_value(f"there is no fail point {name!r}: they are {' and '.join(failpoints.NAMES)}")
     return {"count": services.failpoints.configure(name, call.body.get("mode"), call.body.get("data", {}))}
 
 
-HANDLERS: Final[dict[str, Command]] = {
-    "whatsmyuri": Command(whats_my_uri, "open", help="The client's own address."),
-    "connectionStatus": Command(connection_status, "open", help="Who is logged in on this connection."),
-    "hostInfo": Command(host_info, "server", help="The machine this runs on."),
-    "getCmdLineOpts": Command(command_line, "server", admin=True, help="How the server was started."),
-    "getLog": Command(get_log, "server", admin=True, help="Warnings from the start."),
-    "listCommands": Command(list_commands, "anyone", help="This list."),
-    "configureFailPoint": Command(
+HANDLERS: Final[dict[str, CommandEntry]] = {
+    "whatsmyuri": CommandEntry(whats_my_uri, "open", help="The client's own address."),
+    "connectionStatus": CommandEntry(connection_status, "open", help="Who is logged in on this connection."),
+    "hostInfo": CommandEntry(host_info, "server", help="The machine this runs on."),
+    "getCmdLineOpts": CommandEntry(command_line, "server", admin=True, help="How the server was started."),
+    "getLog": CommandEntry(get_log, "server", admin=True, help="Warnings from the start."),
+    "listCommands": CommandEntry(list_commands, "anyone", help="This list."),
+    "configureFailPoint": CommandEntry(
         configure_fail_point, "server", admin=True, test=True, help="Makes commands fail, to rehearse it."
     ),
 }

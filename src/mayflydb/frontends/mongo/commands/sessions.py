@@ -8,9 +8,9 @@ from bson import Binary
 
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
-from mayflydb.frontends.mongo.services import Command, Services
-from mayflydb.frontends.mongo.sessions.arguments import required_session, transaction_number
-from mayflydb.frontends.mongo.sessions.registry import session_id
+from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.frontends.mongo.sessions.arguments import get_session, transaction_number
+from mayflydb.frontends.mongo.sessions.registry import parse_session_id
 from mayflydb.frontends.mongo.sessions.work import concern_error
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
@@ -20,7 +20,7 @@ _UUID: Final = 4
 
 async def start_session(services: Services, call: Call) -> Document:
     """A new session."""
-    call.fields(())
+    call.check_fields(())
     id = services.new_uuid().bytes
     services.sessions.use(id, call.owner)
     return {"id": {"id": Binary(id, _UUID)}, "timeoutMinutes": SESSION_MINUTES}
@@ -28,15 +28,15 @@ async def start_session(services: Services, call: Call) -> Document:
 
 async def end_sessions(services: Services, call: Call) -> Document:
     """Those named, and whatever was open in them."""
-    call.fields(())
+    call.check_fields(())
     services.sessions.end(_ids(call), call.owner)
-    await services.clear_up(call.now)
+    await services.close_ended_sessions(call.now)
     return {}
 
 
 async def refresh_sessions(services: Services, call: Call) -> Document:
     """Those named last again as long as new ones."""
-    call.fields(())
+    call.check_fields(())
     for id in _ids(call):
         services.sessions.use(id, call.owner)
     return {}
@@ -44,26 +44,26 @@ async def refresh_sessions(services: Services, call: Call) -> Document:
 
 async def kill_sessions(services: Services, call: Call) -> Document:
     """Those named; without any, all of who asks."""
-    call.fields(())
+    call.check_fields(())
     ids = _ids(call)
     if ids:
         services.sessions.end(ids, call.owner)
     else:
         services.sessions.end_all([call.owner])
-    await services.clear_up(call.now)
+    await services.close_ended_sessions(call.now)
     return {}
 
 
 async def kill_all_sessions(services: Services, call: Call) -> Document:
     """Those of the users named; without any, all."""
-    call.fields(())
+    call.check_fields(())
     owners = []
     for each in _list(call):
         if not (isinstance(each, dict) and isinstance(each.get("user"), str) and isinstance(each.get("db"), str)):
             raise bad_value("killAllSessions needs a list of {user, db}")
         owners.append(f"{each['db']}.{each['user']}")
     services.sessions.end_all(owners or None)
-    await services.clear_up(call.now)
+    await services.close_ended_sessions(call.now)
     return {}
 
 
@@ -71,7 +71,7 @@ async def commit_transaction(services: Services, call: Call) -> Document:
     """Make all that a transaction has done hold at once; again, if it does already."""
     _check_ending(call)
     number = transaction_number(call, services.options.topology)
-    await services.transactions.commit(required_session(call), number, call.now)
+    await services.transactions.commit(get_session(call), number, call.now)
     concern = concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 
@@ -80,19 +80,19 @@ async def abort_transaction(services: Services, call: Call) -> Document:
     """Forget what a transaction has done."""
     _check_ending(call)
     number = transaction_number(call, services.options.topology)
-    await services.transactions.abort(required_session(call), number)
+    await services.transactions.abort(get_session(call), number)
     concern = concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 
 
 def _check_ending(call: Call) -> None:
-    call.fields(())
+    call.check_fields(())
     if "autocommit" not in call.body:
         raise MqlError(125, f"{call.name} must be run within a transaction")
 
 
 def _ids(call: Call) -> list[bytes]:
-    return [session_id(each, f"{call.name}.{call.name}") for each in _list(call)]
+    return [parse_session_id(each, f"{call.name}.{call.name}") for each in _list(call)]
 
 
 def _list(call: Call) -> list[object]:
@@ -102,12 +102,12 @@ def _list(call: Call) -> list[object]:
     return given
 
 
-HANDLERS: Final[dict[str, Command]] = {
-    "startSession": Command(start_session, "anyone", help="Begins a session."),
-    "endSessions": Command(end_sessions, "open", help="Ends sessions."),
-    "refreshSessions": Command(refresh_sessions, "anyone", help="Prolongs sessions."),
-    "killSessions": Command(kill_sessions, "anyone", help="Ends sessions and what is open in them."),
-    "commitTransaction": Command(commit_transaction, "anyone", admin=True, help="Makes a transaction hold."),
-    "abortTransaction": Command(abort_transaction, "anyone", admin=True, help="Undoes a transaction."),
-    "killAllSessions": Command(kill_all_sessions, "server", help="Ends the sessions of all users, or of some."),
+HANDLERS: Final[dict[str, CommandEntry]] = {
+    "startSession": CommandEntry(start_session, "anyone", help="Begins a session."),
+    "endSessions": CommandEntry(end_sessions, "open", help="Ends sessions."),
+    "refreshSessions": CommandEntry(refresh_sessions, "anyone", help="Prolongs sessions."),
+    "killSessions": CommandEntry(kill_sessions, "anyone", help="Ends sessions and what is open in them."),
+    "commitTransaction": CommandEntry(commit_transaction, "anyone", admin=True, help="Makes a transaction hold."),
+    "abortTransaction": CommandEntry(abort_transaction, "anyone", admin=True, help="Undoes a transaction."),
+    "killAllSessions": CommandEntry(kill_all_sessions, "server", help="Ends the sessions of all users, or of some."),
 }

@@ -10,7 +10,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reports import storage
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.instant import SECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import Document
@@ -20,7 +20,7 @@ SIZES: Final = ("size", "storageSize", "freeStorageSize", "maxSize")
 
 async def coll_stats(services: Services, call: Call) -> Document:
     """Sizes in units of `scale` bytes. One that is not there is empty."""
-    call.fields({"scale"})
+    call.check_fields({"scale"})
     scale = _scale(call)
     name = arguments.text(call.body, call.name, call.name)
     collection = await services.collections.find(call.database, name)
@@ -36,9 +36,9 @@ async def coll_stats(services: Services, call: Call) -> Document:
 
 async def db_stats(services: Services, call: Call) -> Document:
     """The same of a database, its collections taken together."""
-    call.fields({"scale", "freeStorage"})
+    call.check_fields({"scale", "freeStorage"})
     scale = _scale(call)
-    every = await services.collections.of(call.database)
+    every = await services.collections.list_collections(call.database)
     counted = [await storage(services, call, each) for each in every if each.view_on is None]
     size, objects = sum(each["size"] for each in counted), sum(each["count"] for each in counted)
     return {
@@ -63,7 +63,7 @@ def _scale(call: Call) -> int:
 
 async def replica_set_status(services: Services, call: Call) -> Document:
     """The one member. MqlError 76 where drivers find no replica set."""
-    call.fields({"initialSync"})
+    call.check_fields({"initialSync"})
     if services.options.topology != "replicaset":
         raise MqlError(76, "not running with --replSet")
     up = (services.monotonic() - services.began) // SECOND
@@ -84,9 +84,9 @@ async def replica_set_status(services: Services, call: Call) -> Document:
 
 
 HANDLERS = {
-    "collStats": Command(coll_stats, "read", help="counts documents and bytes of a collection"),
-    "collstats": Command(coll_stats, "read", help="counts documents and bytes of a collection"),
-    "dbStats": Command(db_stats, "read", help="counts documents and bytes of a database"),
-    "dbstats": Command(db_stats, "read", help="counts documents and bytes of a database"),
-    "replSetGetStatus": Command(replica_set_status, "server", admin=True, help="tells the state of a replica set"),
+    "collStats": CommandEntry(coll_stats, "read", help="counts documents and bytes of a collection"),
+    "collstats": CommandEntry(coll_stats, "read", help="counts documents and bytes of a collection"),
+    "dbStats": CommandEntry(db_stats, "read", help="counts documents and bytes of a database"),
+    "dbstats": CommandEntry(db_stats, "read", help="counts documents and bytes of a database"),
+    "replSetGetStatus": CommandEntry(replica_set_status, "server", admin=True, help="tells the state of a replica set"),
 }

@@ -12,11 +12,11 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import GENERIC, Call
+from mayflydb.frontends.mongo.calls import GENERIC_ARGUMENTS, Call
 from mayflydb.frontends.mongo.commands.handshake import version_of
+from mayflydb.frontends.mongo.counters import OPERATIONS
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.services import Command, Services
-from mayflydb.frontends.mongo.tallies import OPERATIONS
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.values import Document
 
@@ -41,25 +41,25 @@ def _head(services: Services, call: Call) -> Document:
 
 
 def _connections(services: Services, call: Call) -> Document:
-    tallies = services.tallies
+    counters = services.counters
     return {
-        "current": tallies.connected,
-        "available": max(0, services.options.max_connections - tallies.connected),
-        "totalCreated": Int64(tallies.connections),
+        "current": counters.connected,
+        "available": max(0, services.options.max_connections - counters.connected),
+        "totalCreated": Int64(counters.connections),
     }
 
 
 def _operations(services: Services, call: Call) -> Document:
-    counted = services.tallies.operations
-    return {name: Int64(counted[name]) for name in OPERATIONS}
+    counts = services.counters.operations
+    return {name: Int64(counts[name]) for name in OPERATIONS}
 
 
 def _network(services: Services, call: Call) -> Document:
-    tallies = services.tallies
+    counters = services.counters
     return {
-        "bytesIn": Int64(tallies.received),
-        "bytesOut": Int64(tallies.sent),
-        "numRequests": Int64(tallies.requests),
+        "bytesIn": Int64(counters.received),
+        "bytesOut": Int64(counters.sent),
+        "numRequests": Int64(counters.requests),
     }
 
 
@@ -111,12 +111,12 @@ async def server_status(services: Services, call: Call) -> Document:
     wanted = {
         name: arguments.flag(call.body, name, call.name)
         for name in call.body
-        if name in SECTIONS and name not in GENERIC
+        if name in SECTIONS and name not in GENERIC_ARGUMENTS
     }
     sections = {name: make(services, call) for name, make in SECTIONS.items() if wanted.get(name, True)}
     return {**_head(services, call), **sections}
 
 
-HANDLERS: Final[dict[str, Command]] = {
-    "serverStatus": Command(server_status, "server", help="What this server has done since it began."),
+HANDLERS: Final[dict[str, CommandEntry]] = {
+    "serverStatus": CommandEntry(server_status, "server", help="What this server has done since it began."),
 }

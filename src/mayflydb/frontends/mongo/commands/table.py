@@ -23,9 +23,9 @@ from mayflydb.frontends.mongo.commands import (
     users,
     writes,
 )
-from mayflydb.frontends.mongo.services import Command
+from mayflydb.frontends.mongo.services import CommandEntry
 
-HANDLERS: Final[dict[str, Command]] = {
+HANDLERS: Final[dict[str, CommandEntry]] = {
     **handshake.HANDLERS,
     **login.HANDLERS,
     **users.HANDLERS,

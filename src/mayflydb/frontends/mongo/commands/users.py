@@ -13,47 +13,47 @@ from bson import Binary
 from mayflydb.frontends.mongo.accounts import scram
 from mayflydb.frontends.mongo.accounts.roles import Role, User, check_role
 from mayflydb.frontends.mongo.accounts.scram import Credential
-from mayflydb.frontends.mongo.accounts.users import not_found
+from mayflydb.frontends.mongo.accounts.users import missing_user
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
 
-_DESCRIPTION: Final = ("pwd", "roles", "customData", "mechanisms", "digestPassword")
+_USER_FIELDS: Final = ("pwd", "roles", "customData", "mechanisms", "digestPassword")
 _UUID: Final = 4
 
 
 async def create_user(services: Services, call: Call) -> Document:
     """MqlError 51003 if there is one of that name."""
-    call.fields(_DESCRIPTION)
+    call.check_fields(_USER_FIELDS)
     for field in ("pwd", "roles"):
         if field not in call.body:
             raise MqlError(40414, f"BSON field '{call.name}.{field}' is missing but a required field")
-    user = await _described(services, call, User(_name(call), call.database, id=str(services.new_uuid())))
+    user = await _apply_fields(services, call, User(_name(call), call.database, id=str(services.new_uuid())))
     await services.accounts.create(user, call.now)
     return {}
 
 
 async def update_user(services: Services, call: Call) -> Document:
     """Changes what is given, and leaves the rest."""
-    call.fields(_DESCRIPTION)
-    if not any(field in call.body for field in _DESCRIPTION):
+    call.check_fields(_USER_FIELDS)
+    if not any(field in call.body for field in _USER_FIELDS):
         raise bad_value("Must specify at least one field to update in updateUser")
-    before = await _found(services, call)
-    await services.accounts.replace(await _described(services, call, before), call.now)
+    before = await _get_user(services, call)
+    await services.accounts.replace(await _apply_fields(services, call, before), call.now)
     return {}
 
 
 async def drop_user(services: Services, call: Call) -> Document:
     """MqlError 11 if there is none."""
-    call.fields(())
-    await services.accounts.drop(await _found(services, call))
+    call.check_fields(())
+    await services.accounts.drop(await _get_user(services, call))
     return {}
 
 
 async def drop_all_users(services: Services, call: Call) -> Document:
     """Those of one database, but for users that the settings give."""
-    call.fields(())
+    call.check_fields(())
     dropped = 0
     for user in await services.accounts.all():
         if user.db == call.database and not user.fixed:
@@ -64,8 +64,8 @@ async def drop_all_users(services: Services, call: Call) -> Document:
 
 async def grant_roles(services: Services, call: Call) -> Document:
     """Those the user has already are no error."""
-    call.fields(("roles",))
-    before = await _found(services, call)
+    call.check_fields(("roles",))
+    before = await _get_user(services, call)
     roles = _permitted_roles(services, call)
     added = tuple(role for role in roles if role not in before.roles)
     after = msgspec.structs.replace(before, roles=before.roles + added)
@@ -75,8 +75,8 @@ async def grant_roles(services: Services, call: Call) -> Document:
 
 async def revoke_roles(services: Services, call: Call) -> Document:
     """Those the user does not have are no error."""
-    call.fields(("roles",))
-    before = await _found(services, call)
+    call.check_fields(("roles",))
+    before = await _get_user(services, call)
     gone = _permitted_roles(services, call)
     after = msgspec.structs.replace(before, roles=tuple(role for role in before.roles if role not in gone))
     await services.accounts.replace(after, call.now)
@@ -85,7 +85,9 @@ async def revoke_roles(services: Services, call: Call) -> Document:
 
 async def users_info(services: Services, call: Call) -> Document:
     """One user, some, those of a database, or all. Who has no right to ask about users may ask about themselves."""
-    call.fields(("showCredentials", "showCustomData", "filter", "showPrivileges", "showAuthenticationRestrictions"))
+    call.check_fields(
+        ("showCredentials", "showCustomData", "filter", "showPrivileges", "showAuthenticationRestrictions")
+    )
     for field in ("filter", "showPrivileges", "showAuthenticationRestrictions"):
         if call.body.get(field):
             raise MqlError(238, f"usersInfo with {field} is not supported")
@@ -100,16 +102,16 @@ async def users_info(services: Services, call: Call) -> Document:
     else:
         users = []
         for each in asked if isinstance(asked, list) else [asked]:
-            name, database = _named(call, each)
+            name, database = _parse_user_name(call, each)
             if own is None or (own.name, own.db) != (name, database):
                 services.require(call, "users", database)
             user = await services.accounts.find(database, name)
             users += [] if user is None else [user]
     with_keys, with_data = bool(call.body.get("showCredentials")), bool(call.body.get("showCustomData", True))
-    return {"users": [_shown(user, with_keys, with_data) for user in users]}
+    return {"users": [_describe_user(user, with_keys, with_data) for user in users]}
 
 
-def _shown(user: User, with_keys: bool, with_data: bool) -> Document:
+def _describe_user(user: User, with_keys: bool, with_data: bool) -> Document:
     shown: Document = {"_id": user.key, "user": user.name, "db": user.db}
     if user.id:
         shown["userId"] = Binary(UUID(user.id).bytes, _UUID)
@@ -142,15 +144,15 @@ def _name(call: Call) -> str:
     return name
 
 
-async def _found(services: Services, call: Call) -> User:
+async def _get_user(services: Services, call: Call) -> User:
     name = _name(call)
     user = await services.accounts.find(call.database, name)
     if user is None:
-        raise not_found(name, call.database)
+        raise missing_user(name, call.database)
     return user
 
 
-async def _described(services: Services, call: Call, before: User) -> User:
+async def _apply_fields(services: Services, call: Call, before: User) -> User:
     """A user as the command's fields change it."""
     body = call.body
     after = before
@@ -233,7 +235,7 @@ def _role(call: Call, given: Any) -> Role:
     raise bad_value("Role names must be either strings or objects with role and db")
 
 
-def _named(call: Call, given: Any) -> tuple[str, str]:
+def _parse_user_name(call: Call, given: Any) -> tuple[str, str]:
     if isinstance(given, str):
         return given, call.database
     if isinstance(given, dict) and isinstance(given.get("user"), str) and isinstance(given.get("db"), str):
@@ -241,12 +243,12 @@ def _named(call: Call, given: Any) -> tuple[str, str]:
     raise bad_value("User names must be either strings or objects with user and db")
 
 
-HANDLERS: Final[dict[str, Command]] = {
-    "createUser": Command(create_user, "users", help="Makes a user."),
-    "updateUser": Command(update_user, "users", help="Changes a user's password, roles or data."),
-    "dropUser": Command(drop_user, "users", help="Removes a user."),
-    "dropAllUsersFromDatabase": Command(drop_all_users, "users", help="Removes the users of a database."),
-    "grantRolesToUser": Command(grant_roles, "users", help="Gives roles to a user."),
-    "revokeRolesFromUser": Command(revoke_roles, "users", help="Takes roles from a user."),
-    "usersInfo": Command(users_info, "anyone", help="Describes users."),
+HANDLERS: Final[dict[str, CommandEntry]] = {
+    "createUser": CommandEntry(create_user, "users", help="Makes a user."),
+    "updateUser": CommandEntry(update_user, "users", help="Changes a user's password, roles or data."),
+    "dropUser": CommandEntry(drop_user, "users", help="Removes a user."),
+    "dropAllUsersFromDatabase": CommandEntry(drop_all_users, "users", help="Removes the users of a database."),
+    "grantRolesToUser": CommandEntry(grant_roles, "users", help="Gives roles to a user."),
+    "revokeRolesFromUser": CommandEntry(revoke_roles, "users", help="Takes roles from a user."),
+    "usersInfo": CommandEntry(users_info, "anyone", help="Describes users."),
 }

@@ -14,32 +14,32 @@ from bson import Int64
 from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.charges import unaffordable
+from mayflydb.frontends.mongo.charges import try_reserve
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
-from mayflydb.frontends.mongo.documents import to_store
-from mayflydb.frontends.mongo.resolving import environment, existing, writable
-from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.documents import prepare_insert
+from mayflydb.frontends.mongo.resolving import build_env, ensure_collection, find_collection
+from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.sessions.work import begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_if_dropped
-from mayflydb.frontends.mongo.writing import Writer
+from mayflydb.frontends.mongo.sessions.work import begin_work, concern_error
+from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
+from mayflydb.frontends.mongo.writing import DocumentWriter
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import check_stage_names
 from mayflydb.query.mongo.values import MISSING, Document, decode
 
-MOST: Final = 100_000
-CHUNK: Final = 128
+MAX_STATEMENTS: Final = 100_000
+INSERT_BATCH: Final = 128
 """Documents that are inserted in one transaction: a command of many must not keep others waiting."""
 
-PIPELINE: Final = b"\x04u\x00"
+PIPELINE_PREFIX: Final = b"\x04u\x00"
 """How an update that is a pipeline begins, as an element."""
 
 UPDATE_FIELDS: Final = frozenset({"q", "u", "c", "multi", "upsert", "arrayFilters", "collation", "hint", "sort"})
 DELETE_FIELDS: Final = frozenset({"q", "limit", "collation", "hint"})
 
 
-class Outcome:
+class WriteOutcome:
     """What has become of the statements so far."""
 
     def __init__(self, ordered: bool) -> None:
@@ -51,7 +51,7 @@ class Outcome:
         self.retried: list[int] = []
 
     @classmethod
-    def of(cls, call: Call, work: UnitOfWork) -> Outcome:
+    def of(cls, call: Call, work: UnitOfWork) -> WriteOutcome:
         """As the command asks for; where an error ends more than its statement, nothing is tried after it."""
         return cls(arguments.flag(call.body, "ordered", call.name, True) or work.aborts)
 
@@ -60,7 +60,7 @@ class Outcome:
         """Whether no more statements are to be tried."""
         return self.ordered and bool(self.errors)
 
-    def refused(self, index: int, error: MqlError) -> None:
+    def add_error(self, index: int, error: MqlError) -> None:
         """A statement failed."""
         line: Document = {"index": index, "code": error.code}
         line.update(
@@ -83,7 +83,7 @@ class Outcome:
         return answer
 
 
-One: TypeAlias = Callable[[Services, Call, UnitOfWork, Outcome, int, int, Document], Awaitable[bool]]
+RunStatement: TypeAlias = Callable[[Services, Call, UnitOfWork, WriteOutcome, int, int, Document], Awaitable[bool]]
 """Does one statement, with its index and number; whether it had been done before."""
 
 
@@ -92,8 +92,8 @@ def statements(call: Call, field: str) -> list[bytes]:
     found = call.sequences.get(field)
     if found is None:
         raise arguments.missing(field, call.name)
-    if not 1 <= len(found) <= MOST:
-        raise MqlError(16, f"Write batch sizes must be between 1 and {MOST}. Got {len(found)} operations.")
+    if not 1 <= len(found) <= MAX_STATEMENTS:
+        raise MqlError(16, f"Write batch sizes must be between 1 and {MAX_STATEMENTS}. Got {len(found)} operations.")
     return found
 
 
@@ -112,16 +112,16 @@ def statement_ids(call: Call, count: int) -> Sequence[int]:
 
 async def insert(services: Services, call: Call) -> Document:
     """Add documents. Those in one command are not one transaction."""
-    call.fields({"documents", "ordered", "bypassDocumentValidation"})
+    call.check_fields({"documents", "ordered", "bypassDocumentValidation"})
     raws = statements(call, "documents")
-    work = await begin(services, call)
-    outcome = Outcome.of(call, work)
-    await writable(services, call)  # Made even if no document can be added.
+    work = await begin_work(services, call)
+    outcome = WriteOutcome.of(call, work)
+    await ensure_collection(services, call)  # Made even if no document can be added.
     ids = statement_ids(call, len(raws))
-    for first in range(0, len(raws), CHUNK):
-        chunk = enumerate(raws[first : first + CHUNK], first)
+    for first in range(0, len(raws), INSERT_BATCH):
+        chunk = enumerate(raws[first : first + INSERT_BATCH], first)
         inserts = [Insert.of(services, call, index, ids[index], raw) for index, raw in chunk]
-        await insert_some(services, call, work, outcome, inserts, lambda: writable(services, call))
+        await insert_batch(services, call, work, outcome, inserts, lambda: ensure_collection(services, call))
         if outcome.stopped:
             break
     return outcome.reply(call)
@@ -142,13 +142,13 @@ class Insert(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, services: Services, call: Call, index: int, id: int, raw: bytes) -> Insert:
         try:
-            document, kept = to_store(raw, services.ids, call.now)
+            document, kept = prepare_insert(raw, services.ids, call.now)
         except MqlError as refusal:
             return cls(index, id, raw, refusal=refusal)
         return cls(index, id, kept, document)
 
 
-async def afforded(
+async def refuse_over_budget(
     services: Services, call: Call, collection: Collection, inserts: Sequence[Insert], ordered: bool
 ) -> Sequence[Insert]:
     """The same; those that are over the budget will be refused, and if `ordered`, none after the first of them is here."""
@@ -156,51 +156,51 @@ async def afforded(
         return inserts
     found: list[Insert] = []
     for insert in inserts:
-        refusal = insert.refusal or await unaffordable(services, call, collection, budget.create(len(insert.raw)))
+        refusal = insert.refusal or await try_reserve(services, call, collection, budget.create(len(insert.raw)))
         found.append(insert if refusal is None else msgspec.structs.replace(insert, refusal=refusal))
         if refusal is not None and ordered:
             break
     return found
 
 
-class Insertion:
+class Inserter:
     """Adds documents, some in each transaction."""
 
-    def __init__(self, work: UnitOfWork, writer: Writer, outcome: Outcome) -> None:
+    def __init__(self, work: UnitOfWork, writer: DocumentWriter, outcome: WriteOutcome) -> None:
         self._work = work
         self._writer = writer
         self._outcome = outcome
 
     async def perform(self, inserts: Sequence[Insert], collection: Collection) -> None:
         """Add these in one transaction."""
-        attempt = self._work.attempt
+        numbered_write = self._work.numbered_write
 
-        def body(transaction: DecisionTransaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
-            if attempt is not None:
-                yield from attempt.load(transaction)
+        def decide(transaction: DecisionTransaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
+            if numbered_write is not None:
+                yield from numbered_write.load(transaction)
             space = yield from transaction.on(collection.id)
             done: list[tuple[Insert, bool | MqlError]] = []
             for insert in inserts:
-                done.append((insert, (yield from self._one(space, insert))))
+                done.append((insert, (yield from self._insert_one(space, insert))))
                 if self._outcome.ordered and isinstance(done[-1][1], MqlError):
                     break
-            if attempt is not None:
-                yield from attempt.save(transaction)
+            if numbered_write is not None:
+                yield from numbered_write.save(transaction)
             return done
 
-        for insert, came_of_it in await self._work.perform(body):
-            if isinstance(came_of_it, MqlError):
-                self._outcome.refused(insert.index, came_of_it)
+        for insert, result in await self._work.perform(decide):
+            if isinstance(result, MqlError):
+                self._outcome.add_error(insert.index, result)
                 self._work.fail()
                 continue
             self._outcome.n += 1
-            if came_of_it:
+            if result:
                 self._outcome.retried.append(insert.id)
 
-    def _one(self, space: DecisionSpace, insert: Insert) -> Steps[bool | MqlError]:
+    def _insert_one(self, space: DecisionSpace, insert: Insert) -> Steps[bool | MqlError]:
         """Whether it had been added before; or why it cannot be."""
-        attempt = self._work.attempt
-        if attempt is not None and attempt.answer(insert.id)[0]:
+        numbered_write = self._work.numbered_write
+        if numbered_write is not None and numbered_write.find_answer(insert.id)[0]:
             return True
         try:
             if insert.refusal is not None:
@@ -208,16 +208,16 @@ class Insertion:
             yield from self._writer.insert(space, insert.document, insert.raw)
         except MqlError as refusal:
             return refusal
-        if attempt is not None:
-            attempt.note(insert.id, None)
+        if numbered_write is not None:
+            numbered_write.record(insert.id, None)
         return False
 
 
-async def insert_some(
+async def insert_batch(
     services: Services,
     call: Call,
     work: UnitOfWork,
-    outcome: Outcome,
+    outcome: WriteOutcome,
     inserts: Sequence[Insert],
     find: Callable[[], Awaitable[Collection]],
 ) -> None:
@@ -225,36 +225,38 @@ async def insert_some(
     validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
 
     async def act(collection: Collection) -> None:
-        writer = Writer(collection, environment(services, call, collection, {}), validated)
-        affordable = await afforded(services, call, collection, inserts, outcome.ordered)
-        await Insertion(work, writer, outcome).perform(affordable, collection)
+        writer = DocumentWriter(collection, build_env(services, call, collection, {}), validated)
+        affordable = await refuse_over_budget(services, call, collection, inserts, outcome.ordered)
+        await Inserter(work, writer, outcome).perform(affordable, collection)
 
-    await retry_if_dropped(work, find, act)
+    await retry_on_drop(work, find, act)
 
 
 async def update(services: Services, call: Call) -> Document:
     """Change documents, one or all that match a query; or insert one where none does."""
-    call.fields({"updates", "ordered", "bypassDocumentValidation", "let"})
+    call.check_fields({"updates", "ordered", "bypassDocumentValidation", "let"})
     for raw in call.sequences.get("updates", ()):
-        if PIPELINE in raw:
+        if PIPELINE_PREFIX in raw:
             # A stage that does not exist fails the command, not its statement.
             updates = decode(raw).get("u")
             check_stage_names(updates if type(updates) is list else [])
-    outcome = await _each(services, call, "updates", UPDATE_FIELDS, _update_one)
+    outcome = await _run_statements(services, call, "updates", UPDATE_FIELDS, _update_one)
     return outcome.reply(call, nModified=outcome.modified)
 
 
 async def delete(services: Services, call: Call) -> Document:
     """Remove documents, one or all that match a query."""
-    call.fields({"deletes", "ordered", "let"})
-    outcome = await _each(services, call, "deletes", DELETE_FIELDS, _delete_one)
+    call.check_fields({"deletes", "ordered", "let"})
+    outcome = await _run_statements(services, call, "deletes", DELETE_FIELDS, _delete_one)
     return outcome.reply(call)
 
 
-async def _each(services: Services, call: Call, field: str, fields: frozenset[str], one: One) -> Outcome:
+async def _run_statements(
+    services: Services, call: Call, field: str, fields: frozenset[str], one: RunStatement
+) -> WriteOutcome:
     raws = statements(call, field)
-    work = await begin(services, call)
-    outcome = Outcome.of(call, work)
+    work = await begin_work(services, call)
+    outcome = WriteOutcome.of(call, work)
     ids = statement_ids(call, len(raws))
     for index, raw in enumerate(raws):
         try:
@@ -265,7 +267,7 @@ async def _each(services: Services, call: Call, field: str, fields: frozenset[st
             if await one(services, call, work, outcome, index, ids[index], given):
                 outcome.retried.append(ids[index])
         except MqlError as error:
-            outcome.refused(index, error)
+            outcome.add_error(index, error)
             work.fail()
             if outcome.stopped:
                 break
@@ -273,14 +275,14 @@ async def _each(services: Services, call: Call, field: str, fields: frozenset[st
 
 
 async def _update_one(
-    services: Services, call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document
+    services: Services, call: Call, work: UnitOfWork, outcome: WriteOutcome, index: int, id: int, given: Document
 ) -> bool:
     modification = Modification.of_statement(services, call, given)
-    if modification.many and work.attempt is not None:
+    if modification.many and work.numbered_write is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
-    ran = await retry_if_dropped(
+    ran = await retry_on_drop(
         work,
-        lambda: writable(services, call) if modification.upsert else existing(services, call),
+        lambda: ensure_collection(services, call) if modification.upsert else find_collection(services, call),
         lambda collection: modification.run(work, collection, id),
     )
     if ran is None:
@@ -296,13 +298,13 @@ async def _update_one(
 
 
 async def _delete_one(
-    services: Services, call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document
+    services: Services, call: Call, work: UnitOfWork, outcome: WriteOutcome, index: int, id: int, given: Document
 ) -> bool:
     deletion = Deletion.of_statement(services, call, given)
-    if deletion.many and work.attempt is not None:
+    if deletion.many and work.numbered_write is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
-    ran = await retry_if_dropped(
-        work, lambda: existing(services, call), lambda collection: deletion.run(work, collection, id)
+    ran = await retry_on_drop(
+        work, lambda: find_collection(services, call), lambda collection: deletion.run(work, collection, id)
     )
     if ran is None:
         deletion.check()
@@ -313,7 +315,7 @@ async def _delete_one(
 
 
 HANDLERS = {
-    "insert": Command(insert, "write", help="adds documents"),
-    "update": Command(update, "write", help="changes documents"),
-    "delete": Command(delete, "write", help="removes documents"),
+    "insert": CommandEntry(insert, "write", help="adds documents"),
+    "update": CommandEntry(update, "write", help="changes documents"),
+    "delete": CommandEntry(delete, "write", help="removes documents"),
 }

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.frontends.mongo.protocol import messages as wire
-from mayflydb.frontends.mongo.protocol.messages import NOOP, BadFrame
+from mayflydb.frontends.mongo.protocol.messages import NOOP_COMPRESSOR, BadFrame
 
 NAMES: Final = ("zstd", "snappy", "zlib")
 """In the order they are offered."""
@@ -23,7 +23,7 @@ class Codec(msgspec.Struct, frozen=True):
     inflate: Callable[[bytes, int], bytes]
 
 
-def installed() -> dict[str, Codec]:
+def find_codecs() -> dict[str, Codec]:
     """The compressors there are, by name."""
     found = {"zstd": _zstd(), "snappy": _snappy(), "zlib": Codec(2, zlib.compress, _inflate_zlib)}
     return {name: codec for name, codec in found.items() if codec is not None}
@@ -34,7 +34,7 @@ class Codecs:
 
     def __init__(self, names: Sequence[str]) -> None:
         """ValueError for one that is not installed."""
-        known = installed()
+        known = find_codecs()
         if missing := [name for name in names if name not in known]:
             raise ValueError(f"{missing[0]} is not installed")
         self._by_number = {known[name].number: known[name] for name in names}
@@ -53,11 +53,11 @@ class Codecs:
         except Exception as error:  # noqa: BLE001 - each package has errors of its own
             raise BadFrame(f"a compressed message cannot be read: {error}") from None
 
-    def compressed(self, frame: bytes, compressor: int) -> bytes:
+    def compress(self, frame: bytes, compressor: int) -> bytes:
         """A frame as the compressor of its request leaves it."""
-        if compressor == NOOP:
+        if compressor == NOOP_COMPRESSOR:
             return frame
-        return wire.compressed(frame, compressor, self._by_number[compressor].deflate)
+        return wire.compress(frame, compressor, self._by_number[compressor].deflate)
 
 
 def _inflate_zlib(data: bytes, size: int) -> bytes:

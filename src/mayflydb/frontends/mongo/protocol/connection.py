@@ -24,28 +24,28 @@ from mayflydb.sockets.work import Work
 
 log = logging.getLogger(__name__)
 
-PIPELINED = 64
+MAX_PIPELINED = 64
 """Messages that may wait for the one before them."""
 
-UNKNOWN_CLIENT = 16 * 1024
+MAX_UNAUTHENTICATED_BYTES = 16 * 1024
 """Bytes of a message before a login, where one is needed."""
 
-WORTH_COMPRESSING = 1024
+MIN_COMPRESSIBLE_BYTES = 1024
 """Bytes of an answer below which it goes as it is."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ConnectionLimits(msgspec.Struct, frozen=True):
     """Seconds: `first` for the first message from the connection's start on, `idle` between messages; bytes of a `message`."""
 
     first: float = 10.0
     idle: float = 600.0
-    message: int = wire.LARGEST
+    message: int = wire.MAX_MESSAGE_BYTES
 
 
 class Service:
     """What the connections of one server share: who answers, what compresses, how they are numbered."""
 
-    def __init__(self, app: MongoApp, codecs: Codecs, limits: Limits, work: Work) -> None:
+    def __init__(self, app: MongoApp, codecs: Codecs, limits: ConnectionLimits, work: Work) -> None:
         self.app = app
         self.codecs = codecs
         self.limits = limits
@@ -68,32 +68,32 @@ class Connection(OrderedConnection[Message, bytes, Message]):
     def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(service.work, loop, deadline)
         self._service = service
-        self._tallies = service.app.services.tallies
+        self._counters = service.app.services.counters
         self.state = ConnectionState(next(service.connection_ids), tls=tls)
         self._framer = wire.Framer(service.codecs.inflate)
-        self._judge()
+        self._set_frame_limits()
         self._answering = False
 
     # --- the transport's calls -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._service.app.connected()
+        self._service.app.on_connect()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.state.peer = f"{peer[0]}:{peer[1]}"
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.state.patience.exhaust()
-        self._service.app.disconnected(self.state)
+        self._service.app.on_disconnect(self.state)
 
     def data_received(self, data: bytes) -> None:
         if self._ended or self._framer.broken is not None:
             return
         messages = self._framer.feed(data)
-        self._tallies.received += len(data)
+        self._counters.received += len(data)
         if messages:
-            self._tallies.requests += len(messages)
+            self._counters.requests += len(messages)
             self._expires = self._loop.time() + self._service.limits.idle
             self._waiting.extend(messages)
         self._advance()
@@ -115,7 +115,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         outgoing = self._outgoing
         if outgoing and not self._transport.is_closing():
             sent = outgoing[0] if len(outgoing) == 1 else b"".join(outgoing)
-            self._tallies.sent += len(sent)
+            self._counters.sent += len(sent)
             self._transport.write(sent)
         outgoing.clear()
         if self._ended:
@@ -123,15 +123,15 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     # --- in and out ------------------------------------------------------------------------------------------------------
 
-    def _judge(self) -> None:
+    def _set_frame_limits(self) -> None:
         """How much is taken from this client, by whether it may be anybody."""
         known = self.state.user is not None or not self._service.app.services.options.auth
         most = self._service.limits.message
-        self._framer.trusted, self._framer.limit = known, most if known else min(UNKNOWN_CLIENT, most)
+        self._framer.trusted, self._framer.limit = known, most if known else min(MAX_UNAUTHENTICATED_BYTES, most)
 
     def _throttle(self) -> None:
         """Read on, unless the client is ahead of us, or behind in taking its answers."""
-        full = self._blocked or len(self._waiting) > PIPELINED
+        full = self._blocked or len(self._waiting) > MAX_PIPELINED
         if full != self._paused:
             self._set_paused(full)
 
@@ -166,16 +166,16 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         self._answering = False
         if self._ended or self._transport.is_closing():
             return
-        self._judge()
+        self._set_frame_limits()
         if not request.silent:
             self._send(request, answer)
         if self.state.closing:
             self._end()
 
     def _send(self, message: Message, document: bytes) -> None:
-        frame = wire.reply(message, document, self._service.next_reply())
-        if message.compressor and len(frame) >= WORTH_COMPRESSING:
-            frame = self._service.codecs.compressed(frame, message.compressor)
+        frame = wire.build_reply(message, document, self._service.next_reply())
+        if message.compressor and len(frame) >= MIN_COMPRESSIBLE_BYTES:
+            frame = self._service.codecs.compress(frame, message.compressor)
         if not self._outgoing:
             self._work.post(self)
         self._outgoing.append(frame)

@@ -12,7 +12,7 @@ from mayflydb.sockets.work import resumed
 T = TypeVar("T")
 
 
-async def within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
+async def run_within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine comes to. MqlError 50 when that takes longer; it is cancelled then.
 
     It begins at once, so that what waits for nothing costs no task.
@@ -21,7 +21,7 @@ async def within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
         awaited = work.send(None)
     except StopIteration as at_once:
         return cast("T", at_once.value)
-    task: asyncio.Task[T] = asyncio.get_running_loop().create_task(_go_on(work, awaited))
+    task: asyncio.Task[T] = asyncio.get_running_loop().create_task(_resume(work, awaited))
     try:
         done, _ = await asyncio.wait({task}, timeout=milliseconds / 1000)
         if not done:
@@ -36,5 +36,5 @@ async def within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def _go_on(work: Coroutine[Any, Any, T], awaited: Any) -> T:
+async def _resume(work: Coroutine[Any, Any, T], awaited: Any) -> T:
     return await resumed(work, awaited)

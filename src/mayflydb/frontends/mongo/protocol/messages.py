@@ -13,8 +13,8 @@ import msgspec
 
 OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG = 1, 2004, 2012, 2013
 
-HEADER: Final = 16
-LARGEST: Final = 48_000_000
+HEADER_BYTES: Final = 16
+MAX_MESSAGE_BYTES: Final = 48_000_000
 """Bytes of a message."""
 
 CHECKSUM, MORE_TO_COME = 1, 2
@@ -40,7 +40,7 @@ class BadFrame(Exception):
         self.request = request
 
 
-class Breach(msgspec.Struct, frozen=True):
+class FramingFailure(msgspec.Struct, frozen=True):
     """Why a connection ends: a BadFrame without its traceback, whose frames hold the message's bytes."""
 
     text: str
@@ -69,14 +69,14 @@ class Framer:
     Both may change between two calls, when a client has logged in or out.
     """
 
-    def __init__(self, inflate: Inflate, limit: int = LARGEST, trusted: bool = True) -> None:
+    def __init__(self, inflate: Inflate, limit: int = MAX_MESSAGE_BYTES, trusted: bool = True) -> None:
         self.limit = limit
         self.trusted = trusted
         self._inflate = inflate
         self._chunks: list[bytes] = []
         self._held = 0
-        self._wanted = HEADER
-        self.broken: Breach | None = None
+        self._wanted = HEADER_BYTES
+        self.broken: FramingFailure | None = None
 
     @property
     def held(self) -> int:
@@ -89,7 +89,7 @@ class Framer:
         try:
             self._cut(data, found)
         except BadFrame as error:
-            self.broken = Breach(str(error), error.code, error.request)
+            self.broken = FramingFailure(str(error), error.code, error.request)
         return found
 
     def _cut(self, data: bytes, found: list[Message]) -> None:
@@ -102,17 +102,17 @@ class Framer:
             self._chunks.clear()
             self._held = 0
         position, size = 0, len(data)
-        while size - position >= HEADER:
+        while size - position >= HEADER_BYTES:
             length, request, _, opcode = _HEADER.unpack_from(data, position)
-            if not HEADER <= length <= self.limit:
+            if not HEADER_BYTES <= length <= self.limit:
                 raise BadFrame(f"a message of {length} bytes")
             if size - position < length:
                 self._wanted = length
                 break
-            found.append(self._message(opcode, request, data[position + HEADER : position + length], 0))
+            found.append(self._message(opcode, request, data[position + HEADER_BYTES : position + length], 0))
             position += length
         else:
-            self._wanted = HEADER
+            self._wanted = HEADER_BYTES
         if position < size:
             self._chunks.append(data[position:] if position else data)
             self._held = size - position
@@ -132,16 +132,16 @@ class Framer:
         if not self.trusted:
             raise BadFrame("nothing is decompressed before a login")
         opcode, size, compressor = _COMPRESSION.unpack_from(data)
-        if not 0 <= size <= self.limit - HEADER:
+        if not 0 <= size <= self.limit - HEADER_BYTES:
             raise BadFrame(f"a compressed message of {size} bytes")
         payload = self._inflate(compressor, data[_COMPRESSION.size :], size)
         if len(payload) != size:
             raise BadFrame("a compressed message is not as long as it says")
         # Kept apart from 0, which is the compressor that does nothing.
-        return self._message(opcode, request, payload, compressor or NOOP)
+        return self._message(opcode, request, payload, compressor or NOOP_COMPRESSOR)
 
 
-NOOP: Final = 256
+NOOP_COMPRESSOR: Final = 256
 """Stands for compressor 0 in a Message, where 0 is a message that came as it is."""
 
 
@@ -203,7 +203,7 @@ def _parse_query(request: int, data: bytes, compressor: int) -> Message:
     return Message(request, OP_QUERY, data[start : start + size], {}, False, collection, compressor)
 
 
-def reply(message: Message, document: bytes, id: int) -> bytes:
+def build_reply(message: Message, document: bytes, id: int) -> bytes:
     """The frame of an answer: OP_REPLY to an OP_QUERY, else OP_MSG."""
     if message.opcode == OP_QUERY:
         length = _OLD_REPLY_HEAD.size + len(document)
@@ -211,10 +211,10 @@ def reply(message: Message, document: bytes, id: int) -> bytes:
     return _REPLY_HEAD.pack(_REPLY_HEAD.size + len(document), id, message.request, OP_MSG, 0, 0) + document
 
 
-def compressed(frame: bytes, compressor: int, deflate: Callable[[bytes], bytes]) -> bytes:
+def compress(frame: bytes, compressor: int, deflate: Callable[[bytes], bytes]) -> bytes:
     """A frame, wrapped into OP_COMPRESSED."""
     _, id, request, opcode = _HEADER.unpack_from(frame)
-    payload = deflate(frame[HEADER:])
-    length = HEADER + _COMPRESSION.size + len(payload)
+    payload = deflate(frame[HEADER_BYTES:])
+    length = HEADER_BYTES + _COMPRESSION.size + len(payload)
     head = _HEADER.pack(length, id, request, OP_COMPRESSED)
-    return head + _COMPRESSION.pack(opcode, len(frame) - HEADER, compressor) + payload
+    return head + _COMPRESSION.pack(opcode, len(frame) - HEADER_BYTES, compressor) + payload

@@ -8,13 +8,13 @@ from bson import Int64
 
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.options import Topology
-from mayflydb.frontends.mongo.sessions.registry import Session
+from mayflydb.frontends.mongo.sessions.registry import LogicalSession
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import type_name
 
-ENDING: Final = frozenset({"commitTransaction", "abortTransaction"})
+ENDING_COMMANDS: Final = frozenset({"commitTransaction", "abortTransaction"})
 
-ALLOWED: Final = frozenset(
+TRANSACTION_COMMANDS: Final = frozenset(
     {
         "find",
         "getMore",
@@ -31,15 +31,15 @@ ALLOWED: Final = frozenset(
 )
 """Commands that may be part of one."""
 
-ANYWHERE: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
+ANY_DATABASE_COMMANDS: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
 """Those of them that name other databases than they are sent to, or none."""
 
-INTERNAL: Final = frozenset({"admin", "config", "local"})
+INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
 
-LEVELS: Final = (None, "local", "majority", "snapshot")
+READ_CONCERN_LEVELS: Final = (None, "local", "majority", "snapshot")
 
 
-def required_session(call: Call) -> Session:
+def get_session(call: Call) -> LogicalSession:
     """The session of a command whose number has been checked."""
     assert call.session is not None
     return call.session
@@ -74,16 +74,16 @@ def transaction_number(call: Call, topology: Topology) -> int:
     if "txnNumber" not in body:
         raise MqlError(72, "'autocommit' field requires a transaction number to also be specified")
     number = write_number(call, topology)
-    if call.name in ENDING and "startTransaction" in body:
+    if call.name in ENDING_COMMANDS and "startTransaction" in body:
         raise MqlError(263, f"Cannot run '{call.name}' as the first command of a transaction")
     return number
 
 
-def check_member(call: Call) -> None:
+def check_in_transaction(call: Call) -> None:
     """MqlError 263 and 72 for a command that cannot be part of a transaction."""
-    if call.name not in ALLOWED:
+    if call.name not in TRANSACTION_COMMANDS:
         raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
-    if call.name not in ANYWHERE:
+    if call.name not in ANY_DATABASE_COMMANDS:
         check_database(call.database)
     if "writeConcern" in call.body:
         raise MqlError(72, "writeConcern is not allowed within a multi-statement transaction")
@@ -91,15 +91,15 @@ def check_member(call: Call) -> None:
 
 def check_database(name: str) -> None:
     """MqlError 263 for one whose documents no transaction may touch."""
-    if name in INTERNAL:
+    if name in INTERNAL_DATABASES:
         raise MqlError(263, f"Cannot run command against the '{name}' database in a transaction.")
 
 
-def check_concern(call: Call) -> None:
+def check_read_concern(call: Call) -> None:
     """MqlError 14 and 72 for a read concern that no transaction starts with."""
     concern: Any = call.body.get("readConcern", {})
     if not isinstance(concern, dict):
         raise type_mismatch(f"{call.name}.readConcern", type_name(concern), "object")
-    if concern.get("level") not in LEVELS:
+    if concern.get("level") not in READ_CONCERN_LEVELS:
         text = "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a"
         raise MqlError(72, f"{text} transaction")

@@ -11,17 +11,17 @@ from typing import Final
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo.collections import Collection, Collections, place_of
+from mayflydb.frontends.mongo.collections import Collection, Collections, identity_of
 from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
-from mayflydb.frontends.mongo.sessions.registry import IDLE, Session
+from mayflydb.frontends.mongo.sessions.registry import IDLE_LIMIT, LogicalSession
 from mayflydb.frontends.mongo.sessions.retries import DATABASE, NAME, record_id
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.order import Position
 
-STRETCH: Final = 256
+BATCH_SIZE: Final = 256
 """Documents that are looked at, or removed, at once."""
 
-PAUSE: Final = 1 * SECOND
+SWEEP_INTERVAL: Final = 1 * SECOND
 """Between two stretches."""
 
 
@@ -37,37 +37,37 @@ class SessionRecords:
         self._seen: dict[int, tuple[int, int]] = {}
         self._before: dict[int, tuple[int, int]] = {}
 
-    async def forget(self, sessions: Sequence[Session], now: Instant) -> None:
+    async def forget(self, sessions: Sequence[LogicalSession], now: Instant) -> None:
         """Remove what is kept of sessions that have ended."""
         found = await self._collections.find(DATABASE, NAME)
         if found is None:
             return
-        places = [place_of(record_id(session)) for session in sessions]
+        identities = [identity_of(record_id(session)) for session in sessions]
         known = []
-        for place in places:
-            record = await self._engine.get(found.node, place.partition, place.key, now)
+        for identity in identities:
+            record = await self._engine.get(found.node, identity.partition, identity.key, now)
             if record is not None:
-                known.append((place.partition, place.key, record.lsn))
-        for first in range(0, len(known), STRETCH):
-            await self._remove(found, known[first : first + STRETCH], now)
+                known.append((identity.partition, identity.key, record.lsn))
+        for first in range(0, len(known), BATCH_SIZE):
+            await self._remove(found, known[first : first + BATCH_SIZE], now)
 
     async def sweep(self, kept: Collection, now: Instant) -> None:
         """Whoever may add one looks at some of the others, now and then, and removes those that have not changed for too long."""
         moment = self._monotonic()
         if moment < self._due:
             return
-        self._due = moment + PAUSE
-        found = await self._engine.read_stored(kept.id, self._after, STRETCH)
+        self._due = moment + SWEEP_INTERVAL
+        found = await self._engine.read_stored(kept.id, self._after, BATCH_SIZE)
         stale = []
         for record in found:
             lsn, since = self._before.get(record.seq, (0, 0))
             if lsn != record.lsn:
                 since = moment
-            elif moment - since > IDLE:
+            elif moment - since > IDLE_LIMIT:
                 stale.append((record.partition, record.key, lsn))
                 continue
             self._seen[record.seq] = record.lsn, since
-        if len(found) == STRETCH:
+        if len(found) == BATCH_SIZE:
             self._after = Position(found[-1].partition, found[-1].seq)
         else:
             self._after, self._before, self._seen = None, self._seen, {}
@@ -75,11 +75,11 @@ class SessionRecords:
             await self._remove(kept, stale, now)
 
     async def _remove(self, kept: Collection, stale: Sequence[tuple[bytes, bytes, int]], now: Instant) -> None:
-        def body(transaction: DecisionTransaction) -> Steps[None]:
+        def decide(transaction: DecisionTransaction) -> Steps[None]:
             space = yield from transaction.on(kept.id)
             for partition, key, lsn in stale:
                 record = yield from space.get(partition, key)
                 if record is not None and record.lsn == lsn:
                     yield from space.run(Command(Mode.DELETE, partition, key))
 
-        await self._engine.transact(body, now)
+        await self._engine.transact(decide, now)

@@ -9,19 +9,19 @@ from typing import Any, Final
 import msgspec
 from bson import Binary
 
-from mayflydb.frontends.mongo.state import Priced
+from mayflydb.frontends.mongo.state import PricedCommand
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import type_name
 
-IDLE: Final = 30 * 60 * 1_000_000
+IDLE_LIMIT: Final = 30 * 60 * 1_000_000
 """Microseconds of the host's monotonic time: moving a virtual clock ends nobody's work."""
 
-MOST: Final = 1_000_000
+MAX_SESSIONS: Final = 1_000_000
 
 UUID_SUBTYPE: Final = 4
 
 
-class Session(msgspec.Struct, eq=False):
+class LogicalSession(msgspec.Struct, eq=False):
     """`id`: the 16 bytes of its UUID. `owner`: the user whose it is, as `db.name`; empty without a login.
 
     `last_priced`: the last command in it that had a price.
@@ -30,7 +30,7 @@ class Session(msgspec.Struct, eq=False):
     id: bytes
     owner: str
     used: int
-    last_priced: Priced | None = None
+    last_priced: PricedCommand | None = None
 
 
 class Sessions:
@@ -38,30 +38,30 @@ class Sessions:
 
     def __init__(self, monotonic: Callable[[], int]) -> None:
         self._monotonic = monotonic
-        self._sessions: OrderedDict[tuple[str, bytes], Session] = OrderedDict()
-        self.ended: list[Session] = []
+        self._sessions: OrderedDict[tuple[str, bytes], LogicalSession] = OrderedDict()
+        self.ended: list[LogicalSession] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def use(self, id: bytes, owner: str) -> Session:
+    def use(self, id: bytes, owner: str) -> LogicalSession:
         """The session of this id, made if it is new. MqlError 227 if there are too many."""
         now = self._monotonic()
         self._end_idle(now)
         key = (owner, id)
         session = self._sessions.get(key)
         if session is None:
-            if len(self._sessions) >= MOST:
+            if len(self._sessions) >= MAX_SESSIONS:
                 raise MqlError(
                     227, "Unable to add session into the cache because the number of active sessions is too high"
                 )
-            session = self._sessions[key] = Session(id, owner, now)
+            session = self._sessions[key] = LogicalSession(id, owner, now)
         else:
             session.used = now
             self._sessions.move_to_end(key)
         return session
 
-    def idle(self, owners: Iterable[str] | None = None) -> list[tuple[Session, int]]:
+    def idle(self, owners: Iterable[str] | None = None) -> list[tuple[LogicalSession, int]]:
         """Those of these users, or all, and for how many microseconds nobody has used them."""
         now = self._monotonic()
         self._end_idle(now)
@@ -82,7 +82,7 @@ class Sessions:
 
     def _end_idle(self, now: int) -> None:
         # The first was used longest ago.
-        while self._sessions and now - next(iter(self._sessions.values())).used > IDLE:
+        while self._sessions and now - next(iter(self._sessions.values())).used > IDLE_LIMIT:
             self._end(next(iter(self._sessions)))
 
     def _end(self, key: tuple[str, bytes]) -> None:
@@ -91,7 +91,7 @@ class Sessions:
             self.ended.append(session)
 
 
-def session_id(value: Any, field: str) -> bytes:
+def parse_session_id(value: Any, field: str) -> bytes:
     """The UUID in `{id: <UUID>}`. MqlError 14 for anything else; `field` is `<command>.<field>`."""
     if not isinstance(value, dict):
         raise type_mismatch(field, type_name(value), "object")

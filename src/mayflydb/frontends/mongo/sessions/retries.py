@@ -17,10 +17,10 @@ from bson import Binary, DatetimeMS, Int64
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo.collections import Collection, Collections, Place, place_of
+from mayflydb.frontends.mongo.collections import Collection, Collections, Identity, identity_of
 from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, Session
+from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, LogicalSession
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, decode, encode
 
@@ -32,7 +32,7 @@ RETRYABLE: Final = frozenset({"insert", "update", "delete", "findAndModify", "fi
 """Commands that may have a number without being part of a transaction."""
 
 
-def record_id(session: Session) -> Document:
+def record_id(session: LogicalSession) -> Document:
     """Of the document that is kept of a session: another user's session of the same id is another one."""
     return _id_of(session.id, session.owner)
 
@@ -45,35 +45,35 @@ def _id_of(session: bytes, owner: str) -> Document:
 
 
 @lru_cache(maxsize=4096)
-def _place_of(session: bytes, owner: str) -> Place:
+def _identity_of(session: bytes, owner: str) -> Identity:
     """Where it lies: the same for each of a session's writes."""
-    return place_of(_id_of(session, owner))
+    return identity_of(_id_of(session, owner))
 
 
-async def load_notes(engine: Engine, collections: Collections, session: Session) -> Document | None:
+async def read_session_document(engine: Engine, collections: Collections, session: LogicalSession) -> Document | None:
     """What is kept of a session."""
     found = await collections.find(DATABASE, NAME)
     if found is None:
         return None
-    place = place_of(record_id(session))
-    record = await engine.get(found.node, place.partition, place.key, 0)
+    identity = identity_of(record_id(session))
+    record = await engine.get(found.node, identity.partition, identity.key, 0)
     return None if record is None else decode(record.value)
 
 
-class Claim:
+class CommitMarker:
     """A transaction's commit, noted in itself: it happens once, however often it is asked for."""
 
-    def __init__(self, sessions: Collection, session: Session, number: int) -> None:
+    def __init__(self, sessions: Collection, session: LogicalSession, number: int) -> None:
         """`sessions`: `config.transactions`."""
         self._sessions = sessions
         self._id = record_id(session)
         self._number = number
 
-    def make(self, transaction: DecisionTransaction) -> Steps[bool]:
+    def write(self, transaction: DecisionTransaction) -> Steps[bool]:
         """Whether it is to happen now; False: it has. MqlError 251 if the session has gone on without it."""
         space = yield from transaction.on(self._sessions.id)
-        place = place_of(self._id)
-        record = yield from space.get(place.partition, place.key)
+        identity = identity_of(self._id)
+        record = yield from space.get(identity.partition, identity.key)
         before = {} if record is None else decode(record.value)
         last = int(before.get("txnNum", -1))
         if last == self._number and before.get("state") == "committed":
@@ -88,22 +88,22 @@ class Claim:
             "done": [],
         }
         draft = self._sessions.draft(document, encode(document))
-        yield from space.run(Command(Mode.UPSERT, place.partition, place.key, draft))
+        yield from space.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))
         return True
 
 
-class Attempt:
+class NumberedWrite:
     """One numbered write of a session, and what is known of its statements. Made anew by each run of a decision.
 
     They are kept as runs, [first, end, answer] in order: what follows one another and was answered alike lies together, so that
     a write of a hundred thousand statements is as quickly loaded and saved for each of its parts as one of ten.
     """
 
-    def __init__(self, sessions: Collection, session: Session, number: int) -> None:
+    def __init__(self, sessions: Collection, session: LogicalSession, number: int) -> None:
         """`sessions`: `config.transactions`."""
         self._sessions = sessions
         self._id = record_id(session)
-        self._place = _place_of(session.id, session.owner)
+        self._identity = _identity_of(session.id, session.owner)
         self._number = number
         self._done: list[list[Any]] = []
         self._noted = False
@@ -117,8 +117,8 @@ class Attempt:
         """Learn what was done under this number. MqlError 225 if the session has gone on."""
         self._done, self._noted = [], False
         space = yield from transaction.on(self._sessions.id)
-        place = self._place
-        record = yield from space.get(place.partition, place.key)
+        identity = self._identity
+        record = yield from space.get(identity.partition, identity.key)
         if record is None:
             return
         kept = decode(record.value)
@@ -131,13 +131,13 @@ class Attempt:
                 raise MqlError(225, f"Cannot retry a write under number {last}: it is that of a transaction")
             self._done = kept["done"]
 
-    def answer(self, statement: int) -> tuple[bool, Document | None]:
+    def find_answer(self, statement: int) -> tuple[bool, Document | None]:
         """Whether this statement was executed already, and what was noted of it."""
         at = bisect_right(self._done, statement, key=itemgetter(0)) - 1
         run = self._done[at] if at >= 0 else None
         return (False, None) if run is None or statement >= run[1] else (True, run[2])
 
-    def note(self, statement: int, answer: Document | None) -> None:
+    def record(self, statement: int, answer: Document | None) -> None:
         """It is executed in this transaction. Statements that were refused are not noted: they may be tried again."""
         self._noted = True
         at = bisect_right(self._done, statement, key=itemgetter(0))
@@ -157,7 +157,7 @@ class Attempt:
             "lastWriteDate": DatetimeMS(milliseconds(transaction.now)),
             "done": self._done,
         }
-        place = self._place
+        identity = self._identity
         draft = self._sessions.draft(document, encode(document))
         space = yield from transaction.on(self._sessions.id)
-        yield from space.run(Command(Mode.UPSERT, place.partition, place.key, draft))
+        yield from space.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))

@@ -10,12 +10,21 @@ from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.mongo.collections import Collection, place_of
-from mayflydb.frontends.mongo.cursors import Moment
-from mayflydb.frontends.mongo.decisions import Body, DecisionSpace, Steps
-from mayflydb.frontends.mongo.reading import MOST_SOUGHT, Row, Select, View, index_of, matching, only_id, planned
-from mayflydb.frontends.mongo.sessions.retries import Attempt
-from mayflydb.frontends.mongo.spending import QUERY, Spent
+from mayflydb.frontends.mongo.collections import Collection, identity_of
+from mayflydb.frontends.mongo.cursors import ReadTime
+from mayflydb.frontends.mongo.decisions import Decision, DecisionSpace, Steps
+from mayflydb.frontends.mongo.reading import (
+    MAX_SEEK_RECORDS,
+    DocumentRow,
+    ReadView,
+    Selection,
+    find_id_equality,
+    index_of,
+    match_records,
+    plan_query,
+)
+from mayflydb.frontends.mongo.sessions.retries import NumberedWrite
+from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
@@ -26,9 +35,9 @@ from mayflydb.query.mongo.indexes.planner import Plan
 
 T = TypeVar("T")
 
-_Asked: TypeAlias = Callable[["TransactionWork"], Awaitable[Any]]
+_Request: TypeAlias = Callable[["TransactionWork"], Awaitable[Any]]
 
-TAKEN: Final = (
+WRITE_CONFLICT_TEXT: Final = (
     "WriteConflict error: this operation conflicted with another operation. "
     "Please retry your operation or multi-document transaction."
 )
@@ -43,9 +52,9 @@ class TransactionWork:
         """`number`: that of the transaction in its session."""
         self.number = number
         self.snapshot = snapshot
-        self.spent = Spent()
-        self.view: View = SnapshotView(engine, snapshot, self.spent)
-        self.attempt: Attempt | None = None
+        self.spent = SpentUnits()
+        self.view: ReadView = SnapshotView(engine, snapshot, self.spent)
+        self.numbered_write: NumberedWrite | None = None
         self.lock = asyncio.Lock()
         self.over = False
 
@@ -58,15 +67,15 @@ class TransactionWork:
         """A statement was refused: nothing of the transaction will ever hold."""
         self.over = True
 
-    async def perform(self, body: Body[T]) -> T:
+    async def perform(self, decide: Decision[T]) -> T:
         """As `Work.perform`; MqlError 251 if the transaction has ended meanwhile."""
-        decision = body(_SnapshotTransaction(self.now))
+        decision = decide(_SnapshotTransaction(self.now))
         resume: Callable[[], Any] = lambda: next(decision)  # noqa: E731
         while True:
             if self.over:
-                raise aborted(self.number)
+                raise abort_error(self.number)
             try:
-                asked: _Asked = resume()
+                asked: _Request = resume()
             except StopIteration as end:
                 reply: T = end.value
                 return reply
@@ -77,11 +86,11 @@ class TransactionWork:
         try:
             written = await self.snapshot.run(container, command)
         except WriteConflict as conflict:
-            raise WriteConflict(TAKEN, **conflict.detail) from conflict
+            raise WriteConflict(WRITE_CONFLICT_TEXT, **conflict.detail) from conflict
         self.spent.add(container, budget.charge(written))
         return written
 
-    async def _ask(self, decision: Generator[Any, Any, Any], asked: _Asked) -> Callable[[], Any]:
+    async def _ask(self, decision: Generator[Any, Any, Any], asked: _Request) -> Callable[[], Any]:
         try:
             answer = await asked(self)
         except MayflyError as refusal:
@@ -90,7 +99,7 @@ class TransactionWork:
         return lambda: decision.send(answer)
 
 
-def aborted(number: int) -> MqlError:
+def abort_error(number: int) -> MqlError:
     """What is said of a transaction that has come to nothing."""
     return MqlError(251, f"Transaction with {{ txnNumber: {number} }} has been aborted.")
 
@@ -127,42 +136,46 @@ class _SnapshotSpace:
 class SnapshotView:
     """What a transaction sees: what was committed when it began, and what it has done."""
 
-    def __init__(self, engine: Engine, snapshot: Snapshot, spent: Spent) -> None:
+    def __init__(self, engine: Engine, snapshot: Snapshot, spent: SpentUnits) -> None:
         """`spent`: told what is read."""
         self._spent = spent
         self._engine = engine
         self._snapshot = snapshot
 
-    def sorts(self, collection: Collection, select: Select) -> bool:
+    def is_ordered(self, collection: Collection, selection: Selection) -> bool:
         return False
 
-    async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+    async def rows(
+        self, collection: Collection, selection: Selection, read_time: ReadTime
+    ) -> AsyncIterator[list[DocumentRow]]:
         """By what the planner says, each once; the moment is the transaction's own. Errors: WriteConflict."""
-        ids = only_id(select.query) if select.env.collation.is_simple and select.hint is None else None
+        ids = (
+            find_id_equality(selection.query) if selection.env.collation.is_simple and selection.hint is None else None
+        )
         if ids is not None:
-            records = await self._by_ids(collection, ids)
-            self._spent.point(collection.id, records)
-            yield [Row(record) for record in records]
+            records = await self._find_by_ids(collection, ids)
+            self._spent.add_point_read(collection.id, records)
+            yield [DocumentRow(record) for record in records]
             return
         seen: set[int] = set()
-        plan = planned(collection, select)
-        self._spent.add(collection.id, QUERY)
+        plan = plan_query(collection, selection)
+        self._spent.add(collection.id, QUERY_PRICE)
         # An index that leaves documents out shows only the others, to whoever asks for it by name.
-        index = None if select.hint is None else plan.index
+        index = None if selection.hint is None else plan.index
         async for records in self._candidates(collection, plan):
             fresh = [record for record in records if record.seq not in seen]
             seen.update(record.seq for record in fresh)
-            found = matching(fresh, select.filter)
-            self._spent.read(collection.id, fresh, len(found))
+            found = match_records(fresh, selection.filter)
+            self._spent.add_query_read(collection.id, fresh, len(found))
             yield found if index is None else [row for row in found if keys_of(index, row.document)]
 
     def _candidates(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         """A superset of what matches."""
         if plan.kind == "either":
-            return self._either(collection, plan)
+            return self._union(collection, plan)
         if plan.kind in ("walk", "seek"):
             return self._by_index(collection, plan)
-        return self._scan(collection, plan.descending) if plan.kind == "scan" else self._some(collection, plan)
+        return self._scan(collection, plan.descending) if plan.kind == "scan" else self._read_ids(collection, plan)
 
     async def _scan(self, collection: Collection, descending: bool = False) -> AsyncIterator[list[Record]]:
         found = self._snapshot.scan(collection.id, Scope())
@@ -174,17 +187,17 @@ class SnapshotView:
         async for stretch in found:
             yield stretch.records
 
-    async def _some(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
-        yield await self._by_ids(collection, plan.ids)
+    async def _read_ids(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+        yield await self._find_by_ids(collection, plan.ids)
 
-    async def _by_ids(self, collection: Collection, ids: Sequence[Any]) -> list[Record]:
-        places = dict.fromkeys(map(place_of, ids))
-        found = [await self._snapshot.get(collection.id, place.partition, place.key) for place in places]
+    async def _find_by_ids(self, collection: Collection, ids: Sequence[Any]) -> list[Record]:
+        identities = dict.fromkeys(map(identity_of, ids))
+        found = [await self._snapshot.get(collection.id, identity.partition, identity.key) for identity in identities]
         return [record for record in found if record is not None]
 
     async def _by_index(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         index, indexes = index_of(collection, plan), self._engine.indexes
-        seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MOST_SOUGHT)
+        seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MAX_SEEK_RECORDS)
         if seqs is None:
             async for records in self._scan(collection):
                 yield records
@@ -194,7 +207,7 @@ class SnapshotView:
         if not await indexes.stand(collection.id, (index,)):
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
-    async def _either(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+    async def _union(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         for branch in plan.branches:
             async for records in self._candidates(collection, branch):
                 yield records

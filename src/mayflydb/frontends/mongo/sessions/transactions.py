@@ -18,8 +18,8 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.mongo.collections import SPACE, Collections
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.sessions import retries
-from mayflydb.frontends.mongo.sessions.registry import Session
-from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork, aborted
+from mayflydb.frontends.mongo.sessions.registry import LogicalSession
+from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork, abort_error
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, bad_value
@@ -32,10 +32,10 @@ LIFETIME: Final = 60
 COSMOS_LIFETIME: Final = 5
 """Seconds. https://learn.microsoft.com/azure/cosmos-db/mongodb/use-multi-document-transactions"""
 
-SLACK: Final = 0.01
+TIMER_SLACK: Final = 0.01
 """Seconds after the end of a transaction's lifetime at which it is looked for."""
 
-Key: TypeAlias = tuple[str, bytes]
+SessionKey: TypeAlias = tuple[str, bytes]
 """Whose session, and its id."""
 
 Phase: TypeAlias = Literal["open", "committing", "committed", "aborted", "expired"]
@@ -52,13 +52,13 @@ class TransactionState(msgspec.Struct, eq=False):
     cosmos: bool = False
 
 
-class Member(msgspec.Struct, frozen=True, gc=False):
+class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
     """A command that is part of a transaction. `starts`: the first one; `cosmos`: under the rules of Cosmos DB.
 
     `has_concern`: with a read concern, which only the first one may have.
     """
 
-    session: Session
+    session: LogicalSession
     number: int
     now: Instant
     starts: bool
@@ -66,9 +66,9 @@ class Member(msgspec.Struct, frozen=True, gc=False):
     cosmos: bool
 
     @property
-    def key(self) -> Key:
+    def key(self) -> SessionKey:
         """The session's."""
-        return _key(self.session)
+        return _session_key(self.session)
 
 
 class Transactions:
@@ -82,11 +82,11 @@ class Transactions:
         self._collections = collections
         self._cursors = cursors
         self._monotonic = monotonic
-        self._latest: dict[Key, TransactionState] = {}
-        self._open: dict[Key, TransactionState] = {}
-        self._look = 0
+        self._latest: dict[SessionKey, TransactionState] = {}
+        self._open: dict[SessionKey, TransactionState] = {}
+        self._next_check = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._aside: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """How many are open."""
@@ -94,9 +94,9 @@ class Transactions:
 
     # --- statements --------------------------------------------------------------------------------------------------
 
-    async def perform(self, member: Member, act: Callable[[TransactionWork], Awaitable[T]]) -> T:
+    async def perform(self, command: TransactionCommand, act: Callable[[TransactionWork], Awaitable[T]]) -> T:
         """Carry out a command within its transaction; an error ends the transaction. MqlError 251, 256, 225, 72."""
-        transaction = await self._enter(member)
+        transaction = await self._enter(command)
         work = transaction.work
         assert work is not None
         async with work.lock:
@@ -104,18 +104,18 @@ class Transactions:
             try:
                 answer = await act(work)
             except BaseException:
-                await self._end(member.key, transaction, "aborted")
+                await self._end(command.key, transaction, "aborted")
                 raise
             if work.over:
-                await self._end(member.key, transaction, "aborted")
+                await self._end(command.key, transaction, "aborted")
             return answer
 
-    async def _enter(self, member: Member) -> TransactionState:
+    async def _enter(self, command: TransactionCommand) -> TransactionState:
         await self._expire()
-        key, number = member.key, member.number
+        key, number = command.key, command.number
         transaction = self._latest.get(key)
-        if member.starts:
-            return await self._start(member, transaction)
+        if command.starts:
+            return await self._start(command, transaction)
         if transaction is None or transaction.number < number:
             active = -1 if transaction is None else transaction.number
             text = f"Given transaction number {number} does not match any in-progress transactions."
@@ -123,14 +123,14 @@ class Transactions:
         if transaction.number > number:
             raise too_old(number, transaction.number)
         self._check_open(transaction)
-        if member.has_concern:
+        if command.has_concern:
             await self._end(key, transaction, "aborted")
             raise MqlError(72, "Only the first command in a transaction may specify a readConcern")
         return transaction
 
-    async def _start(self, member: Member, before: TransactionState | None) -> TransactionState:
-        key, number = member.key, member.number
-        last = await self._last(member.session) if before is None else before.number
+    async def _start(self, command: TransactionCommand, before: TransactionState | None) -> TransactionState:
+        key, number = command.key, command.number
+        last = await self._last_number(command.session) if before is None else before.number
         if number < last:
             raise too_old(number, last)
         if number == last:
@@ -141,17 +141,17 @@ class Transactions:
         space = await self._engine.node(SPACE)
         databases = [] if space is None else await self._engine.children(space.id)
         parents = [node.id for node in databases]
-        snapshot = await Snapshot.begin(self._engine, member.now, parents, exclusive=True)
-        until = self._monotonic() + (COSMOS_LIFETIME if member.cosmos else self.lifetime) * SECOND
+        snapshot = await Snapshot.begin(self._engine, command.now, parents, exclusive=True)
+        until = self._monotonic() + (COSMOS_LIFETIME if command.cosmos else self.lifetime) * SECOND
         work = TransactionWork(self._engine, snapshot, number)
-        transaction = TransactionState(number, "open", work, until, member.cosmos)
+        transaction = TransactionState(number, "open", work, until, command.cosmos)
         self._latest[key] = self._open[key] = transaction
-        self._watch()
+        self._schedule_expiry()
         return transaction
 
-    async def _last(self, session: Session) -> int:
+    async def _last_number(self, session: LogicalSession) -> int:
         """The last number that the session has used for a write."""
-        kept = await retries.load_notes(self._engine, self._collections, session)
+        kept = await retries.read_session_document(self._engine, self._collections, session)
         return -1 if kept is None else int(kept["txnNum"])
 
     def _check_open(self, transaction: TransactionState) -> None:
@@ -160,43 +160,47 @@ class Transactions:
         if transaction.phase == "expired":
             raise bad_value("Transaction isn't active")
         if transaction.phase == "aborted":
-            raise aborted(transaction.number)
+            raise abort_error(transaction.number)
 
-    async def begin_numbered_write(self, session: Session, number: int) -> None:
+    async def begin_numbered_write(self, session: LogicalSession, number: int) -> None:
         """A write with a number of its own comes: a transaction before it is over. MqlError 225 if the transaction is newer."""
-        transaction = self._latest.get(_key(session))
+        transaction = self._latest.get(_session_key(session))
         if transaction is None:
             return
         if transaction.number >= number:
             raise too_old(number, transaction.number)
-        await self._end(_key(session), transaction, "aborted")
-        self._latest.pop(_key(session), None)
+        await self._end(_session_key(session), transaction, "aborted")
+        self._latest.pop(_session_key(session), None)
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    async def commit(self, session: Session, number: int, now: Instant) -> None:
+    async def commit(self, session: LogicalSession, number: int, now: Instant) -> None:
         """Make it hold, or find that it does already. MqlError 251, WriteConflict, OutcomeUnknown: ask again."""
-        key = _key(session)
+        key = _session_key(session)
         await self._expire()
         transaction = self._latest.get(key)
         if transaction is None or transaction.number < number:
             if not await self._was_committed(session, number):
-                raise _unknown(number)
+                raise _unknown_number(number)
             return
         if transaction.number > number:
             raise too_old(number, transaction.number)
         if transaction.work is not None:
             # Who stops waiting for it does not stop it: what it has locked is released at its end.
-            await asyncio.shield(self._later(self._commit(session, transaction, now, transaction.work.lock)))
+            await asyncio.shield(
+                self._run_in_background(self._commit(session, transaction, now, transaction.work.lock))
+            )
         elif transaction.phase != "committed":
             self._check_open(transaction)
 
-    async def _commit(self, session: Session, transaction: TransactionState, now: Instant, lock: asyncio.Lock) -> None:
+    async def _commit(
+        self, session: LogicalSession, transaction: TransactionState, now: Instant, lock: asyncio.Lock
+    ) -> None:
         async with lock:
             await self._commit_alone(session, transaction, now)
 
-    async def _commit_alone(self, session: Session, transaction: TransactionState, now: Instant) -> None:
-        key, work = _key(session), transaction.work
+    async def _commit_alone(self, session: LogicalSession, transaction: TransactionState, now: Instant) -> None:
+        key, work = _session_key(session), transaction.work
         if work is None:
             # The transaction has ended while this command waited.
             if transaction.phase != "committed":
@@ -205,7 +209,7 @@ class Transactions:
         claim = None
         if work.snapshot.written:
             sessions = await self._collections.ensure(retries.DATABASE, retries.NAME, now)
-            claim = retries.Claim(sessions, session, transaction.number).make
+            claim = retries.CommitMarker(sessions, session, transaction.number).write
         transaction.phase = "committing"
         self._open.pop(key, None)
         try:
@@ -215,40 +219,40 @@ class Transactions:
             raise  # The next one who asks finds out.
         except Unavailable:
             transaction.phase, self._open[key] = "open", transaction  # Nothing was done.
-            self._watch()
+            self._schedule_expiry()
             raise
         except Exception:
             await self._end(key, transaction, "aborted")
             raise
         await self._end(key, transaction, "committed")
 
-    async def _was_committed(self, session: Session, number: int) -> bool:
-        kept = await retries.load_notes(self._engine, self._collections, session)
+    async def _was_committed(self, session: LogicalSession, number: int) -> bool:
+        kept = await retries.read_session_document(self._engine, self._collections, session)
         return kept is not None and int(kept["txnNum"]) == number and kept.get("state") == "committed"
 
-    async def abort(self, session: Session, number: int) -> None:
+    async def abort(self, session: LogicalSession, number: int) -> None:
         """Forget it. MqlError 251 if it is not known, 256 if it is committed."""
-        key = _key(session)
+        key = _session_key(session)
         await self._expire()
         transaction = self._latest.get(key)
         if transaction is None or transaction.number < number:
             if await self._was_committed(session, number):
                 raise MqlError(256, f"Transaction with {{ txnNumber: {number} }} has been committed.")
-            raise _unknown(number)
+            raise _unknown_number(number)
         if transaction.number > number:
             raise too_old(number, transaction.number)
         self._check_open(transaction)
         await self._end(key, transaction, "aborted")
 
-    async def end_of_session(self, session: Session) -> None:
+    async def end_session(self, session: LogicalSession) -> None:
         """A session is over, and with it what is open in it."""
-        transaction = self._latest.pop(_key(session), None)
+        transaction = self._latest.pop(_session_key(session), None)
         if transaction is not None:
-            await self._end(_key(session), transaction, "aborted")
+            await self._end(_session_key(session), transaction, "aborted")
 
-    async def abort_open(self, session: Session, number: int) -> None:
+    async def abort_open(self, session: LogicalSession, number: int) -> None:
         """Forget the open transaction of a session if it has this number."""
-        key = _key(session)
+        key = _session_key(session)
         transaction = self._open.get(key)
         if transaction is not None and transaction.number == number:
             await self._end(key, transaction, "aborted")
@@ -256,8 +260,8 @@ class Transactions:
     async def expire(self) -> None:
         """End those that have been open for too long: whose client is gone, nobody else does. Looks once a second."""
         now = self._monotonic()
-        if self._open and now >= self._look:
-            self._look = now + SECOND
+        if self._open and now >= self._next_check:
+            self._next_check = now + SECOND
             await self._expire()
 
     async def _expire(self) -> None:
@@ -267,29 +271,29 @@ class Transactions:
             # The text tells which limit it was.
             await self._end(key, transaction, "expired" if transaction.cosmos else "aborted")
 
-    def _watch(self) -> None:
+    def _schedule_expiry(self) -> None:
         """Expire transactions in time, also when no command comes: others wait for what they have locked."""
         if self._timer is None and self._open:
             first = min(transaction.until for transaction in self._open.values())
             wait = max(0, first - self._monotonic()) / SECOND
-            self._timer = asyncio.get_running_loop().call_later(wait + SLACK, self._expire_aside)
+            self._timer = asyncio.get_running_loop().call_later(wait + TIMER_SLACK, self._on_timer)
 
-    def _expire_aside(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
 
         async def expire() -> None:
             await self._expire()
-            self._watch()
+            self._schedule_expiry()
 
-        self._later(expire())
+        self._run_in_background(expire())
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _end(self, key: Key, transaction: TransactionState, phase: Phase) -> None:
+    async def _end(self, key: SessionKey, transaction: TransactionState, phase: Phase) -> None:
         work = transaction.work
         if work is None:
             return
@@ -300,7 +304,7 @@ class Transactions:
         await self._cursors.end_transaction(work)
 
 
-def _key(session: Session) -> Key:
+def _session_key(session: LogicalSession) -> SessionKey:
     return session.owner, session.id
 
 
@@ -310,5 +314,5 @@ def too_old(number: int, last: int) -> MqlError:
     return MqlError(225, f"{text} has already started on this session.")
 
 
-def _unknown(number: int) -> MqlError:
+def _unknown_number(number: int) -> MqlError:
     return MqlError(251, f"Given transaction number {number} does not match any in-progress transactions.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from mayflydb.frontends.mongo.decisions import Body
-from mayflydb.frontends.mongo.reading import View
-from mayflydb.frontends.mongo.sessions.retries import Attempt
-from mayflydb.frontends.mongo.spending import Spent
+from mayflydb.frontends.mongo.decisions import Decision
+from mayflydb.frontends.mongo.reading import ReadView
+from mayflydb.frontends.mongo.sessions.retries import NumberedWrite
+from mayflydb.frontends.mongo.spending import SpentUnits
 
 T = TypeVar("T")
 
@@ -18,12 +18,12 @@ class UnitOfWork(Protocol):
     `spent`: what it has read and written.
     """
 
-    view: View
-    attempt: Attempt | None
+    view: ReadView
+    numbered_write: NumberedWrite | None
     aborts: bool
-    spent: Spent
+    spent: SpentUnits
 
-    async def perform(self, body: Body[T]) -> T:
+    async def perform(self, decide: Decision[T]) -> T:
         """Run a decision and return its reply, once it is committed or, within a transaction, part of that."""
 
     def fail(self) -> None:

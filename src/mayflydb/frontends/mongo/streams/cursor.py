@@ -6,11 +6,11 @@ from collections import deque
 from typing import Any
 
 from mayflydb.engine.ledger import Bell
-from mayflydb.frontends.mongo.cursors import Cursor, Moment
-from mayflydb.frontends.mongo.documents import LARGEST
-from mayflydb.frontends.mongo.streams.events import Teller, head
+from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
+from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
+from mayflydb.frontends.mongo.streams.events import EventBuilder, event_head
 from mayflydb.frontends.mongo.streams.feed import Feed
-from mayflydb.frontends.mongo.streams.tokens import Token
+from mayflydb.frontends.mongo.streams.tokens import ResumeToken
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.stages import Batches, Pipeline
@@ -24,17 +24,17 @@ class StreamCursor(Cursor):
         self,
         namespace: str,
         feed: Feed,
-        teller: Teller,
+        builder: EventBuilder,
         pipeline: Pipeline | None,
         session: bytes | None,
         bell: Bell,
-        ends: Token | None = None,
+        ends: ResumeToken | None = None,
     ) -> None:
-        super().__init__(namespace, _nothing(), Moment(0), lambda: (), 0, session)
-        self.waits = True
+        super().__init__(namespace, _no_items(), ReadTime(0), lambda: (), 0, session)
+        self.awaits_data = True
         self._bell = bell
         self._feed = feed
-        self._teller = teller
+        self._builder = builder
         self._pipeline = pipeline
         self._events: deque[tuple[bytes, Document]] = deque()
         self._token = feed.token("idle").document
@@ -49,7 +49,7 @@ class StreamCursor(Cursor):
     def exhausted(self) -> bool:
         return self._closed or (self._done and not self._events)
 
-    def fields(self, now: Instant) -> tuple[Document, Document]:
+    def reply_fields(self, now: Instant) -> tuple[Document, Document]:
         """What a reply says of the stream: within `cursor`, and beside it."""
         return {"postBatchResumeToken": self._token}, {}
 
@@ -57,9 +57,9 @@ class StreamCursor(Cursor):
         found: list[bytes] = []
         total = 0
         while size is None or len(found) < size:
-            if not self._events and not await self._read_on(now):
+            if not self._events and not await self._read_lines(now):
                 break
-            if self._events and found and total + len(self._events[0][0]) + 16 > LARGEST:
+            if self._events and found and total + len(self._events[0][0]) + 16 > MAX_DOCUMENT_BYTES:
                 break
             if self._events:
                 raw, self._token = self._events.popleft()
@@ -69,7 +69,7 @@ class StreamCursor(Cursor):
             self._token = self._feed.token("idle").document if not found else self._token
         return found
 
-    async def _read_on(self, now: Instant) -> bool:
+    async def _read_lines(self, now: Instant) -> bool:
         """Whether lines were read; what they tell is in `_events`."""
         if self._done or self._closed:
             return False
@@ -77,13 +77,13 @@ class StreamCursor(Cursor):
             raise self._fault
         lines = await self._feed.lines(now)
         for line in lines:
-            if not self._feed.take(line):
+            if not self._feed.advance(line):
                 continue
             try:
-                event = await self._teller.event(line, now)
+                event = await self._builder.event(line, now)
                 if event is None:
                     continue
-                last = self._teller.invalidates(event)
+                last = self._builder.invalidates(event)
                 token = self._feed.token("last" if last else "event").document
                 await self._add({"_id": token, **event})
             except MqlError as error:
@@ -101,27 +101,27 @@ class StreamCursor(Cursor):
             raise error
 
     async def _add(self, event: Document) -> None:
-        told = event
+        shown = event
         if self._pipeline is not None:
             out = [each async for batch in self._pipeline.run_over(_one(event)) for each in batch]
             if not out:
                 return
-            told = out[0]
-        if told.get("_id") != event["_id"]:
+            shown = out[0]
+        if shown.get("_id") != event["_id"]:
             text = (
                 "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline."
             )
             raise MqlError(280, f"{text} Modifying the _id field of an event makes it impossible to resume the stream.")
-        self._events.append((encode(told), event["_id"]))
+        self._events.append((encode(shown), event["_id"]))
 
     async def _finish_with(self, written: Instant) -> None:
         token = self._feed.token("invalidate").document
-        await self._add({"_id": token, **head("invalidate", written)})
+        await self._add({"_id": token, **event_head("invalidate", written)})
         self._done = True
 
     def _finish(self, written: Instant) -> None:
         token = self._feed.token("invalidate").document
-        event = {"_id": token, **head("invalidate", written)}
+        event = {"_id": token, **event_head("invalidate", written)}
         self._events.append((encode(event), token))
         self._done = True
 
@@ -134,6 +134,6 @@ async def _one(event: Document) -> Batches:
     yield [event]
 
 
-async def _nothing() -> Any:
+async def _no_items() -> Any:
     return
     yield

@@ -12,9 +12,9 @@ from bson import DatetimeMS
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
-from mayflydb.frontends.mongo.streams.feed import Feed, Line, Scope
-from mayflydb.frontends.mongo.streams.notes import recall
-from mayflydb.frontends.mongo.streams.options import StreamOptions, time_of
+from mayflydb.frontends.mongo.streams.feed import Feed, Line, StreamScope
+from mayflydb.frontends.mongo.streams.notes import decode_value
+from mayflydb.frontends.mongo.streams.options import StreamOptions, cluster_time
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Kind
 from mayflydb.query.mongo.faults import MqlError
@@ -27,14 +27,14 @@ _EXPANDED: Final = {
     "modify": "modify",
     "dropView": "drop",
 }
-_DEATHS: Final = (Kind.DELETE, Kind.EXPIRE)
+_REMOVALS: Final = (Kind.DELETE, Kind.EXPIRE)
 
 
-class Teller:
+class EventBuilder:
     """Makes events of lines, for one stream."""
 
     def __init__(
-        self, engine: Engine, feed: Feed, scope: Scope, options: StreamOptions, collections: Collections
+        self, engine: Engine, feed: Feed, scope: StreamScope, options: StreamOptions, collections: Collections
     ) -> None:
         self._engine = engine
         self._feed = feed
@@ -44,19 +44,19 @@ class Teller:
 
     async def event(self, line: Line, now: Instant) -> Document | None:
         """What a line tells, without `_id`; None: nothing."""
-        event = await self._plain(line, now)
+        event = await self._base_event(line, now)
         if event is not None and self._options.expanded and event["operationType"] != "dropDatabase":
             event["collectionUUID"] = binary_uuid(self._feed.uuid(line.container))
         return event
 
-    async def _plain(self, line: Line, now: Instant) -> Document | None:
+    async def _base_event(self, line: Line, now: Instant) -> Document | None:
         if line.version.kind is Kind.NOTE:
-            return self._of_note(line)
+            return self._note_event(line)
         if not self._scope.holds(line.database, line.name):
             return None
-        if line.version.kind in _DEATHS:
-            return self._of_death(line)
-        return await self._of_write(line, now)
+        if line.version.kind in _REMOVALS:
+            return self._removal_event(line)
+        return await self._write_event(line, now)
 
     def invalidates(self, event: Document) -> bool:
         """Whether nothing can come after this event."""
@@ -64,19 +64,19 @@ class Teller:
             return event["operationType"] in ("drop", "rename")
         return self._scope.database is not None and event["operationType"] == "dropDatabase"
 
-    async def _of_write(self, line: Line, now: Instant) -> Document:
+    async def _write_event(self, line: Line, now: Instant) -> Document:
         version = line.version
-        found = recall(line.value)
+        found = decode_value(line.value)
         namespace = {"db": line.database, "coll": line.name}
         key = {"_id": found.document.get("_id")}
         if version.kind is Kind.CREATE:
-            event = head("insert", version.written)
+            event = event_head("insert", version.written)
             return {**event, "fullDocument": found.document, "ns": namespace, "documentKey": key}
-        event = head("update" if found.change is not None else "replace", version.written)
+        event = event_head("update" if found.change is not None else "replace", version.written)
         if found.change is None:
             event["fullDocument"] = found.document
         elif self._options.full_document == "updateLookup":
-            event["fullDocument"] = await self._looked_up(line, now)
+            event["fullDocument"] = await self._look_up(line, now)
         elif self._options.full_document != "default":
             image = found.document if found.before is not None else None
             event["fullDocument"] = self._image(image, self._options.full_document, event, "post")
@@ -84,12 +84,12 @@ class Teller:
         if found.change is not None:
             event["updateDescription"] = found.change
             if self._options.expanded:
-                paths = disambiguated(found.document, found.change)
+                paths = disambiguate_paths(found.document, found.change)
                 event["updateDescription"] = {**found.change, "disambiguatedPaths": paths}
         self._add_before(event, found.before)
         return event
 
-    async def _looked_up(self, line: Line, now: Instant) -> Document | None:
+    async def _look_up(self, line: Line, now: Instant) -> Document | None:
         """As it is now, if it is there."""
         node = self._feed.node(line.container)
         if node is None or node.name != line.name:
@@ -97,14 +97,14 @@ class Teller:
         record = await self._engine.get(node, line.version.partition, line.version.key, now)
         return None if record is None else decode(record.value)
 
-    def _of_death(self, line: Line) -> Document | None:
+    def _removal_event(self, line: Line) -> Document | None:
         if self._collections.contract(line.database).is_cosmos:
             return None  # As that service has it.
         document = decode(line.value)
-        event = head("delete", line.version.written)
+        event = event_head("delete", line.version.written)
         event.update({"ns": {"db": line.database, "coll": line.name}, "documentKey": {"_id": document.get("_id")}})
         node = self._feed.node(line.container)
-        kept = node is not None and self._collections.view(node, line.database).keeps_images
+        kept = node is not None and self._collections.from_node(node, line.database).keeps_images
         self._add_before(event, document if kept else None)
         return event
 
@@ -120,37 +120,37 @@ class Teller:
             raise MqlError(280, f"{text}, but the {which}-image was not found for event: {event['operationType']}")
         return image
 
-    def _of_note(self, line: Line) -> Document | None:
+    def _note_event(self, line: Line) -> Document | None:
         note = decode(line.value)
         op = note["op"]
         own = {"db": line.database, "coll": line.name}
         if op == "dropDatabase":
-            return {**head(op, line.version.written), "ns": {"db": line.database}}
+            return {**event_head(op, line.version.written), "ns": {"db": line.database}}
         if op == "drop" and self._scope.holds(line.database, line.name):
-            return {**head(op, line.version.written), "ns": own}
+            return {**event_head(op, line.version.written), "ns": own}
         if op == "rename":
             to = note["to"]
             if self._scope.holds(line.database, line.name) or self._scope.holds(to["db"], to["coll"]):
-                return self._renamed(line, own, to, note["dropTarget"])
+                return self._rename_event(line, own, to, note["dropTarget"])
         if op == "replaced" and self._scope.collection is not None:
-            return self._renamed(line, note["from"], own, note["dropTarget"])
+            return self._rename_event(line, note["from"], own, note["dropTarget"])
         if self._options.expanded and op in _EXPANDED and self._scope.holds(line.database, line.name):
-            return {**head(_EXPANDED[op], line.version.written), "ns": own, **_described(note)}
+            return {**event_head(_EXPANDED[op], line.version.written), "ns": own, **_operation_description(note)}
         return None
 
-    def _renamed(self, line: Line, source: Document, target: Document, dropped: bytes | None) -> Document:
-        event = {**head("rename", line.version.written), "ns": source, "to": target}
+    def _rename_event(self, line: Line, source: Document, target: Document, dropped: bytes | None) -> Document:
+        event = {**event_head("rename", line.version.written), "ns": source, "to": target}
         if self._options.expanded:
             description = {"to": target} if dropped is None else {"to": target, "dropTarget": binary_uuid(dropped)}
             event["operationDescription"] = description
         return event
 
 
-def _described(note: Document) -> Document:
+def _operation_description(note: Document) -> Document:
     return {"operationDescription": note["description"]} if "description" in note else {}
 
 
-def disambiguated(document: Document, change: Document) -> Document:
+def disambiguate_paths(document: Document, change: Document) -> Document:
     """The paths of a change that have a field with a number for a name, part by part: positions in arrays are numbers."""
     truncated = (each["field"] for each in change["truncatedArrays"])
     found: Document = {}
@@ -169,10 +169,10 @@ def disambiguated(document: Document, change: Document) -> Document:
     return found
 
 
-def head(operation: str, written: Instant) -> Document:
+def event_head(operation: str, written: Instant) -> Document:
     """What all events begin with, behind `_id`."""
     return {
         "operationType": operation,
-        "clusterTime": time_of(written),
+        "clusterTime": cluster_time(written),
         "wallTime": DatetimeMS(milliseconds(written)),
     }

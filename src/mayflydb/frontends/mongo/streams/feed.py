@@ -13,17 +13,17 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.history import HistoryLost
 from mayflydb.engine.ledger import STAMP
-from mayflydb.frontends.mongo.collections import INTERNAL
-from mayflydb.frontends.mongo.streams.options import time_of
-from mayflydb.frontends.mongo.streams.tokens import NO_STAMP, Purpose, Token
+from mayflydb.frontends.mongo.collections import INTERNAL_DATABASES
+from mayflydb.frontends.mongo.streams.options import cluster_time
+from mayflydb.frontends.mongo.streams.tokens import NO_STAMP, Purpose, ResumeToken
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Kind, Version
 from mayflydb.query.mongo.faults import MqlError
 
-PAGE: Final = 256
+PAGE_SIZE: Final = 256
 
 
-class Scope(msgspec.Struct, frozen=True):
+class StreamScope(msgspec.Struct, frozen=True):
     """What is watched: a collection, a database, or everything."""
 
     database: str | None = None
@@ -41,7 +41,7 @@ class Scope(msgspec.Struct, frozen=True):
             return False
         if self.collection is not None:
             return (database, name) == (self.database, self.collection)
-        return database == self.database if self.database is not None else database not in INTERNAL
+        return database == self.database if self.database is not None else database not in INTERNAL_DATABASES
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +69,7 @@ class _Queue:
         self.lines: deque[Version] = deque()
         self._over = False
 
-    def seen_as(self, node: Node, database: str, name: str, lsn: int | None) -> None:
+    def update(self, node: Node, database: str, name: str, lsn: int | None) -> None:
         """As the catalogue has it now; `lsn` None: there may be more."""
         self.node, self.database, self.name, self.lsn = node, database, name, lsn
 
@@ -84,7 +84,7 @@ class _Queue:
         elif self.node.definition.keeps is not None:
             self._over = True
 
-    def named(self, lsn: int) -> tuple[str, str]:
+    def name_at(self, lsn: int) -> tuple[str, str]:
         """What it was called when it wrote this."""
         assert self.node is not None
         for upto, database, name in self.node.definition.former:
@@ -96,7 +96,7 @@ class _Queue:
 class Feed:
     """Reads on, line by line; where it stands is a token."""
 
-    def __init__(self, engine: Engine, scope: Scope, orderer: int) -> None:
+    def __init__(self, engine: Engine, scope: StreamScope, orderer: int) -> None:
         self._engine = engine
         self._scope = scope
         self._orderer = orderer
@@ -105,7 +105,7 @@ class Feed:
         self._at: Instant = 0
         self._stamp = NO_STAMP
         self._from: Instant | None = None
-        self._heard = -1
+        self._last_lsn = -1
 
     # --- where it begins -------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Feed:
         """With what happens next."""
         self._at = now
         self._stamp = STAMP.pack(await self._engine.lsn(self._orderer), 0)
-        for node, lsn, _, _ in await self._found():
+        for node, lsn, _, _ in await self._find_nodes():
             self._queues[node.id] = _Queue(node.id, lsn)
             self._known = max(self._known, node.id)
         for node in await self._engine.ledger.kept():
@@ -122,10 +122,10 @@ class Feed:
     async def begin_at(self, instant: Instant, now: Instant, retention: Span) -> None:
         """With what happened at an instant. MqlError 286 if that is not remembered."""
         if instant <= now - retention:
-            raise lost()
+            raise lost_history_error()
         self._at = self._from = instant
-        found = [node.id for node, *_ in await self._found()]
-        kept = [node.definition.keeps or 0 for node, *_ in await self._kept()]
+        found = [node.id for node, *_ in await self._find_nodes()]
+        kept = [node.definition.keeps or 0 for node, *_ in await self._find_kept()]
         for id in [*found, *kept]:
             self._queues[id] = _Queue(id, await self._position(id, instant))
             self._known = max(self._known, id)
@@ -133,17 +133,17 @@ class Feed:
     async def _position(self, id: int, instant: Instant) -> int:
         """The lsn behind which this history tells what happened at an instant and since."""
         after = 0
-        while page := await self._engine.history(id, after, PAGE):
+        while page := await self._engine.history(id, after, PAGE_SIZE):
             for version in page:
                 # By cluster times: that of a reply may be a little earlier than the write that it follows.
-                if version.kind is Kind.GAP and time_of(version.written) > time_of(instant):
-                    raise lost()
+                if version.kind is Kind.GAP and cluster_time(version.written) > cluster_time(instant):
+                    raise lost_history_error()
                 if version.written >= instant and version.kind is not Kind.GAP:
                     return after
                 after = version.lsn
         return after
 
-    async def resume(self, token: Token, now: Instant, retention: Span) -> None:
+    async def resume(self, token: ResumeToken, now: Instant, retention: Span) -> None:
         """Behind a token. MqlError 260 for one of another stream, 286 if a history that it names is not kept any more."""
         if token.scope != self._scope.digest:
             raise MqlError(260, "The resume token is one of a stream on something else.")
@@ -151,7 +151,7 @@ class Feed:
             kept = {node.definition.keeps for node in await self._engine.ledger.kept()}
             for id in token.lsns:
                 if id not in kept and await self._engine.node_by_id(id) is None:
-                    raise lost()
+                    raise lost_history_error()
         self._known, self._at, self._stamp = token.known, token.at, token.stamp
         for id, lsn in token.lsns.items():
             self._queues[id] = _Queue(id, lsn)
@@ -163,19 +163,19 @@ class Feed:
         """The instant of the last line."""
         return self._at
 
-    def token(self, purpose: Purpose = "event") -> Token:
+    def token(self, purpose: Purpose = "event") -> ResumeToken:
         """Behind the last line that was told."""
         lsns = {queue.id: queue.position for queue in self._queues.values()}
-        return Token(self._scope.digest, self._at, self._stamp, self._known, lsns, purpose)
+        return ResumeToken(self._scope.digest, self._at, self._stamp, self._known, lsns, purpose)
 
     async def lines(self, now: Instant) -> list[Line]:
         """What comes next, as far as it has been read; `take` each of them. MqlError 286 if some of it is not kept."""
         newest = await self._engine.lsn(self._orderer)
-        if newest == self._heard:
+        if newest == self._last_lsn:
             return []
         if newest < STAMP.unpack(self._stamp)[0]:
-            raise lost()  # Everything was reset.
-        await self._look()
+            raise lost_history_error()  # Everything was reset.
+        await self._refresh_queues()
         ready = [queue for queue in self._queues.values() if queue.node is not None]
         found: list[tuple[bytes, _Queue, Version]] = []
         ends: list[bytes] = []
@@ -186,20 +186,20 @@ class Feed:
                 if queue.lines and (queue.lsn is None or queue.lsn > queue.read_to):
                     ends.append(queue.lines[-1].value[: STAMP.size])
         except HistoryLost:
-            raise lost() from None
+            raise lost_history_error() from None
         # What has been committed since the number was read may be seen in one history and not yet in another.
         bound = min([STAMP.pack(newest + 1, 0), *ends])
         told = sorted((each for each in found if each[0] < bound), key=lambda each: (each[0], each[2].lsn))
         if ends and not told:
             told = [min(found, key=lambda each: (each[0], each[2].lsn))]
         if not found:
-            self._heard = newest
+            self._last_lsn = newest
         return [self._line(*each) for each in told]
 
     def _line(self, stamp: bytes, queue: _Queue, version: Version) -> Line:
-        return Line(version, stamp, version.value[STAMP.size :], queue.id, *queue.named(version.lsn))
+        return Line(version, stamp, version.value[STAMP.size :], queue.id, *queue.name_at(version.lsn))
 
-    def take(self, line: Line) -> bool:
+    def advance(self, line: Line) -> bool:
         """Go behind a line. Whether it belongs to the stream."""
         queue = self._queues[line.container]
         queue.position = queue.lines.popleft().lsn
@@ -222,10 +222,12 @@ class Feed:
 
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
-    async def _look(self) -> None:
+    async def _refresh_queues(self) -> None:
         """Learn of what has come and gone."""
-        found = [(node.id, node, database, name, lsn) for node, lsn, database, name in await self._found()]
-        kept = [(node.definition.keeps or 0, node, database, name, None) for node, database, name in await self._kept()]
+        found = [(node.id, node, database, name, lsn) for node, lsn, database, name in await self._find_nodes()]
+        kept = [
+            (node.definition.keeps or 0, node, database, name, None) for node, database, name in await self._find_kept()
+        ]
         everything: Sequence[tuple[int, Node, str, str, int | None]] = [*found, *kept]
         ids = {id for id, *_ in everything}
         for gone in [id for id in self._queues if id not in ids]:
@@ -234,15 +236,15 @@ class Feed:
         for id, node, database, name, lsn in everything:
             queue = self._queues.get(id)
             if queue is None:
-                position = self._entry(id, node)
+                position = self._start_position(id, node)
                 if position is None:
                     continue
                 queue = self._queues[id] = _Queue(id, position)
-            queue.seen_as(node, database, name, lsn)
+            queue.update(node, database, name, lsn)
             known = max(known, id)
         self._known = known
 
-    def _entry(self, id: int, node: Node) -> int | None:
+    def _start_position(self, id: int, node: Node) -> int | None:
         """Where the telling of a history begins that the stream has not met yet; None: it is none of its."""
         former = node.definition.former
         if id > self._known and (not former or self._scope.holds(*former[-1][1:])):
@@ -251,12 +253,12 @@ class Feed:
             return former[-1][0] - 1  # It came by another name.
         return None
 
-    async def _found(self) -> list[tuple[Node, int, str, str]]:
+    async def _find_nodes(self) -> list[tuple[Node, int, str, str]]:
         """(node, its last lsn, database, name) of what is in scope: collections, and databases, with an empty name."""
         scope = self._scope
         found: list[tuple[Node, int, str, str]] = []
         for database, lsn in await self._engine.children_with_lsns(self._orderer):
-            if scope.database is None and database.name in INTERNAL:
+            if scope.database is None and database.name in INTERNAL_DATABASES:
                 continue
             ours = scope.database in (None, database.name)
             if ours and scope.collection is None:
@@ -266,7 +268,7 @@ class Feed:
                     found.append((node, last, database.name, node.name))
         return found
 
-    async def _kept(self) -> list[tuple[Node, str, str]]:
+    async def _find_kept(self) -> list[tuple[Node, str, str]]:
         found: list[tuple[Node, str, str]] = []
         for node in await self._engine.ledger.kept():
             body: Any = node.definition.body
@@ -282,7 +284,7 @@ class Feed:
         return any(self._scope.holds(*each) for each in names)
 
 
-def lost() -> MqlError:
+def lost_history_error() -> MqlError:
     """286 ChangeStreamHistoryLost, which no driver resumes from."""
     text = "Resume of change stream was not possible, as the resume point may no longer be in the oplog."
     return MqlError(286, text, labels=("NonResumableChangeStreamError",))

@@ -13,7 +13,7 @@ _MARK: Final = b"\0\0\0\0"
 """No document begins so: it would have no bytes."""
 
 
-class Remembered(msgspec.Struct, frozen=True, gc=False):
+class StoredVersion(msgspec.Struct, frozen=True, gc=False):
     """A version of a document. `change`: what an update did to the one before; None: it was put in its place.
 
     `before`: the one before, where the collection keeps such images.
@@ -24,7 +24,7 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
     before: Document | None = None
 
 
-def remember(before: Document, after: Document, replaced: bool, image: bool) -> bytes:
+def encode_change(before: Document, after: Document, replaced: bool, image: bool) -> bytes:
     """A changed document as its history keeps it. `image`: with the one before."""
     kept: Document = {"document": after}
     if not replaced:
@@ -34,34 +34,34 @@ def remember(before: Document, after: Document, replaced: bool, image: bool) -> 
     return _MARK + encode(kept)
 
 
-def recall(value: bytes) -> Remembered:
+def decode_value(value: bytes) -> StoredVersion:
     """It again."""
     if not value.startswith(_MARK):
-        return Remembered(decode(value))
+        return StoredVersion(decode(value))
     kept = decode(value[len(_MARK) :])
-    return Remembered(kept["document"], kept.get("change"), kept.get("before"))
+    return StoredVersion(kept["document"], kept.get("change"), kept.get("before"))
 
 
-def told(operation: str, description: Document) -> bytes:
+def expanded_event(operation: str, description: Document) -> bytes:
     """Something that only expanded events tell."""
     return encode({"op": operation, "description": description})
 
 
-def dropped(view: bool) -> bytes:
+def drop_event(view: bool) -> bytes:
     """A collection was dropped."""
     return encode({"op": "dropView" if view else "drop"})
 
 
-def database_dropped() -> bytes:
+def drop_database_event() -> bytes:
     """A database was dropped."""
     return encode({"op": "dropDatabase"})
 
 
-def renamed(database: str, name: str, target: bytes | None) -> bytes:
+def rename_event(database: str, name: str, target: bytes | None) -> bytes:
     """A collection got this name. `target`: the UUID of the collection that had it."""
     return encode({"op": "rename", "to": {"db": database, "coll": name}, "dropTarget": target})
 
 
-def replaced(database: str, name: str, target: bytes) -> bytes:
+def replacement_event(database: str, name: str, target: bytes) -> bytes:
     """Another collection, which was called this, took its place. `target`: its own UUID."""
     return encode({"op": "replaced", "from": {"db": database, "coll": name}, "dropTarget": target})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.collections import INTERNAL, Collection
+from mayflydb.frontends.mongo.collections import INTERNAL_DATABASES, Collection
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.streams.cursor import StreamCursor
-from mayflydb.frontends.mongo.streams.events import Teller
-from mayflydb.frontends.mongo.streams.feed import Feed, Scope
-from mayflydb.frontends.mongo.streams.options import AFTERWARDS, StreamOptions, parse
+from mayflydb.frontends.mongo.streams.events import EventBuilder
+from mayflydb.frontends.mongo.streams.feed import Feed, StreamScope
+from mayflydb.frontends.mongo.streams.options import ALLOWED_STAGES, StreamOptions, parse_stream_options
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.stages import PipelineSource, compile_pipeline
@@ -39,16 +39,16 @@ async def open_stream(
         text = f"readConcern level '{level}' is not supported: $changeStream only supports majority read concern"
         raise MqlError(72, text)
     spec = stages[0]["$changeStream"]
-    options = parse(spec)
+    options = parse_stream_options(spec)
     scope, namespace = _scope(call, target, options)
     if collection is not None and collection.view_on is not None:
         raise MqlError(166, f"Namespace {namespace} is a view, not a collection")
     compile_pipeline(stages, env, source)  # Refused as everywhere, before they are as no part of a stream.
     for name in (next(iter(stage)) for stage in stages[1:]):
-        if name not in AFTERWARDS:
+        if name not in ALLOWED_STAGES:
             raise MqlError(20, f"{name} is not permitted in a $changeStream pipeline")
     pipeline = compile_pipeline(stages[1:], env, source) if len(stages) > 1 else None
-    orderer = await services.collections.remember(scope.database, scope.collection, call.now)
+    orderer = await services.collections.start_history(scope.database, scope.collection, call.now)
     engine = services.engine
     feed = Feed(engine, scope, orderer)
     token = options.after
@@ -58,23 +58,23 @@ async def open_stream(
         await feed.begin_at(options.instant, call.now, services.options.change_stream_retention)
     else:
         await feed.begin_now(call.now)
-    teller = Teller(engine, feed, scope, options, services.collections)
+    builder = EventBuilder(engine, feed, scope, options, services.collections)
     ends = token if token is not None and token.purpose == "last" else None
     lsid = call.body.get("lsid")
     session = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
-    return StreamCursor(namespace, feed, teller, pipeline, session, engine.reaper.bell, ends)
+    return StreamCursor(namespace, feed, builder, pipeline, session, engine.reaper.bell, ends)
 
 
-def _scope(call: Call, target: Any, options: StreamOptions) -> tuple[Scope, str]:
+def _scope(call: Call, target: Any, options: StreamOptions) -> tuple[StreamScope, str]:
     if options.everything:
         if call.database != "admin" or type(target) is str:
             text = "A $changeStream with 'allChangesForCluster:true' may only be opened on the 'admin' database"
             raise MqlError(72, f"{text}, and with no collection name")
-        return Scope(), "admin.$cmd.aggregate"
-    if call.database in INTERNAL:
+        return StreamScope(), "admin.$cmd.aggregate"
+    if call.database in INTERNAL_DATABASES:
         raise MqlError(73, f"$changeStream may not be opened on the internal {call.database} database")
     if type(target) is str:
         if target.startswith("system."):
             raise MqlError(73, f"$changeStream may not be opened on the internal {call.database}.{target} collection")
-        return Scope(call.database, target), f"{call.database}.{target}"
-    return Scope(call.database), f"{call.database}.$cmd.aggregate"
+        return StreamScope(call.database, target), f"{call.database}.{target}"
+    return StreamScope(call.database), f"{call.database}.$cmd.aggregate"

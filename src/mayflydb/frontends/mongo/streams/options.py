@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from bson import Timestamp
 
-from mayflydb.frontends.mongo.streams.tokens import Token
+from mayflydb.frontends.mongo.streams.tokens import ResumeToken
 from mayflydb.model.instant import MINUTE, SECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import MAX_TIMESTAMP_SECONDS, Document, type_name
@@ -28,9 +28,9 @@ _FIELDS: Final = (
     "showExpandedEvents",
 )
 
-_BEYOND: Final = (MAX_TIMESTAMP_SECONDS + 1) * SECOND
+_END_OF_SECONDS: Final = (MAX_TIMESTAMP_SECONDS + 1) * SECOND
 
-AFTERWARDS: Final = frozenset(
+ALLOWED_STAGES: Final = frozenset(
     {"$addFields", "$match", "$project", "$redact", "$replaceRoot", "$replaceWith", "$set", "$unset"}
 )
 """Stages that may follow."""
@@ -41,14 +41,14 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
     full_document: str = "default"
     before_change: str = "off"
-    after: Token | None = None
+    after: ResumeToken | None = None
     restart: bool = False
     instant: Instant | None = None
     everything: bool = False
     expanded: bool = False
 
 
-def parse(spec: Document) -> StreamOptions:
+def parse_stream_options(spec: Document) -> StreamOptions:
     """MqlError 40415, 14, 2, 40674 and 260 for what cannot be."""
     for field in spec:
         if field not in _FIELDS:
@@ -61,7 +61,7 @@ def parse(spec: Document) -> StreamOptions:
         raise MqlError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage.")
     after = None
     if given and given[0] != "startAtOperationTime":
-        after = Token.of_document(_document(spec, given[0]))
+        after = ResumeToken.of_document(_document(spec, given[0]))
         if after.purpose == "invalidate" and given[0] == "resumeAfter":
             text = "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate notification."
             raise MqlError(260, text)
@@ -76,7 +76,7 @@ def parse(spec: Document) -> StreamOptions:
     )
 
 
-def time_of(instant: Instant) -> Timestamp:
+def cluster_time(instant: Instant) -> Timestamp:
     """An instant as cluster time: the microseconds of its second are the increment, and one more, since none is 0.
 
     A cluster time has 32 bits of seconds. Behind the last of them, in 2106, the increment counts minutes, so that it lasts until
@@ -85,13 +85,13 @@ def time_of(instant: Instant) -> Timestamp:
     seconds, microseconds = divmod(instant, SECOND)
     if seconds <= MAX_TIMESTAMP_SECONDS:
         return Timestamp(seconds, microseconds + 1)
-    return Timestamp(MAX_TIMESTAMP_SECONDS, SECOND + 1 + (instant - _BEYOND) // MINUTE)
+    return Timestamp(MAX_TIMESTAMP_SECONDS, SECOND + 1 + (instant - _END_OF_SECONDS) // MINUTE)
 
 
-def instant_of(time: Timestamp) -> Instant:
+def first_instant(time: Timestamp) -> Instant:
     """The first instant that has this cluster time."""
     if time.time == MAX_TIMESTAMP_SECONDS and time.inc > SECOND:
-        return _BEYOND + (time.inc - SECOND - 1) * MINUTE
+        return _END_OF_SECONDS + (time.inc - SECOND - 1) * MINUTE
     return time.time * SECOND + min(max(time.inc - 1, 0), SECOND)
 
 
@@ -101,7 +101,7 @@ def _instant(spec: Mapping[str, Any]) -> Instant | None:
         return None
     if type(given) is not Timestamp:
         raise _mismatch("startAtOperationTime", given, "timestamp")
-    return instant_of(given)
+    return first_instant(given)
 
 
 def _choice(spec: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> str:

@@ -27,7 +27,7 @@ _VERSION: Final = 0x82
 _BIAS: Final = 1 << 63
 
 
-class Token(msgspec.Struct, frozen=True):
+class ResumeToken(msgspec.Struct, frozen=True):
     """`scope`: eight bytes that tell streams on one thing from those on another. `at` and `stamp` are those of the last event.
 
     `lsns`: the last line told of each container. Those that are not among them and have ids up to `known` are not told at all.
@@ -44,20 +44,20 @@ class Token(msgspec.Struct, frozen=True):
     def document(self) -> Document:
         """As clients get it."""
         data = bytearray(_HEAD.pack(_VERSION, self.at + _BIAS, self.stamp, self.scope, _PURPOSES.index(self.purpose)))
-        _append(data, self.known)
+        _append_varint(data, self.known)
         last = 0
         for id, lsn in sorted(self.lsns.items()):
-            _append(data, id - last)
-            _append(data, lsn)
+            _append_varint(data, id - last)
+            _append_varint(data, lsn)
             last = id
         return {"_data": (bytes(data) + _CHECK.pack(binascii.crc32(data))).hex().upper()}
 
     @classmethod
-    def of_document(cls, given: Any) -> Token:
+    def of_document(cls, given: Any) -> ResumeToken:
         """MqlError 260 for what is no token of ours."""
         text = given.get("_data") if isinstance(given, dict) else None
         if not isinstance(text, str):
-            raise invalid("Bad resume token: _data of missing or of wrong type")
+            raise invalid_token("Bad resume token: _data of missing or of wrong type")
         try:
             data = bytes.fromhex(text)
             body, check = data[: -_CHECK.size], data[-_CHECK.size :]
@@ -66,7 +66,7 @@ class Token(msgspec.Struct, frozen=True):
             version, at, stamp, scope, purpose = _HEAD.unpack_from(body)
             if version != _VERSION:
                 raise ValueError("another version")
-            numbers = _numbers(body[_HEAD.size :])
+            numbers = _parse_varints(body[_HEAD.size :])
             known, pairs = numbers[0], numbers[1:]
             lsns: dict[int, int] = {}
             id = 0
@@ -75,25 +75,25 @@ class Token(msgspec.Struct, frozen=True):
                 lsns[id] = lsn
             return cls(scope, at - _BIAS, stamp, known, lsns, _PURPOSES[purpose])
         except (ValueError, IndexError, error) as fault:
-            raise invalid(f"KeyString format error: resume token string was not a valid one: {fault}") from None
+            raise invalid_token(f"KeyString format error: resume token string was not a valid one: {fault}") from None
 
 
 NO_STAMP: Final = STAMP.pack(0, 0)
 
 
-def invalid(text: str) -> MqlError:
+def invalid_token(text: str) -> MqlError:
     """260 InvalidResumeToken."""
     return MqlError(260, text)
 
 
-def _append(data: bytearray, number: int) -> None:
+def _append_varint(data: bytearray, number: int) -> None:
     while number > 0x7F:
         data.append(number & 0x7F | 0x80)
         number >>= 7
     data.append(number)
 
 
-def _numbers(data: bytes) -> list[int]:
+def _parse_varints(data: bytes) -> list[int]:
     found: list[int] = []
     number = shift = 0
     for byte in data:

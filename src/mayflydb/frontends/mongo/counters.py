@@ -20,7 +20,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 """Which operation a command counts as, and the array whose elements are counted; nothing: the command is."""
 
 
-class Tallies(msgspec.Struct):
+class ServerCounters(msgspec.Struct):
     """`received` and `sent`: bytes of messages. `connected`: at the moment; `connections`: ever."""
 
     operations: Counter[str] = msgspec.field(default_factory=Counter)

@@ -13,9 +13,9 @@ from bson.errors import BSONError
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.frontends.mongo.collections import Collection, live_of, place_of, slots_of, ts_of, unpacked
+from mayflydb.frontends.mongo.collections import Collection, identity_of, parse_index, slots_of, ts_of, unpack_document
 from mayflydb.frontends.mongo.contracts import Contract
-from mayflydb.frontends.mongo.indexing import reaping
+from mayflydb.frontends.mongo.indexing import expiring_indexes
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import to_rfc3339
@@ -28,7 +28,7 @@ from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, shell, type_name
 
-TS: Final = "_ts"
+TS_FIELD: Final = "_ts"
 OBJECT_ID_DIGITS: Final = 24
 
 
@@ -45,7 +45,7 @@ def id_text(key: bytes) -> str:
     return json_util.dumps(value, json_options=json_util.RELAXED_JSON_OPTIONS)
 
 
-def places(id: str) -> list[tuple[bytes, bytes]]:
+def find_identities(id: str) -> list[tuple[bytes, bytes]]:
     """(partition, key) where a document of this id may lie: `5` may be meant as a number or as a string."""
     readings: list[Value] = []
     if len(id) == OBJECT_ID_DIGITS and ObjectId.is_valid(id):
@@ -54,8 +54,8 @@ def places(id: str) -> list[tuple[bytes, bytes]]:
         # Through BSON, so that values have the types that stored ones have.
         readings.append(decode(bson.encode({"_id": json_util.loads(id)}))["_id"])
     readings.append(id)
-    found = [place_of(each) for each in readings]
-    return [(place.partition, place.key) for place in found]
+    found = [identity_of(each) for each in readings]
+    return [(identity.partition, identity.key) for identity in found]
 
 
 # --- indexes ---------------------------------------------------------------------------------------------------------
@@ -63,14 +63,14 @@ def places(id: str) -> list[tuple[bytes, bytes]]:
 
 def _specs(node: Node) -> dict[int, IndexSpec]:
     """What is complete, by number."""
-    return {index.number: live_of(index).spec for index in node.definition.indexes if index.state == "ready"}
+    return {index.number: parse_index(index).spec for index in node.definition.indexes if index.state == "ready"}
 
 
 def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
     """Those by which documents die: name, field, seconds (-1: only by their own ttl), and what lives count from."""
     ts = ts_of(node.definition)
     counted = [] if ts is None else [(ts, "the last write")]
-    counted += [(live_of(index).spec, "a date") for index in reaping(node.definition, contract)]
+    counted += [(parse_index(index).spec, "a date") for index in expiring_indexes(node.definition, contract)]
     return [
         {
             "name": spec.name,
@@ -113,7 +113,7 @@ def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange
     if change.of_default:
         if contract.profile == "native":
             raise BadRequest("_ts is a field as any other in the profile native", hint="name an index or a field")
-        change = msgspec.structs.replace(change, field=TS)
+        change = msgspec.structs.replace(change, field=TS_FIELD)
     before = _find(view, change)
     if before is None and change.seconds is None:
         raise NotFound(f"{view.name} has no index on {change.field}")
@@ -124,7 +124,7 @@ def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange
     profile = contract.profile
     if change.seconds is not None and not after.is_cosmos_ttl(profile) and not after.expires_by_date(profile):
         raise BadRequest(f"{after.name} is a {after.kind} index: no document dies by it")
-    return IndexChange(before, after, after.key[0][0] == TS and contract.profile != "native")
+    return IndexChange(before, after, after.key[0][0] == TS_FIELD and contract.profile != "native")
 
 
 def _change(before: IndexSpec | None, change: Change, view: Collection, contract: Contract) -> IndexSpec:
@@ -163,36 +163,38 @@ def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
         others = tuple(rule for rule in node.definition.rules if rule.slot is not None)
         made = () if seconds is None else (ts_rule(seconds),)
         return Proposal(made + others, current, change.after.name)
-    slot, numbers = _place_of(node, change.before, contract)
+    slot, numbers = _slot_of(node, change.before, contract)
     others = tuple(rule for rule in node.definition.rules if rule.slot is None or rule.slot != slot)
     if seconds is None:
         return Proposal(others, current, change.after.name)
     where = next_number(node.definition) if slot is None else slot
     rules = (*others, date_rule(seconds, where, contract, numbers))
-    return Proposal(rules, current, change.after.name, _dating(change.after, where, numbers) if slot is None else None)
+    return Proposal(
+        rules, current, change.after.name, _date_adder(change.after, where, numbers) if slot is None else None
+    )
 
 
-def _place_of(node: Node, spec: IndexSpec | None, contract: Contract) -> tuple[int | None, bool]:
+def _slot_of(node: Node, spec: IndexSpec | None, contract: Contract) -> tuple[int | None, bool]:
     """The slot where an index has its dates, if it is there, and whether it takes numbers for dates too."""
     slots = slots_of(node.definition)
     for index in node.definition.indexes:
-        live = live_of(index) if index.state == "ready" else None
-        if live is not None and live.spec == spec:
-            return slots.get(index.number), live.numbers or (index.number not in slots and contract.is_cosmos)
+        ready = parse_index(index) if index.state == "ready" else None
+        if ready is not None and ready.spec == spec:
+            return slots.get(index.number), ready.numbers or (index.number not in slots and contract.is_cosmos)
     return None, contract.is_cosmos
 
 
-def _dating(spec: IndexSpec, slot: int, numbers: bool) -> Callable[[Record], Record]:
+def _date_adder(spec: IndexSpec, slot: int, numbers: bool) -> Callable[[Record], Record]:
     keys = compile_keys(spec)
 
-    def dated(record: Record) -> Record:
+    def add_date(record: Record) -> Record:
         date = keys.date(decode(record.value), numbers)
         return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
 
-    return dated
+    return add_date
 
 
-def commands(name: str, change: IndexChange, contract: Contract) -> list[Document]:
+def build_commands(name: str, change: IndexChange, contract: Contract) -> list[Document]:
     """What a client would send to make the change."""
     before, after = change.before, change.after
     if before == after:
@@ -221,10 +223,10 @@ def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
         found["ignored_ttl"] = why_ignored(document["ttl"], record, ts)
     slots, dates = slots_of(node.definition), dict(record.dates)
     rows = []
-    for index in reaping(node.definition, contract):
-        spec = live_of(index).spec
+    for index in expiring_indexes(node.definition, contract):
+        spec = parse_index(index).spec
         date = dates.get(slots.get(index.number, -1))
-        without = {} if date is not None else dict(zip(("reason", "text"), _no_date(spec, document), strict=True))
+        without = {} if date is not None else dict(zip(("reason", "text"), _why_no_date(spec, document), strict=True))
         rows.append({"index": spec.name, "date": None if date is None else _date_text(date), **without})
     return {**found, "dates": rows} if rows else found
 
@@ -236,7 +238,7 @@ def _date_text(date: int) -> str:
         return "before year 1" if date < 0 else "after 9999"
 
 
-def _no_date(spec: IndexSpec, document: Document) -> tuple[str, str]:
+def _why_no_date(spec: IndexSpec, document: Document) -> tuple[str, str]:
     path, within = spec.key[0][0], compile_keys(spec).filter
     if within is not None and not within.matches(document):
         return "no-anchor", f"the document is outside the partial filter of {spec.name}"
@@ -271,4 +273,4 @@ def _why_not(value: Value) -> str:
 
 def is_view(node: Node) -> bool:
     """Whether it shows documents of another collection."""
-    return "options" in node.body and "viewOn" in unpacked(node.body["options"])
+    return "options" in node.body and "viewOn" in unpack_document(node.body["options"])
