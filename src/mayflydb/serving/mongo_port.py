@@ -1,4 +1,4 @@
-"""MongoDB's port: taken at the start, opened when the store is proved. What serves it is loaded by its first connection."""
+"""MongoDB's port, bound at the start and opened when the store is ready. Its first connection loads the front end."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("mayflydb.mongo")
 
 FIRST_MESSAGE_SECONDS = 10.0
-"""Seconds a client has for its first message."""
+"""Seconds in which a client must send its first message."""
 
 _COMPRESSOR_PACKAGES = {"zstd": "backports.zstd", "snappy": "cramjam"}
-"""What a compressor needs, where that is no part of Python."""
+"""Packages of the compressors that are not part of Python."""
 
 
 class MongoPort:
     """The listening end of the MongoDB front end."""
 
     def __init__(self, settings: MongoSettings, host: str, data: Path, serverless: bool = False) -> None:
-        """Take the port. StartFailed when that, or what is asked besides, does not work. `data`: where secrets are kept."""
+        """Bind the port. `data`: the directory of secrets. Raise StartFailed if that fails, or for contradictory settings."""
         self._settings = settings
         self._serverless = serverless
         self._compressors = _compressors(settings)
@@ -67,25 +67,25 @@ class MongoPort:
 
     @property
     def auth(self) -> bool:
-        """Whether clients have to log in."""
+        """True if clients must log in."""
         return self._administrator is not None
 
     @property
     def uri(self) -> str:
-        """How clients connect, with the administrator's password where one is needed."""
+        """The connection string, with the administrator's password where logins are needed."""
         if self._administrator is None:
             return f"mongodb://{self.address}/?directConnection=true"
         name, password = (quote(each, safe="") for each in (self._administrator.name, self._administrator.password))
         return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true"
 
     def caller(self, engine: Engine, now: Instant) -> MongoCaller:
-        """The front end for others in this process."""
+        """A caller of the front end for other parts of this process."""
         from mayflydb.frontends.mongo.caller import MongoCaller
 
         return MongoCaller(self._get_app(engine, now))
 
     async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
-        """Take connections from now on. StartFailed where the store holds what another setting has made."""
+        """Accept connections from now on. Raise StartFailed where the store was written under another profile."""
         if await engine.node("mongo") is not None:
             await self._recover(engine, now)
         self._bell = engine.reaper.bell
@@ -94,18 +94,18 @@ class MongoPort:
 
         def introduce(tls: bool, deadline: float) -> Served:
             if not made:
-                # Nothing of the front end is loaded before a connection wants it.
+                # The front end is loaded by its first connection, which spares memory and time at the start.
                 made.append(self._service(engine, work, now))
             return made[0](tls, deadline)
 
         room = Room(self._settings.max_connections, FIRST_MESSAGE_SECONDS)
         self._listener = Listener(introduce, work, certificate, room)
         self._listener.serve(self._sockets)
-        # The words that waits for containers of MongoDB look for.
+        # Container tools wait for these words in the log.
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
 
     def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
-        """What shows that it answers. `trusted`: the authority, PEM, where TLS is asked for as well."""
+        """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
         at = [*places(self._sockets), *(places(self._sockets, trusted) if trusted else ())]
         return [
             ListenerCheck("mongo", "mongo.port", f"{_protocol_name(each)} on {each.address}", partial(ask_mongo, each))
@@ -113,7 +113,7 @@ class MongoPort:
         ]
 
     async def close(self, grace: float) -> None:
-        """Let commands in work finish, those that only wait at once, and let go of the port."""
+        """Let running commands finish, end those that only wait, and release the port."""
         if self._bell is not None:
             self._bell.close()
         if self._listener is not None:
@@ -121,12 +121,12 @@ class MongoPort:
         self.release()
 
     def release(self) -> None:
-        """Let go of the port, where it was never served."""
+        """Release the port if it was never served."""
         for each in self._sockets:
             each.close()
 
     async def _recover(self, engine: Engine, now: Instant) -> None:
-        """Put right what a process before this one has left half done, before anybody meets it."""
+        """Repair changes that an earlier process left unfinished, before any client can see them."""
         from mayflydb.frontends.mongo.contracts import ProfileChanged
 
         try:
@@ -187,7 +187,10 @@ class MongoPort:
         return (User(given.name, "admin", (Role("root", "admin"),), kept, fixed=True),)
 
     def _secret(self) -> bytes:
-        """Makes up the salts of users that do not exist; the same after a restart, so that it gives nothing away."""
+        """The secret that makes the salts of users that do not exist.
+
+        It is the same after a restart, so that salts stay the same.
+        """
         password = "" if self._administrator is None else self._administrator.password
         return hashlib.sha256(b"mayfly\0" + password.encode()).digest()
 
@@ -216,11 +219,11 @@ class MongoPort:
 
 
 def contracts(settings: MongoSettings) -> Contracts:
-    """Whose rules of expiry hold where, also where MongoDB itself is off."""
+    """The TTL contracts, also where MongoDB is not served."""
     from mayflydb.frontends.mongo.contracts import Contracts
     from mayflydb.frontends.mongo.options import Options
 
-    # Rules of expiry depend on neither topology nor logins.
+    # The rules of expiry depend on neither topology nor logins.
     return Contracts(options_from(Options, settings, topology="mongos", advertise="", auth=False, compressors=()))
 
 
@@ -229,7 +232,10 @@ def _protocol_name(place: Place) -> str:
 
 
 def _compressors(settings: MongoSettings) -> tuple[str, ...]:
-    """Those that are asked for. StartFailed if one is not installed; without any asked for, those that are."""
+    """The compressors to offer: those of the settings, or all that are installed.
+
+    Raise StartFailed for one that is not installed.
+    """
     there = tuple(
         name for name in COMPRESSORS if name not in _COMPRESSOR_PACKAGES or _is_installed(_COMPRESSOR_PACKAGES[name])
     )

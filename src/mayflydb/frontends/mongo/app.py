@@ -1,4 +1,4 @@
-"""The MongoDB front end: a message in, the bytes of its answer out."""
+"""The application of the MongoDB front end: a message in, the bytes of its answer out."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ RAW_ARRAYS: Mapping[bytes, bytes] = {
     b"\x04ops\0": b"ops",
     b"\x04nsInfo\0": b"nsInfo",
 }
-"""Array arguments that stay bytes wherever they come: how each begins as an element, and its name."""
+"""Array arguments that are not decoded in any command: the first bytes of the BSON element, and the argument's name."""
 
 HELLO_NAMES = frozenset({"hello", "isMaster", "ismaster"})
 QUERY_WRAPPERS = frozenset({"$query", "query"})
 
 READ_RIGHTS = frozenset({"open", "read"})
-"""Rights of commands that change nothing, whatever they are told of how durable that is to be."""
+"""Rights of commands that change nothing, and so never answer with a write concern error."""
 
 _OK = encode({"ok": 1.0})
 _FAILED = refusal(1, "An internal error occurred.")
 
 
 class Hangup(Exception):
-    """The connection ends here, without an answer."""
+    """End the connection without an answer."""
 
 
 class MongoApp:
-    """Answers commands. One per server."""
+    """The application that answers commands, one per server."""
 
     def __init__(
         self,
@@ -67,15 +67,16 @@ class MongoApp:
         started: Instant = 0,
         handlers: Mapping[str, CommandEntry] = HANDLERS,
     ) -> None:
-        """`started`: when, by the engine's clock. `users`: those that are there whatever the store holds.
+        """`started`: the instant of the start, by the engine's clock. `users`: those of the settings.
 
-        `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
+        `chance`: an unguessable source of ids and salts. `monotonic`: the host's microseconds, which do not follow a
+        virtual clock.
         """
         self.services = Services(engine, options, chance, monotonic, users, started, handlers)
         self._gossip = Gossip(options)
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
-        """The document that answers a message. Hangup: the connection is to end instead."""
+        """Return the document that answers a message, as bytes. Raise Hangup where the connection ends without an answer."""
         return self._gossip.with_times(await self._answer_body(message, connection), self.services.engine.committed_at)
 
     async def _answer_body(self, message: Message, connection: ConnectionState) -> bytes:
@@ -90,7 +91,7 @@ class MongoApp:
             return self._gossip.with_recovery_token(await self._run(call), call)
         except OutcomeUnknown as error:
             if "autocommit" not in body:
-                # Whatever is said might be wrong; a driver takes a lost connection for what this is.
+                # Any answer might be wrong. For a driver, a lost connection means exactly this: the outcome is unknown.
                 raise Hangup from error
             return self._refuse(error, body)
         except MayflyError as error:
@@ -109,13 +110,13 @@ class MongoApp:
         return encode(answer)
 
     def on_connect(self) -> None:
-        """A connection has begun."""
+        """Count a connection that was opened."""
         counters = self.services.counters
         counters.connected += 1
         counters.connections += 1
 
     def on_disconnect(self, connection: ConnectionState) -> None:
-        """A connection has ended, with whatever belonged to it alone."""
+        """Log out and count a connection that was closed."""
         self.services.counters.connected -= 1
         self.services.accounts.dismiss(connection)
 
@@ -181,7 +182,7 @@ class MongoApp:
 
 
 def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
-    """The command, decoded, and its arrays of documents, which are not. MqlError 22 for bytes that are no BSON."""
+    """Decode the command, and leave its arrays of documents as bytes. Raise MqlError 22 for invalid BSON."""
     data, sequences = message.body, message.sequences
     present = [mark for mark in RAW_ARRAYS if mark in data]
     if present:

@@ -1,4 +1,4 @@
-"""Arguments of commands, with the protocol's own refusals for those of another type."""
+"""Arguments of commands, with the protocol's own errors for wrong types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMERIC = ("long", "int", "decimal", "double")
 
 
 def document(given: Mapping[str, Any], field: str, command: str) -> Document | None:
-    """A document, or None where nothing or null is given. MqlError 14 for anything else."""
+    """A document; None where the argument is missing or null. Raise MqlError 14 for another type."""
     value = given.get(field)
     if value is None or type(value) is dict:
         return value
@@ -22,7 +22,7 @@ def document(given: Mapping[str, Any], field: str, command: str) -> Document | N
 
 
 def text(given: Mapping[str, Any], field: str, command: str) -> str:
-    """A string. MqlError 40414 where it is missing or null, 14 for anything else."""
+    """A string. Raise MqlError 40414 where the argument is missing or null, 14 for another type."""
     value = _require(given, field, command)
     if type(value) is not str:
         raise type_mismatch(f"{command}.{field}", type_name(value), "string")
@@ -30,14 +30,14 @@ def text(given: Mapping[str, Any], field: str, command: str) -> str:
 
 
 def _require(given: Mapping[str, Any], field: str, command: str) -> Any:
-    # The command itself may be null: then the type is wrong, and nothing is missing.
+    # A null as the command's own value is a wrong type, not a missing argument.
     if field not in given or (given[field] is None and field != command):
         raise missing(field, command)
     return given[field]
 
 
 def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
-    """An array. MqlError 40414 where it is missing or null, 14 for anything else."""
+    """An array. Raise MqlError 40414 where the argument is missing or null, 14 for another type."""
     value = _require(given, field, command)
     if type(value) is not list:
         raise type_mismatch(f"{command}.{field}", type_name(value), "array")
@@ -45,7 +45,7 @@ def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
 
 
 def whole(given: Mapping[str, Any], field: str, command: str, default: int | None = None) -> int | None:
-    """A whole number that is not negative, brought to one as the server does. MqlError 14, 2 (51024 below 0)."""
+    """A whole number of at least 0; fractions are cut as the server does. Raise MqlError 14, 2, and 51024 below 0."""
     value = given.get(field)
     if value is None:
         return default
@@ -60,7 +60,7 @@ def whole(given: Mapping[str, Any], field: str, command: str, default: int | Non
 
 
 def integer(value: Any) -> int | None:
-    """A number cut towards zero; None for NaN and the infinite."""
+    """A number cut towards zero; None for NaN and infinity."""
     if type(value) is Decimal128:
         value = value.to_decimal()
     try:
@@ -70,7 +70,7 @@ def integer(value: Any) -> int | None:
 
 
 def flag(given: Mapping[str, Any], field: str, command: str, default: bool = False) -> bool:
-    """A boolean; numbers count as one, as everywhere in the protocol. MqlError 14 for anything else."""
+    """A boolean. Numbers count as booleans, as everywhere in the protocol. Raise MqlError 14 for another type."""
     value = given.get(field)
     if value is None:
         return default
@@ -82,5 +82,5 @@ def flag(given: Mapping[str, Any], field: str, command: str, default: bool = Fal
 
 
 def missing(field: str, command: str) -> MqlError:
-    """40414."""
+    """The error 40414 of a missing argument."""
     return MqlError(40414, f"BSON field '{command}.{field}' is missing but a required field")

@@ -1,4 +1,4 @@
-"""The front end, called from within its own process: what others in it do is decided where a client's command is."""
+"""Commands from within the server's own process, such as the admin API's. They pass through the front end like a client's."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _KINDS: Final[Mapping[int, type[MayflyError]]] = {
 
 
 class MongoCaller:
-    """Sends commands as a user who may do everything."""
+    """A caller that sends commands as a user with the role `root`."""
 
     def __init__(self, app: MongoApp) -> None:
         self._app = app
         self._connection = ConnectionState(0, peer="localhost", user=User("mayfly", "admin", (Role("root", "admin"),)))
 
     async def __call__(self, database: str, command: Document) -> dict[str, Any]:
-        """The answer; of errors that a client would be told, the one of ours that comes nearest."""
+        """Send a command and return its answer. Raise the nearest kind of MayflyError where the answer is an error."""
         body = encode({**command, "$db": database})
         answer = decode(await self._app.answer(Message(0, OP_MSG, body, {}), self._connection))
         if answer.get("ok") == 1:

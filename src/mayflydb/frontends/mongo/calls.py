@@ -1,4 +1,4 @@
-"""A command on its way, as data. The services that its handler uses are handed beside it."""
+"""A command in progress, as data. The services that its handler uses are handed beside it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GENERIC_ARGUMENTS: Final = frozenset(
         "apiVersion",
         "apiStrict",
         "apiDeprecationErrors",
-        # Old drivers and gateways between client and server add these; they say nothing that matters here.
+        # Old drivers, and gateways between client and server, add these arguments. They change nothing here.
         "$queryOptions",
         "$audit",
         "$client",
@@ -42,19 +42,21 @@ GENERIC_ARGUMENTS: Final = frozenset(
         "recoveryToken",
     }
 )
-"""Arguments of every command."""
+"""Arguments that every command accepts."""
 
 
 class Call(msgspec.Struct, gc=False):
     """One command.
 
-    `body`: the command's document, decoded, `$db` and the other generic arguments included, without the arrays that are in
-    `sequences`: those of `documents`, `updates`, `deletes`, `ops` and `nsInfo`, each element the raw bytes of a document that
-    nobody has looked into yet. `now`: the instant of the command, which all of it goes by; of the transaction it is part of, if
-    that is so. `session`: the one `lsid` names. `transaction`: what it is part of.
+    `body`: the command's document, decoded, generic arguments such as `$db` included, without the arrays in
+    `sequences`. `sequences`: the arrays `documents`, `updates`, `deletes`, `ops` and `nsInfo`; each element is the raw
+    bytes of a document, not decoded yet. `now`: the instant by which the whole command sees records; within a
+    transaction, the transaction's. `session`: the session that `lsid` names. `transaction`: the transaction that the
+    command is part of.
 
-    `began`: when, of the host's monotonic microseconds. `spent`: what it has read and written. `grants`: what budgets have
-    granted it, `payer`: by the name of which collection; `throttled`: something was refused over its budget.
+    `began`: the host's monotonic microseconds at the start. `spent`: request units of reads and writes so far.
+    `grants`: what budgets granted; `payer`: the collection (database, name) whose budget pays. `throttled`: a budget
+    refused part of the command.
     """
 
     name: str
@@ -73,12 +75,12 @@ class Call(msgspec.Struct, gc=False):
 
     @property
     def owner(self) -> str:
-        """Whose the sessions and cursors are that this command may use: `db.name` of the user, empty without a login."""
+        """The owner of the sessions and cursors that this command may use: `db.name` of the user, empty without a login."""
         user = self.connection.user
         return "" if user is None else user.key
 
     def check_fields(self, allowed: Collection[str]) -> None:
-        """MqlError 40415 for an argument that is neither among these, nor generic, nor the command itself."""
+        """Raise MqlError 40415 for an argument that is neither in `allowed`, nor generic, nor the command's own name."""
         for given in (self.body, self.sequences):
             for field in given:
                 if field not in allowed and field not in GENERIC_ARGUMENTS and field != self.name:

@@ -1,6 +1,7 @@
-"""Capped collections: the oldest documents make room for new ones, and cursors that follow what comes.
+"""Capped collections, whose oldest documents make room for new ones, and the cursors that follow new documents.
 
-https://www.mongodb.com/docs/manual/core/capped-collections/ and https://www.mongodb.com/docs/manual/core/tailable-cursors/
+https://www.mongodb.com/docs/manual/core/capped-collections/ and
+https://www.mongodb.com/docs/manual/core/tailable-cursors/
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PAGE_SIZE: Final = 64
 
 
 class CapEnforcer:
-    """What one transaction has left of a capped collection's size and number of documents."""
+    """Keeps a capped collection below its maximum size and number of documents, within one transaction."""
 
     def __init__(self, collection: Collection, space: Workspace) -> None:
         self.space = space
@@ -40,13 +41,13 @@ class CapEnforcer:
         self._oldest: deque[Record] = deque()
 
     def check_size(self, size: int) -> None:
-        """MqlError 10003 for a document of so many bytes if it never fits."""
+        """Raise MqlError 10003 for a document of `size` bytes that exceeds the cap by itself."""
         if size > self._size:
             text = f"object to insert exceeds cappedMaxSize. size in bytes: {size}, cappedMaxSize: {self._size}"
             raise MqlError(10003, text)
 
     def make_room(self, size: int) -> Steps[None]:
-        """A document of so many bytes was inserted: remove the oldest as long as there are too many."""
+        """Count an inserted document of `size` bytes, and remove the oldest documents while the collection exceeds its cap."""
         if self._records is None:
             stored = yield from self.space.count_stored()
             self._records, self._bytes = stored.records, stored.value_bytes
@@ -80,7 +81,10 @@ class CapEnforcer:
 
 
 def check_tailable(body: Document, collection: Collection | None) -> bool:
-    """Whether a cursor is to follow. MqlError 9 and 2 for what does not go together."""
+    """Return True if the client asks for a tailable cursor on an existing collection.
+
+    Raise MqlError 9 and 2 for options that exclude each other.
+    """
     tailable, awaits_data = bool(body.get("tailable")), bool(body.get("awaitData"))
     if awaits_data and not tailable:
         raise failed_to_parse("Cannot set 'awaitData' without also setting 'tailable'")
@@ -103,7 +107,10 @@ def _hint(body: Document) -> Document:
 
 
 class TailCursor(Cursor):
-    """Documents in the order they were inserted in, and those that come. It stands at a document, which may be gone."""
+    """A tailable cursor: documents in the order of insertion, then those that are inserted later.
+
+    The position is the last document that was returned. The document may have been removed since.
+    """
 
     def __init__(
         self,
@@ -128,11 +135,11 @@ class TailCursor(Cursor):
 
     @property
     def exhausted(self) -> bool:
-        # There has to be a document to stand at.
+        # A tailable cursor on an empty collection is dead at once: there is no document to stand at.
         return self._closed or self._rest == 0 or not self._has_position
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
-        """MqlError 175 when the collection is gone, 136 when the document is that it stands at."""
+        """The next documents. Raise MqlError 175 when the collection is gone, 136 when the cursor's document is."""
         node = await self._engine.node_by_id(self._collection.id)
         if node is None:
             self._closed = True

@@ -1,7 +1,7 @@
-"""What commands cost, in request units, and whether the throughput of a collection allows them.
+"""Prices of commands in request units, and the budgets that pay them.
 
-A command pays for what it has read and written by its end. What it is likely to cost is asked for before it does anything.
-What it reads besides the collection that it names, as joins and views do, that collection pays for.
+A command reserves its likely price before it does anything, and pays for its actual reads and writes at its end. Joins
+and views read other collections than the one that the command names; the named collection pays for those reads too.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PRICED: Final = frozenset(
         "update",
     }
 )
-"""Commands that have a price, be it the least there is."""
+"""Commands that have a price, even if it is the minimum."""
 
 
 async def try_reserve(services: Services, call: Call, collection: Collection, likely: float) -> MqlError | None:
-    """16500 while the budget of a collection is used up; else what is likely to be spent is taken from it."""
+    """Reserve a likely price; return MqlError 16500 instead while the collection's budget is used up."""
     engine = services.engine
     if engine.budgets is None:
         return None
@@ -59,14 +59,14 @@ async def try_reserve(services: Services, call: Call, collection: Collection, li
 
 
 async def reserve(services: Services, call: Call, collection: Collection, likely: float) -> None:
-    """MqlError 16500 while the budget of a collection is used up."""
+    """Reserve a likely price. Raise MqlError 16500 while the collection's budget is used up."""
     refusal = await try_reserve(services, call, collection, likely)
     if refusal is not None:
         raise refusal
 
 
 def settle(services: Services, call: Call) -> None:
-    """A command is at its end: it has its price, which is metered, paid, and kept for who asks for it."""
+    """Meter and pay the price of a command at its end, and remember it for getLastRequestStatistics."""
     units = {} if call.spent is None else call.spent.drain()
     meter = services.engine.meter.units
     for container, charge in units.items():

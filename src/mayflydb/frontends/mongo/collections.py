@@ -1,7 +1,7 @@
-"""Databases and collections: their rows in the catalogue, the views that commands work with, and what a document becomes there.
+"""Databases and collections: their catalogue rows, as commands see them, and documents as the engine stores them.
 
-A database is a row that is there as long as it has collections, or for itself where a person has made it; else
-both are made by the first write that needs them.
+A database exists as long as it has collections, or permanently if a user created it explicitly. The first write to a
+collection creates both.
 """
 
 from __future__ import annotations
@@ -40,60 +40,61 @@ SPACE: Final = "mongo"
 PARTITION_BYTES: Final = 8
 
 INTERNAL_DATABASES: Final = ("admin", "config", "local")
-"""Databases whose changes no stream tells."""
+"""Databases whose changes no change stream shows."""
 
 KEPT_EMPTY: Final = "stands"
-"""In the body of a database that was made for itself, and stays without collections."""
+"""A field in the body of a database that a user created explicitly: the database remains without collections."""
 
 SHARD_KEY: Final = "shardKey"
-"""In the body of a collection: the field by which a service of several machines would distribute it."""
+"""A field in the body of a collection: the field by which a sharded service would distribute documents."""
 
 ID_INDEX: Final[Document] = ID.to_document()
 
 
 def pack_document(document: Mapping[str, Any]) -> str:
-    """A document as a string that the catalogue can hold."""
+    """Encode a document as a string, which the catalogue can store."""
     return base64.b64encode(encode(document)).decode()
 
 
 def unpack_document(text: str) -> Document:
-    """The document again."""
+    """Decode a document that `pack_document` encoded."""
     return decode(base64.b64decode(text))
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Where a document lies: both follow from its `_id` alone."""
+    """The identity of a document: partition and key, both computed from its `_id`."""
 
     partition: bytes
     key: bytes
 
 
 def identity_of(id: Value) -> Identity:
-    """Equal ids, equal places: 5 and 5.0 are one."""
+    """The identity that belongs to an `_id`. Equal values have one identity: 5 and 5.0, for instance."""
     key = id_key(id)
     return Identity(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
 
 
 def is_kept_empty(node: Node) -> bool:
-    """Whether a database stays without collections."""
+    """Return True if a database remains without collections."""
     return KEPT_EMPTY in node.body
 
 
 def slots_of(definition: Definition) -> dict[int, int]:
-    """Where the dates of TTL indexes are: index number -> slot."""
+    """The date slots of TTL indexes: index number -> slot."""
     return {int(number): slot for number, slot in definition.body.get("slots", {}).items()}
 
 
 def ts_of(definition: Definition) -> IndexSpec | None:
-    """The TTL index on `_ts` under Cosmos DB's semantics, if there is one."""
+    """The TTL index on `_ts` under Cosmos DB's semantics; None: there is none."""
     text = definition.body.get("ts")
     return None if text is None else IndexSpec.from_document(unpack_document(text))
 
 
 class ReadyIndex(msgspec.Struct, frozen=True):
-    """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index.
+    """An index whose build is complete.
 
-    `numbers`: they count as dates too, as on a custom path of profile `cosmos`. `several`: a document has had several keys in it.
+    `number`: the engine's. `slot`: the date slot of a TTL index. `numbers`: numbers count as dates, as on a custom path
+    of profile `cosmos`. `several`: some document has had several keys in the index (multikey).
     """
 
     number: int
@@ -103,12 +104,12 @@ class ReadyIndex(msgspec.Struct, frozen=True):
     several: bool = False
 
     def date(self, document: Document) -> Instant | None:
-        """The earliest date that this TTL index finds."""
+        """The earliest date in a document, as this TTL index finds it."""
         return compile_keys(self.spec).date(document, self.numbers)
 
 
 def parse_index(index: Index, slot: int | None = None) -> ReadyIndex:
-    """What a row of the catalogue says of an index."""
+    """Parse the catalogue's row of an index."""
     assert index.spec is not None
     numbers = index.spec.get("numbers", False)
     spec = IndexSpec.from_document(unpack_document(index.spec["document"]))
@@ -116,7 +117,7 @@ def parse_index(index: Index, slot: int | None = None) -> ReadyIndex:
 
 
 class Collection:
-    """One collection as a command sees it; made anew whenever its row changes."""
+    """One collection as a command sees it. A changed catalogue row gives a new object."""
 
     def __init__(self, node: Node, database: str, contract: Contract) -> None:
         self.node = node
@@ -141,38 +142,38 @@ class Collection:
 
     @property
     def specs(self) -> list[IndexSpec]:
-        """What is indexed besides `_id`."""
+        """The specifications of all indexes but that of `_id`."""
         ordered = [ready.spec for ready in self.indexes]
         return ordered if self.ts is None else [*ordered, self.ts]
 
     @property
     def usable_specs(self) -> list[IndexSpec]:
-        """The indexes that a query may be answered by; that of `_id` once it has been built."""
+        """The specifications of the indexes that may answer a query; that of `_id` is one of them once it is built."""
         specs = [ready.spec for ready in self.indexes]
         return [ID, *specs] if self.ordered_ids else specs
 
     def number_of(self, spec: IndexSpec) -> int:
-        """The engine's number of a readable index."""
+        """The engine's number of an index that may answer a query."""
         return next(number for number, ready in self._specs.items() if ready.spec.name == spec.name)
 
     @property
     def text(self) -> TextIndex | None:
-        """What `$text` searches."""
+        """The text index, which `$text` searches; None: there is none."""
         return next((ready.spec.text for ready in self.indexes if ready.spec.kind == "text"), None)
 
     @property
     def reserves_ts(self) -> bool:
-        """Whether `_ts` is the time of the last write here, so that no document can have a field of its own there."""
+        """True where `_ts` is the time of the last write, so that no document can have a field of its own of this name."""
         return self.ts is not None or self.contract.is_cosmos
 
     @property
     def view_on(self) -> str | None:
-        """The collection this is a view of; None: it is no view."""
+        """The collection that this view reads; None: this is no view."""
         return self.options.get("viewOn")
 
     @property
     def keeps_images(self) -> bool:
-        """Whether change streams may ask what documents were before a change, and after it."""
+        """True if change streams may ask for pre-images and post-images of documents."""
         return bool(self.options.get("changeStreamPreAndPostImages", {}).get("enabled"))
 
     @property
@@ -180,7 +181,7 @@ class Collection:
         return bool(self.options.get("capped"))
 
     def draft(self, document: Document, raw: bytes, remembered: bytes | None = None) -> Draft:
-        """A document as the engine stores it. Errors of its index keys come while it is written."""
+        """A document as the engine stores it. The write raises the errors of its index keys."""
 
         def build_entries(indexes: Sequence[Index]) -> tuple[Entry, ...]:
             return self.entries(document, indexes)
@@ -197,14 +198,14 @@ class Collection:
         )
 
     def _ready_index(self, index: Index) -> ReadyIndex:
-        # Indexes as they are in the transaction: one may be newer than this view.
+        # The transaction's indexes may be newer than this object.
         known = self._specs.get(index.number)
         if known is None:
             known = self._specs[index.number] = parse_index(index)
         return known
 
     def entries(self, document: Document, indexes: Sequence[Index]) -> tuple[Entry, ...]:
-        """The entries of a document in these indexes."""
+        """The entries of a document in the given indexes."""
         if not indexes:
             return ()
         partition = identity_of(document["_id"]).partition
@@ -215,7 +216,7 @@ class Collection:
         )
 
     def dates(self, document: Document, definition: Definition) -> Dates:
-        """(slot, date) for each TTL index that finds a date."""
+        """(slot, date) for each TTL index that finds a date in a document."""
         if "slots" not in definition.body:
             return ()
         slots = slots_of(definition)
@@ -232,7 +233,7 @@ class Collection:
         return tuple(keys_of(self._ready_index(index).spec, decode(record.value)))
 
     def validator(self, env: Env) -> Filter | None:
-        """What documents must match, by the collection's collation; None: anything goes."""
+        """The filter that documents must match, under the collection's collation; None: there is no validator."""
         validator = self.options.get("validator")
         if not validator or self.options.get("validationLevel") == "off":
             return None
@@ -247,10 +248,10 @@ class Collection:
 
 
 class Collections:
-    """All of them, by name; views are kept while the catalogue stands still."""
+    """All collections by name. Objects are cached until the catalogue changes."""
 
     def __init__(self, engine: Engine, contracts: Contracts, uuid: Callable[[], bytes], retention: Span) -> None:
-        """`uuid` gives sixteen random bytes. `retention`: how long a history tells what has happened."""
+        """`uuid` returns sixteen random bytes. `retention`: the span for which histories keep changes."""
         self._retention = retention
         self._engine = engine
         self._contracts = contracts
@@ -259,15 +260,15 @@ class Collections:
         self._views: dict[tuple[str, str], Collection | None] = {}
 
     def contract(self, database: str) -> Contract:
-        """Whose rules hold in a database."""
+        """The TTL contract of a database."""
         return self._contracts.of(database)
 
     def from_node(self, node: Node, database: str) -> Collection:
-        """The collection that a row of the catalogue stands for."""
+        """The collection of a catalogue row."""
         return Collection(node, database, self._contracts.of(database, node.name))
 
     def find_cached(self, database: str, name: str) -> Collection | None:
-        """One that has been asked for before, and stands."""
+        """A collection from the cache; None: the catalogue must be read."""
         version = self._engine.catalog_version
         if version != self._version:
             self._views.clear()
@@ -275,7 +276,7 @@ class Collections:
         return self._views.get((database, name))
 
     async def find(self, database: str, name: str) -> Collection | None:
-        """The collection or view; None: there is none. MqlError 73 for names that none can have."""
+        """Find a collection or view; None: there is none. Raise MqlError 73 for an invalid name."""
         view = self.find_cached(database, name)
         if view is not None:
             return view
@@ -292,14 +293,14 @@ class Collections:
             self.find_cached(database, name)
 
     async def get(self, database: str, name: str) -> Collection:
-        """MqlError 26 if there is none."""
+        """Find a collection or view. Raise MqlError 26 if there is none."""
         found = await self.find(database, name)
         if found is None:
             raise MqlError(26, f"ns does not exist: {database}.{name}")
         return found
 
     async def ensure(self, database: str, name: str, now: Instant) -> Collection:
-        """The collection, made if it is missing: what the first write does."""
+        """Find a collection, and create it if it is missing, as a first write does."""
         while (found := await self.find(database, name)) is None:
             try:
                 await self.create(database, name, {}, now)
@@ -317,9 +318,10 @@ class Collections:
         offer: Mapping[str, Any] | None = None,
         shard_key: str | None = None,
     ) -> Collection:
-        """A new one. MqlError 48 if the name is taken, 73 for a name that none can have, 13297 for one in another case.
+        """Create a collection.
 
-        `offer`: its own throughput, as `engine.throughput` stores it.
+        Raise MqlError 48 if the name is taken, 73 for an invalid name, 13297 where a database of this name in another
+        case exists. `offer`: the collection's own throughput, as `engine.throughput` stores it.
         """
         check_database(database)
         check_new_collection(database, name)
@@ -336,7 +338,7 @@ class Collections:
                     parent.id, name, Definition(body, now, offer=offer), lambda node: words, now
                 )
             except OwnerNotFound:
-                continue  # Dropped meanwhile.
+                continue  # The database was dropped meanwhile.
             except Conflict:
                 raise MqlError(48, f"Collection {database}.{name} already exists.") from None
             found = await self.find(database, name)
@@ -363,7 +365,7 @@ class Collections:
                 continue
 
     async def find_database(self, name: str) -> Node | None:
-        """The database; None: there is none, or only change streams that wait for it."""
+        """Find a database; None: there is none, or its row exists only for change streams that wait for the database."""
         node = await self._engine.node(SPACE, name)
         return node if node is not None and await self._is_listed(node) else None
 
@@ -371,14 +373,17 @@ class Collections:
         return not is_ordered(node) or is_kept_empty(node) or bool(await self._engine.children(node.id))
 
     async def create_database(self, name: str, offer: Mapping[str, Any] | None, now: Instant) -> None:
-        """One that stays without collections. MqlError 48 if it is there, 73, 13297."""
+        """Create a database that remains without collections. Raise MqlError 48 if it exists, 73, 13297."""
         check_database(name)
         if await self.find_database(name) is not None:
             raise MqlError(48, f"Database {name} already exists.")
         await self.provision_database(await self._ensure_database(name, now), offer, now)
 
     async def provision_database(self, node: Node, offer: Mapping[str, Any] | None, now: Instant) -> None:
-        """Other throughput for a database; from now on it stays without collections. MqlError 26 if it is gone."""
+        """Change the throughput of a database, which from now on remains without collections.
+
+        Raise MqlError 26 if it is gone.
+        """
 
         def change_definition(node: Node) -> Definition:
             return msgspec.structs.replace(node.definition, body={**node.body, KEPT_EMPTY: True}, offer=offer)
@@ -389,7 +394,7 @@ class Collections:
             raise MqlError(26, f"ns does not exist: {node.name}") from None
 
     async def databases(self) -> list[Node]:
-        """Those that have collections or stand for themselves, by name."""
+        """The databases that have collections or that a user created explicitly, by name."""
         space = await self._engine.node(SPACE)
         found = [] if space is None else await self._engine.children(space.id)
         found = [each for each in found if await self._is_listed(each)]
@@ -403,8 +408,11 @@ class Collections:
         return sorted((self.from_node(each, database) for each in found), key=lambda each: each.name)
 
     async def start_history(self, database: str | None, name: str | None, now: Instant) -> int:
-        """Remember, from now on, what happens to a collection, in a database (`name` None), or anywhere (both None), be it there
-        or still to come: the node that orders it."""
+        """Keep a history of changes from now on, and return the id of the node that orders its entries.
+
+        `name` None: of the whole database. Both None: of all databases. Collections and databases that do not exist yet
+        are included.
+        """
         engine = self._engine
 
         def quiet() -> Instant:
@@ -427,7 +435,7 @@ class Collections:
                 return space.id
 
     async def drop(self, collection: Collection, now: Instant) -> None:
-        """Remove one; with its last collection a database is gone, unless it stands for itself."""
+        """Drop a collection. A database that loses its last collection is dropped too, unless a user created it explicitly."""
         words = notes.drop_event(collection.view_on is not None)
         with contextlib.suppress(NotFound):
             await self._engine.definitions.drop(collection.id, words=lambda node: words, now=now)
@@ -436,7 +444,7 @@ class Collections:
     async def provision(
         self, collection: Collection, shard_key: str | None, offer: Mapping[str, Any] | None, now: Instant
     ) -> None:
-        """Other throughput and another shard key for a collection. MqlError 26 if it is gone."""
+        """Change the throughput and the shard key of a collection. Raise MqlError 26 if it is gone."""
 
         def change_definition(node: Node) -> Definition:
             body = {name: value for name, value in node.body.items() if name != SHARD_KEY}
@@ -450,7 +458,7 @@ class Collections:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
     async def replace_options(self, collection: Collection, options: Document, now: Instant) -> None:
-        """Other options for a collection. MqlError 26 if it is gone."""
+        """Change the options of a collection. Raise MqlError 26 if it is gone."""
 
         def change_definition(node: Node) -> Definition:
             return msgspec.structs.replace(node.definition, body={**node.body, "options": pack_document(options)})
@@ -461,14 +469,14 @@ class Collections:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
     async def record_event(self, collection: Collection, operation: str, description: Document, now: Instant) -> None:
-        """Tell change streams that show expanded events what was done to a collection."""
+        """Record an event that change streams show under `showExpandedEvents`."""
         await self._engine.ledger.tell(collection.id, notes.expanded_event(operation, description), now)
         self._engine.reaper.bell.ring()
 
     async def rename(
         self, collection: Collection, database: str, name: str, replacing: Collection | None, now: Instant
     ) -> None:
-        """Give a collection another name, in the place of another one or of none, in one row. MqlError 48, 26, 73."""
+        """Rename a collection, optionally in place of another one, by a change of one row. Raise MqlError 48, 26, 73."""
         check_database(database)
         check_new_collection(database, name)
         parent = await self._ensure_database(database, collection.node.definition.written)
@@ -490,7 +498,7 @@ class Collections:
                 await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=is_kept_empty)
 
     async def drop_database(self, name: str, now: Instant) -> bool:
-        """Remove a database with all it holds; False: there was none."""
+        """Drop a database and all that it holds. Return False if there is none."""
         node = await self._engine.node(SPACE, name)
         if node is None:
             return False

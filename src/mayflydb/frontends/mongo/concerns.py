@@ -1,5 +1,7 @@
-"""What every command may be told: its version of the API, how long it may take, how fresh its reads and how durable its
-writes are to be. Which command takes what is a table here."""
+"""Arguments of every command: API version, time limit, read concern and write concern.
+
+Tables say which command accepts which.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _STAGES_OUTSIDE_V1: Final = frozenset(
 
 
 def check_version(call: Call) -> None:
-    """MqlError 322 for a version of the API that is not spoken, 323 for what a strict client did not mean to use, 72."""
+    """Raise MqlError 322 for another API version, 323 for what `apiStrict` excludes, 72 for a missing version."""
     body = call.body
     version = body.get("apiVersion")
     if version is None:
@@ -53,7 +55,7 @@ MAX_MILLISECONDS: Final = (1 << 31) - 1
 
 
 def time_limit(call: Call) -> int:
-    """`maxTimeMS`; 0 is no limit. MqlError 14, 9 for a part of a millisecond, 2 beyond 32 bits."""
+    """`maxTimeMS`; 0: no limit. Raise MqlError 14, 9 for a fraction of a millisecond, 2 beyond 32 bits."""
     given = call.body.get("maxTimeMS")
     if given is None:
         return 0
@@ -75,10 +77,10 @@ WRITE_CONCERN_COMMANDS: Final = frozenset({
     "dropDatabase", "dropIndexes", "dropSearchIndex", "dropUser", "findAndModify", "findandmodify", "grantRolesToUser",
     "insert", "renameCollection", "revokeRolesFromUser", "shardCollection", "update", "updateSearchIndex", "updateUser",
 })  # fmt: skip
-"""Commands that may be told how durable what they do is to be. https://www.mongodb.com/docs/manual/reference/write-concern/"""
+"""Commands that accept a write concern. https://www.mongodb.com/docs/manual/reference/write-concern/"""
 
 READ_CONCERN_COMMANDS: Final = frozenset({"aggregate", "count", "distinct", "explain", "find"})
-"""Commands that may be told how fresh what they read is to be; any other takes `local` alone outside of transactions.
+"""Commands that accept a read concern. The others accept only `local`, outside of transactions.
 
 https://www.mongodb.com/docs/manual/reference/read-concern/
 """
@@ -124,7 +126,7 @@ def _check_object(field: str, value: Value) -> None:
 
 
 def _check_members(field: str, value: Value) -> None:
-    """`w`: a number of members, the name of a mode, or numbers by tag. Null counts as a mode without a name."""
+    """Check `w`: a number of members, the name of a mode, or numbers by tag. Null counts as a mode without a name."""
     if is_number(value):
         number = member_count(value)
         if number is None or not 0 <= number <= _MAX_MEMBERS:
@@ -140,7 +142,7 @@ def _check_members(field: str, value: Value) -> None:
 
 
 def member_count(value: Value) -> int | None:
-    """A number of members, brought to a whole one as the server does: Decimal128 half to even, the others towards zero."""
+    """A number of members as a whole number. The server rounds Decimal128 half to even, and cuts the others towards zero."""
     if type(value) is Decimal128:
         number = value.to_decimal()
         return int(number.to_integral_value(ROUND_HALF_EVEN)) if number.is_finite() else None
@@ -148,7 +150,7 @@ def member_count(value: Value) -> int | None:
 
 
 def _check_timeout(field: str, value: Value) -> None:
-    """Milliseconds; what is no number is none."""
+    """Check milliseconds. A value that is no number is ignored."""
     if not is_number(value):
         return
     number = float(value.to_decimal()) if type(value) is Decimal128 else float(value)
@@ -157,7 +159,7 @@ def _check_timeout(field: str, value: Value) -> None:
 
 
 Check: TypeAlias = Callable[[str, Value], None]
-"""Refuses a value of the field named."""
+"""Raises MqlError for an invalid value of the named field."""
 
 WRITE_FIELDS: Final[Mapping[str, Check]] = {
     "w": _check_members,
@@ -177,13 +179,13 @@ READ_FIELDS: Final[Mapping[str, Check]] = {
 
 
 def check_concerns(call: Call) -> None:
-    """MqlError 14, 9, 2, 40415 and 72 for a writeConcern or readConcern that is none, or that the command does not take.
+    """Raise MqlError 14, 9, 2, 40415 and 72 for an invalid or unaccepted writeConcern or readConcern.
 
-    All levels read what is committed last: 246 for a snapshot outside of transactions, and for one of another time.
+    All levels read the last commit. Raise 246 for a snapshot outside of a transaction, and for one at a cluster time.
     """
     body = call.body
     if body.get("writeConcern") is not None:
-        # In a transaction no command but its last takes one; that it came ends the transaction.
+        # Within a transaction only its last command accepts a write concern. An error here also ends the transaction.
         _check_fields(call, "writeConcern", WRITE_FIELDS, call.name in WRITE_CONCERN_COMMANDS or "autocommit" in body)
         if body["writeConcern"].get("j") and body["writeConcern"].get("fsync"):
             raise failed_to_parse("fsync and j options cannot be used together")
@@ -222,6 +224,6 @@ def _check_level(call: Call, concern: Document) -> None:
 
 
 def is_linearizable(call: Call) -> bool:
-    """Whether a read is to be linearizable, which no write may be told."""
+    """Return True for the read concern `linearizable`, which excludes writes."""
     concern: Any = call.body.get("readConcern")
     return type(concern) is dict and concern.get("level") == "linearizable"

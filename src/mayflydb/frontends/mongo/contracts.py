@@ -1,7 +1,7 @@
-"""Whose rules of expiry hold where: what the server is told, and what of it databases and collections have otherwise.
+"""TTL contracts: the rules of expiry that hold for a server, a database or a collection.
 
-A collection with a TTL index on `_ts` keeps the profile it got that under, since another one would give its documents other
-lives: https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
+A collection with a TTL index on `_ts` keeps the profile under which the index was created. Another profile would give
+its documents other deadlines: https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from mayflydb.query.mongo.indexes.specs import Profile
 
 
 class ProfileChanged(MayflyError):
-    """A server is started with another profile for a database than a TTL index on `_ts` was made under."""
+    """The server starts with another profile for a database than the one under which its TTL index on `_ts` was created."""
 
 
 class Contract(msgspec.Struct, frozen=True):
-    """`profile`: what a TTL index on `_ts` means, and whether there are others. `hides`: whether what has died by a date is gone
-    at its deadline already. `custom_path`: whether a TTL index of profile `cosmos` may lie on another field than `_ts`."""
+    """The rules of expiry of one namespace.
+
+    `profile`: the meaning of a TTL index on `_ts`, and the kinds of TTL indexes that exist. `hides`: documents that
+    expire by a date are hidden from their deadline on. `custom_path`: a TTL index of profile `cosmos` may be on another
+    field than `_ts`.
+    """
 
     profile: Profile
     hides: bool
@@ -27,18 +31,18 @@ class Contract(msgspec.Struct, frozen=True):
 
     @property
     def is_cosmos(self) -> bool:
-        """Whether replies have Cosmos DB's shape throughout, and what that service has not is refused."""
+        """True where replies have Cosmos DB's shape, and features that the service lacks are refused."""
         return self.profile == "cosmos"
 
 
 class Contracts:
-    """All of them, by namespace."""
+    """All TTL contracts by namespace."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def of(self, database: str, collection: str = "") -> Contract:
-        """What holds for a collection, or for a database in general."""
+        """The contract of a collection; without a name, of a database."""
         options = self._options
         own = options.databases.get(database)
         if own is None:
@@ -51,7 +55,7 @@ class Contracts:
 
 
 def check_profile(contract: Contract, made_under: str | None, namespace: str) -> None:
-    """ProfileChanged unless a collection's TTL index on `_ts`, if it has one, was made under this contract's profile."""
+    """Raise ProfileChanged if a collection's TTL index on `_ts` was created under another profile than this contract's."""
     if made_under is not None and made_under != contract.profile:
         raise ProfileChanged(
             f"{namespace} has a TTL index on _ts of profile {made_under}, and {contract.profile} gives it another meaning: "

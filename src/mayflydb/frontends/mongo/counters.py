@@ -1,4 +1,4 @@
-"""What a server counts of its own work since its start, for serverStatus."""
+"""Counters of the server's work since its start, for serverStatus."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
     "find": ("query", ""),
     "getMore": ("getmore", ""),
 }
-"""Which operation a command counts as, and the array whose elements are counted; nothing: the command is."""
+"""The operation as which a command counts, and the array whose elements are counted.
+
+An empty name: the command counts once.
+"""
 
 
 class ServerCounters(msgspec.Struct):
-    """`received` and `sent`: bytes of messages. `connected`: at the moment; `connections`: ever."""
+    """`received`, `sent`: bytes of messages. `connected`: open connections; `connections`: all since the start."""
 
     operations: Counter[str] = msgspec.field(default_factory=Counter)
     requests: int = 0
@@ -31,6 +34,6 @@ class ServerCounters(msgspec.Struct):
     connections: int = 0
 
     def count(self, name: str, arrays: Mapping[str, Sized]) -> None:
-        """A command of this name is about to be run. `arrays`: its arguments that are arrays of documents."""
+        """Count a command that is about to run. `arrays`: its arguments that are arrays of documents."""
         kind, array = _KINDS.get(name, ("command", ""))
         self.operations[kind] += len(arrays.get(array, ())) if array else 1

@@ -1,7 +1,7 @@
-"""Cursors: results that are handed out batch by batch, each batch as things are at its own now.
+"""Cursors: results that are returned batch by batch, each batch by the visibility of its own instant.
 
-They stay open for ten minutes of the host's time, whatever the clock that people move shows.
-Sizes of batches: https://www.mongodb.com/docs/manual/tutorial/iterate-a-cursor/
+An idle cursor stays open for ten minutes of the host's time, whatever a virtual clock shows. Sizes of batches:
+https://www.mongodb.com/docs/manual/tutorial/iterate-a-cursor/
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ FIRST_BATCH_SIZE: Final = 101
 IDLE_LIMIT: Final = 10 * MINUTE
 
 CursorItem: TypeAlias = tuple[Record | None, bytes]
-"""A result and, where there is one, the record it is: what expires between two batches is not handed out any more."""
+"""A result and its record, if it has one. A record that expires between two batches is not returned."""
 
 CurrentRules: TypeAlias = Callable[[], Sequence[Rule]]
-"""The rules of the cursor's collection as they are now."""
+"""Returns the present rules of the cursor's collection."""
 
 
 class ReadTime:
-    """The now of whoever pulls at the moment: a reader that lives longer than a command asks it each time."""
+    """The instant of the command that reads at the moment.
+
+    A generator that outlives its command, as a cursor's does, asks for it at each step.
+    """
 
     def __init__(self, now: Instant) -> None:
         self.now = now
 
 
 class Cursor:
-    """One result on its way out."""
+    """One result in progress."""
 
     def __init__(
         self,
@@ -47,10 +50,12 @@ class Cursor:
         limit: int = 0,
         session: bytes | None = None,
     ) -> None:
-        """`limit`: results in all (0: no limit). `session`: the lsid it was opened in; only that one may use it.
+        """`limit`: results in total; 0: no limit.
 
-        `transaction`, set by who opens it inside one, is the only place where it may be used, and ends it.
-        `spent`: told what it reads; `payer`: the collection whose budget that is taken from.
+        `session`: the id of the session in which the cursor was opened, the only one that may use it.
+
+        `transaction`: set after opening within a transaction, which alone may use the cursor and ends it. `spent`:
+        counts the reads; `payer`: the collection whose budget pays for them.
         """
         self.namespace = namespace
         self.session = session
@@ -71,16 +76,16 @@ class Cursor:
         self._ended = False
 
     def reply_fields(self, now: Instant) -> tuple[Document, Document]:
-        """What a reply says of it besides: within `cursor`, and beside that."""
+        """Additional fields of a reply: within `cursor`, and beside it."""
         return {}, {}
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing can follow. One that `waits` stays open where nothing is there now."""
+        """True if nothing can follow. A cursor that awaits data stays open while it has no results."""
         return self._left == 0 or (self._ended and self._at >= len(self._buffer))
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
-        """Up to `size` results (None: as many as fit), never more than 16 MiB unless it is one."""
+        """Return up to `size` results (None: as many as fit), and at most 16 MiB unless a single result is larger."""
         self.read_time.now = now
         found: list[bytes] = []
         total = 0
@@ -102,7 +107,7 @@ class Cursor:
         return found
 
     async def _fill(self) -> bool:
-        """Whether there is more to hand out."""
+        """Fetch the next items into the buffer. Return False at the end."""
         while not self._ended:
             try:
                 self._buffer = await anext(self._items)
@@ -115,7 +120,7 @@ class Cursor:
         return False
 
     async def close(self) -> None:
-        """Let go of what it reads."""
+        """Close the generators that the cursor reads from."""
         self._ended, self._buffer = True, []
         closing = getattr(self._items, "aclose", None)
         if closing is not None and not self.busy:
@@ -123,10 +128,10 @@ class Cursor:
 
 
 class Cursors:
-    """Those that are open, server-wide."""
+    """All open cursors of a server."""
 
     def __init__(self, chance: Callable[[], int], clock: Callable[[], Instant]) -> None:
-        """`chance` gives 63 random bits; `clock` the host's monotonic time in microseconds."""
+        """`chance` returns 63 random bits; `clock` the host's monotonic time in microseconds."""
         self._chance = chance
         self._clock = clock
         self._open: dict[int, Cursor] = {}
@@ -135,7 +140,7 @@ class Cursors:
         return len(self._open)
 
     def add(self, cursor: Cursor, forever: bool = False) -> int:
-        """Its id. `forever`: until it is killed or its session ends."""
+        """Keep a cursor open, and return its id. `forever`: no timeout applies."""
         while not cursor.id or cursor.id in self._open:
             cursor.id = self._chance() or 1
         cursor.no_timeout = forever
@@ -144,8 +149,11 @@ class Cursors:
         return cursor.id
 
     async def find(self, id: int, namespace: str, session: bytes | None, transaction: object = None) -> Cursor:
-        """An open one. MqlError 43 if there is none, 13 if it is another collection's or session's, 50739 to 50741 if it was
-        not opened in this transaction."""
+        """Find an open cursor.
+
+        Raise MqlError 43 if there is none, 13 if it belongs to another collection or session, 50739 to 50741 if it was
+        not opened in this transaction.
+        """
         await self.close_idle()
         cursor = self._open.get(id)
         if cursor is None:
@@ -169,7 +177,7 @@ class Cursors:
         return cursor
 
     async def kill(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Close them: (those that were open, those that were not)."""
+        """Close cursors. Return (ids that were open, ids that were not)."""
         killed: list[int] = []
         unknown: list[int] = []
         for id in ids:
@@ -180,11 +188,11 @@ class Cursors:
         return killed, unknown
 
     def remove(self, cursor: Cursor) -> None:
-        """It is at its end."""
+        """Remove a cursor that has reached its end."""
         self._open.pop(cursor.id, None)
 
     async def close_idle(self) -> None:
-        """Close those that nobody has used for too long."""
+        """Close cursors that were not used for IDLE_LIMIT."""
         now = self._clock()
         stale = [
             id
@@ -195,13 +203,13 @@ class Cursors:
             await self.kill(stale)
 
     async def end_transaction(self, transaction: object) -> None:
-        """Close what was opened inside it."""
+        """Close the cursors of a transaction."""
         await self.kill([id for id, each in self._open.items() if each.transaction is transaction])
 
     async def end_session(self, session: bytes) -> None:
-        """Close what was opened in it."""
+        """Close the cursors of a session."""
         await self.kill([id for id, each in self._open.items() if each.session == session])
 
     def count(self) -> Mapping[str, int]:
-        """What `serverStatus` tells."""
+        """The counts that `serverStatus` shows."""
         return {"total": len(self._open), "noTimeout": sum(each.no_timeout for each in self._open.values())}

@@ -1,7 +1,8 @@
-"""Decisions: generators that look at records and change them within one transaction.
+"""Decisions: generators that read and change records within one transaction.
 
-The same decision runs in the writer's own transaction (`engine.transactions.Transaction`) and in a transaction of a session that
-stays open (`sessions.transaction_work.TransactionWork`). The two protocols here are what a decision may use of either.
+The same decision runs in the writer's own transaction (`engine.transactions.Transaction`) and in an open transaction of
+a session (`sessions.transaction_work.TransactionWork`). The two protocols of this module are the part that a decision
+may use of either.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from mayflydb.model.record import Record
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[Any, Any, T]
-"""Part of a decision. The transaction that runs the decision knows what is yielded: reads of a store, or of a snapshot."""
+"""Part of a decision.
+
+The transaction that runs the decision interprets what is yielded: reads of the store, or of a snapshot.
+"""
 
 
 class DecisionSpace(Protocol):
@@ -24,24 +28,24 @@ class DecisionSpace(Protocol):
 
     @property
     def remembers(self) -> bool:
-        """Whether changes are described for a change stream."""
+        """True if a change stream needs descriptions of changes."""
 
     def get(self, partition: bytes, key: bytes) -> Steps[Record | None]:
-        """The visible record at a place."""
+        """The visible record of an identity; None: there is none."""
 
     def run(self, command: Command) -> Steps[Written]:
-        """Carry out a write. Errors: those of `engine.workspace.Workspace.run`."""
+        """Run a write. Errors: those of `engine.workspace.Workspace.run`."""
 
 
 class DecisionTransaction(Protocol):
-    """A transaction as a decision sees it. `now`: the instant by which everything in it is visible or hidden."""
+    """A transaction as a decision sees it. `now`: the instant by which records are visible or hidden."""
 
     @property
     def now(self) -> Instant: ...
 
     def on(self, container: int) -> Steps[DecisionSpace]:
-        """A container by its id. OwnerNotFound if it is gone."""
+        """A container by its id. Raise OwnerNotFound if it is gone."""
 
 
 Decision: TypeAlias = Callable[[DecisionTransaction], Steps[T]]
-"""A whole decision."""
+"""A complete decision."""

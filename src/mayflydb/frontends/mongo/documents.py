@@ -1,4 +1,4 @@
-"""Documents on their way in and out: what a stored one must be, and replies put together from bytes that nobody decodes."""
+"""Documents at the edge: checks and changes before storage, and replies assembled from documents that stay encoded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import INT32_MAX, Document, decode, encode, timestamp_at
 
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of a document, and of a batch: https://www.mongodb.com/docs/manual/reference/limits/"""
+"""Maximum bytes of a document, and of a batch: https://www.mongodb.com/docs/manual/reference/limits/"""
 
 _INT32 = struct.Struct("<i")
 _TTL = b"ttl\x00"
@@ -25,27 +25,28 @@ _ID = re.compile(rb"[\x01-\x13\x7f\xff]_id\x00")
 
 
 class ObjectIds:
-    """Makes ids whose time is the clock's: seconds, five bytes of this process, a counter."""
+    """Makes ObjectIds from the clock's seconds, five bytes of this process, and a counter."""
 
     def __init__(self, process: bytes, first: int) -> None:
-        """`process`: five random bytes; `first`: a random number of 24 bits."""
+        """`process`: five random bytes. `first`: a random number of 24 bits."""
         self._process = process
         self._next = first
 
     def make(self, now: Instant) -> ObjectId:
-        """The next one."""
+        """The next ObjectId."""
         self._next = (self._next + 1) & 0xFFFFFF
         seconds = (to_seconds(now) & 0xFFFFFFFF).to_bytes(4, "big")
         return ObjectId(seconds + self._process + self._next.to_bytes(3, "big"))
 
 
 def milliseconds(now: Instant) -> int:
-    """An instant as Date and `$$NOW` have it."""
+    """An instant in milliseconds, the unit of Date and `$$NOW`."""
     return now // 1000
 
 
 def own_ttl(document: Document) -> int | None:
-    """The root `ttl` as the override it is: 1..2147483647 or -1 in any whole number type, else present and ignored."""
+    """The override in the root field `ttl`: 1..2147483647 or -1 in any whole number type; IGNORED for other values, None
+    without."""
     if "ttl" not in document:
         return None
     value = document["ttl"]
@@ -60,11 +61,11 @@ def own_ttl(document: Document) -> int | None:
 
 
 def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]:
-    """A document that is to be inserted, decoded and as the bytes to keep: `_id` first, made if it is missing, and empty
-    timestamps at the top level filled in.
+    """Prepare a document for insertion. Return it decoded, and as the bytes to store.
 
-    MqlError 22 for bytes that are no document or nest too deep, 2 for a document that is too large or has two ids, 52 and 53 for
-    an `_id` that may be none.
+    `_id` comes first, and is made if it is missing. Empty timestamps at the top level get the current time. Raise
+    MqlError 22 for bytes that are no document or are nested too deep, 2 for a document that is too large or has two
+    ids, 52 and 53 for an invalid `_id`.
     """
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise bad_value(f"object to insert too large. size in bytes: {len(raw)}, max size: {MAX_DOCUMENT_BYTES}")
@@ -86,7 +87,7 @@ def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, 
 
 
 def has_ttl(raw: bytes) -> bool:
-    """Whether a document may have a field `ttl`: False is certain."""
+    """Return False if a document certainly has no field `ttl`."""
     return _TTL in raw
 
 
@@ -100,14 +101,14 @@ def _array_key(index: int) -> bytes:
 
 
 def build_array(documents: Iterable[bytes]) -> bytes:
-    """A BSON array of documents that are bytes already."""
+    """Build a BSON array of encoded documents."""
     parts = [part for n, raw in enumerate(documents) for part in (b"\x03", _array_key(n), raw)]
     body = b"".join(parts)
     return _INT32.pack(len(body) + 5) + body + b"\x00"
 
 
 def build_document(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any]) -> bytes:
-    """A document of fields that are bytes already (name, bytes, BSON type), and behind them those that are not."""
+    """Build a document of encoded fields (name, bytes, BSON type), followed by the fields of `rest`."""
     body = b"".join([b"%c%s\x00%s" % (kind, name.encode(), raw) for name, raw, kind in fields]) + encode(rest)[4:]
     return _INT32.pack(len(body) + 4) + body
 
@@ -115,7 +116,7 @@ def build_document(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any
 def cursor_reply(
     namespace: str, cursor: int, batch: Sequence[bytes], first: bool, inside: Document | None = None, **rest: Any
 ) -> bytes:
-    """The reply that hands out a batch. `inside`: what else `cursor` says, `rest` what the reply does."""
+    """Build the reply with a batch. `inside`: further fields of `cursor`. `rest`: further fields of the reply."""
     inner = build_document(
         (("firstBatch" if first else "nextBatch", build_array(batch), 4),),
         {"id": Int64(cursor), "ns": namespace, **(inside or {})},
@@ -124,5 +125,5 @@ def cursor_reply(
 
 
 def binary_uuid(data: bytes) -> Binary:
-    """Sixteen bytes as a UUID is sent."""
+    """Sixteen bytes as a BSON UUID."""
     return Binary(data, 4)

@@ -1,4 +1,4 @@
-"""From the kinds of failure to MongoDB's codes, and the documents that tell them."""
+"""Errors as MongoDB's codes and documents."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ CODES: Final[dict[type[kinds.MayflyError], int]] = {
     kinds.PreconditionFailed: 112,
     kinds.WriteConflict: 112,
     kinds.Throttled: 16500,
-    # A client may send the command again: nothing was done.
+    # Nothing was done, so the client may send the command again.
     kinds.Unavailable: 11600,
-    # Inside a transaction, where a commit is sent again and finds out. Elsewhere the connection ends without an answer.
+    # Reached only within transactions, where a repeated commit learns the outcome. Elsewhere the connection ends
+    # unanswered.
     kinds.OutcomeUnknown: 6,
     kinds.Corrupt: 96,
     kinds.TimedOut: 50,
 }
-"""By the nearest base of an error. Total: every kind has its own row."""
+"""Codes by the nearest base class of an error. Every kind has a row of its own."""
 
 RETRYABLE_WRITE, TRANSIENT = "RetryableWriteError", "TransientTransactionError"
 RESUMABLE = "ResumableChangeStreamError"
 
 RETRYABLE_CODES: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
-"""Codes after which a write that has a number may be sent again."""
+"""Codes after which a numbered write may be sent again."""
 
 RESUMABLE_CODES: Final = RETRYABLE_CODES | {63, 133, 150, 234, 13388}
-"""Codes after which a change stream may be opened again where it was."""
+"""Codes after which a change stream may be resumed."""
 
 TRANSIENT_CODES: Final = frozenset({24, 112, 239, 246, 251, 267})
-"""Codes after which a transaction is over, and may be tried again from its beginning."""
+"""Codes that end a transaction, which may be retried from its beginning."""
 
 _THROTTLED = (
     "Error=16500, RetryAfterMs={}, Details='Response status code does not indicate success: TooManyRequests (429); "
@@ -52,7 +53,7 @@ _THROTTLED = (
 
 
 def code_of(error: kinds.MayflyError) -> int:
-    """The code an error is told by; a `code` in its detail wins."""
+    """The code of an error; a `code` in its detail has priority."""
     if isinstance(error, MqlError):
         return error.code
     code = error.detail.get("code")
@@ -62,12 +63,12 @@ def code_of(error: kinds.MayflyError) -> int:
 
 
 def throttled_text(retry_after_ms: int, activity: str) -> str:
-    """What clients look for `RetryAfterMs=` in. `activity`: a UUID."""
+    """The text in which clients look for `RetryAfterMs=`. `activity`: a UUID."""
     return _THROTTLED.format(retry_after_ms, activity)
 
 
 def message_of(error: kinds.MayflyError, activity: str) -> str:
-    """`errmsg`."""
+    """The field `errmsg`."""
     if isinstance(error, kinds.Throttled):
         retry = error.detail.get("retry_after_ms")
         return throttled_text(retry if isinstance(retry, int) else 0, activity)
@@ -75,7 +76,7 @@ def message_of(error: kinds.MayflyError, activity: str) -> str:
 
 
 def refusal(code: int, message: str, labels: tuple[str, ...] = (), **fields: object) -> Document:
-    """The answer to a command that was refused."""
+    """The document that reports an error."""
     document: Document = {"ok": 0.0, "errmsg": message, "code": code, "codeName": name_of(code), **fields}
     if labels:
         document["errorLabels"] = list(labels)
@@ -83,19 +84,19 @@ def refusal(code: int, message: str, labels: tuple[str, ...] = (), **fields: obj
 
 
 def labels_of(error: kinds.MayflyError, code: int, body: Document) -> tuple[str, ...]:
-    """The labels a command's error gets: its own, and those which tell a driver that it may send something again."""
+    """The labels of a command's error: its own, and those by which a driver knows that it may retry."""
     labels = error.labels if isinstance(error, MqlError) else ()
     if isinstance(error, InjectedFailure) and error.labelled:
         return labels
     automatic = _automatic_label(code, body)
     if isinstance(error, InjectedFailure) and automatic == RESUMABLE:
-        return labels  # That is for what fails behind the command's beginning.
+        return labels  # The label applies only to failures of a command that has begun.
     return labels if automatic is None or automatic in labels else (*labels, automatic)
 
 
 def _automatic_label(code: int, body: Document) -> str | None:
     if "getMore" in body and code in RESUMABLE_CODES:
-        # Nobody asks after this label but change streams.
+        # Only change streams look for this label, so every getMore may carry it.
         return RESUMABLE
     if "txnNumber" not in body:
         return None
@@ -108,7 +109,7 @@ def _automatic_label(code: int, body: Document) -> str | None:
 
 
 def error_reply(error: kinds.MayflyError, body: Document, activity: str) -> Document:
-    """The whole answer to a command that failed."""
+    """The complete answer to a command that failed."""
     code = code_of(error)
     fields = error.fields if isinstance(error, MqlError) else {}
     return refusal(code, message_of(error, activity), labels_of(error, code, body), **fields)

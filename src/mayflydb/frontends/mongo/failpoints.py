@@ -1,5 +1,8 @@
-"""Rehearsed failures, so that clients can be tested: `failCommand` makes commands fail, wait, or lose their connection,
-`failGetMoreAfterCursorCheckout` a getMore of a cursor that is there."""
+"""Fail points, by which clients are tested.
+
+`failCommand` makes commands fail, wait, or lose their connection; `failGetMoreAfterCursorCheckout` fails a getMore
+whose cursor exists.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from mayflydb.query.mongo.values import Document, decode, encode, is_number, typ
 MESSAGE: Final = "Failing command via 'failCommand' failpoint"
 
 EXEMPT_COMMANDS: Final = frozenset({"configureFailPoint"})
-"""Commands that never fail this way: people must be able to end it."""
+"""Commands that never fail this way: an administrator must be able to turn the fail point off."""
 
 MAX_BLOCK_MS: Final = 10 * 60 * 1000
-"""Milliseconds that a command may be held up."""
+"""Maximum milliseconds that a command may be blocked."""
 
 GET_MORE: Final = "failGetMoreAfterCursorCheckout"
 NAMES: Final = ("failCommand", GET_MORE)
@@ -44,7 +47,7 @@ class ConnectionDropped(Exception):
 
 
 class InjectedFailure(MqlError):
-    """The failure that was asked for. `labelled`: its labels are all it gets."""
+    """The failure that a fail point asks for. `labelled`: it names its labels, and gets no others."""
 
     def __init__(self, code: int, labels: tuple[str, ...] | None) -> None:
         super().__init__(code, MESSAGE, labels or ())
@@ -52,7 +55,7 @@ class InjectedFailure(MqlError):
 
 
 class FailPoint(msgspec.Struct):
-    """A fail point. `hits`: how often it struck since it was configured."""
+    """A fail point. `hits`: how often it triggered since it was set."""
 
     kind: Kind = "off"
     number: int = 0
@@ -71,11 +74,11 @@ class FailPoints:
 
     @property
     def active(self) -> bool:
-        """Whether a command might be struck."""
+        """True if a command might be affected."""
         return self._point.kind != "off"
 
     def configure(self, name: str, mode: Any, data: Any) -> int:
-        """Set a fail point; how often the one before has struck. MqlError for a mode or data that make no sense."""
+        """Set a fail point, and return how often the previous one triggered. Raise MqlError for an invalid mode or data."""
         point = _parse_mode(mode)
         if name == GET_MORE:
             if point.kind != "off":
@@ -88,9 +91,9 @@ class FailPoints:
         return before.hits
 
     async def trigger(self, database: str, name: str, body: Document, application: str) -> Document:
-        """Before a command is run: wait, raise Lost or Rehearsed, or do nothing. What its answer is to have in addition.
+        """Apply the fail point before a command runs: wait, raise ConnectionDropped or InjectedFailure, or do nothing.
 
-        `application`: the name that the client gave itself.
+        Return further fields for the command's answer. `application`: the client's name for itself.
         """
         point = self._point
         if (
@@ -102,7 +105,7 @@ class FailPoints:
         point.hits += 1
         data = point.data
         if data.get("blockConnection"):
-            # For something that never comes, as long as was asked for.
+            # Waits for a future that nothing completes, until the timeout.
             await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=data["blockTimeMS"] / 1000)
         if data.get("closeConnection"):
             raise ConnectionDropped
@@ -117,7 +120,7 @@ class FailPoints:
         return added
 
     def trigger_get_more(self) -> None:
-        """Before a cursor that was found is read on. Raises the failure that was asked for, or does nothing."""
+        """Apply the fail point to a getMore whose cursor was found: raise its failure, or do nothing."""
         point = self._get_more
         if point.kind != "off" and "errorCode" in point.data and self._is_due(point):
             point.hits += 1
@@ -139,7 +142,7 @@ class FailPoints:
 
 
 def with_fields(answer: bytes | Document, added: Document) -> bytes | Document:
-    """An answer with more fields."""
+    """An answer with further fields."""
     if isinstance(answer, bytes):
         return encode({**decode(answer), **added})
     return {**answer, **added}

@@ -1,8 +1,9 @@
-"""What replies say of time and place: `operationTime`, `$clusterTime`, and the token by which a transaction is found again.
+"""Fields of replies about the cluster: `operationTime`, `$clusterTime`, and the recovery token of a transaction.
 
-The operation time is the cluster time of the last write that this node has committed. So a change stream that starts there tells
-of this write and of every later one. Where a clock stands still, all writes of its instant have one cluster time.
-Rules: https://github.com/mongodb/specifications/blob/master/source/sessions/driver-sessions.md#gossipping-the-cluster-time
+The operation time is the cluster time of the last commit of this node. A change stream that starts there therefore
+shows that commit and every later one. While a virtual clock stands still, all commits have the same cluster time.
+Rules:
+https://github.com/mongodb/specifications/blob/master/source/sessions/driver-sessions.md#gossipping-the-cluster-time
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from mayflydb.query.mongo.values import encode
 _SIGNATURE: Final = {"hash": bytes(20), "keyId": Int64(0)}
 
 _RECOVERY: Final = encode({"recoveryToken": {"recoveryShardId": "mayfly"}})[4:-1]
-"""Every server commits by itself, whatever the token says that comes back."""
+"""The recovery token. Every server commits by itself, so the content of a returned token does not matter."""
 
 
 _SIZE: Final = 4
 _COSMOS_PREFIX: Final = b"\x02_t\x00"
-"""How such a reply begins behind its size: https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live"""
+"""The first field of a reply in Cosmos DB's shape, after the size:
+https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live"""
 
 
 class Gossip:
-    """Puts the fields into replies, which are bytes already."""
+    """Adds cluster fields to encoded replies."""
 
     def __init__(self, options: Options) -> None:
         self._silent = options.topology == "standalone"
@@ -38,7 +40,7 @@ class Gossip:
         self._times = b""
 
     def with_times(self, reply: bytes, committed: Instant) -> bytes:
-        """A reply with the times, unless it has the shape of Cosmos DB's. `committed`: the instant of the last write."""
+        """A reply with the times, unless it has Cosmos DB's shape. `committed`: the instant of the last commit."""
         if self._silent or reply.startswith(_COSMOS_PREFIX, _SIZE):
             return reply
         if committed != self._at:
@@ -48,7 +50,7 @@ class Gossip:
         return _append_fields(reply, self._times)
 
     def with_recovery_token(self, reply: bytes, call: Call) -> bytes:
-        """A reply to a command of a transaction, with the token that a router gives."""
+        """A reply to a command of a transaction, with the recovery token that a router returns."""
         return _append_fields(reply, _RECOVERY) if self._recovers and "autocommit" in call.body else reply
 
 

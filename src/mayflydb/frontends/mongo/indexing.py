@@ -1,8 +1,9 @@
-"""Indexes of collections: made, changed and dropped, with the rules of expiry that TTL indexes stand for.
+"""Changes of indexes, together with the rules of expiry that TTL indexes stand for.
 
-An index is entries in the engine; `_id_` is none, since identity finds records by itself. A TTL index on dates has a slot
-besides, in which each record has its earliest date, and a rule on that slot. A TTL index on `_ts` under Cosmos DB's semantics is
-a rule and nothing else, so that setting or dropping it is one row of the catalogue, whatever the collection holds.
+An index is a set of entries in the engine. `_id_` has none, because records are found by identity anyway. A TTL index
+on dates also has a date slot, which holds the earliest date of each record, and a rule that counts from the slot. A TTL
+index on `_ts` under Cosmos DB's semantics is only a rule: setting or dropping it changes one row of the catalogue,
+however large the collection is.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TS_INDEX_COUNT: Final = 3
-"""What a TTL index on `_ts` counts for in replies: itself, and one entry each for the default and for documents' own ttl."""
+"""The number of indexes as which replies count a TTL index on `_ts`: itself, the default, and documents' own ttl."""
 
 
 class IndexCreation(msgspec.Struct, frozen=True):
-    """The collection before and after. `made`: whether an index is new; `ts`: whether a TTL index on `_ts` is concerned."""
+    """The collection before and after. `made`: an index is new. `ts`: a TTL index on `_ts` is concerned."""
 
     before: Collection
     after: Collection
@@ -60,14 +61,14 @@ class IndexCreation(msgspec.Struct, frozen=True):
 
 
 class IndexRemoval(msgspec.Struct, frozen=True):
-    """The collection before. `ts`: whether a TTL index on `_ts` was among what is dropped."""
+    """The collection before. `ts`: a TTL index on `_ts` is among the dropped indexes."""
 
     before: Collection
     ts: bool
 
 
 class Indexing:
-    """Changes of indexes."""
+    """Creates, changes and drops indexes."""
 
     def __init__(self, engine: Engine, collections: Collections) -> None:
         self._engine = engine
@@ -79,27 +80,30 @@ class Indexing:
     # --- creating ------------------------------------------------------------------------------------------------------
 
     def parse(self, collection: Collection, documents: Sequence[Document]) -> list[IndexSpec]:
-        """The indexes that documents ask for. Errors: those of `parse_spec`."""
+        """Parse the specifications of indexes. Errors: those of `parse_spec`."""
         contract, default = collection.contract, collection.options.get("collation")
         return [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
 
     @staticmethod
     def check_specs(contract: Contract, documents: Sequence[Document]) -> None:
-        """The same for a collection that is to be made: refused before it is."""
+        """Check specifications for a collection that does not exist yet. Errors: those of `parse_spec`."""
         for each in documents:
             parse_spec(each, contract.profile, None, contract.custom_path)
 
     async def create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> IndexCreation:
-        """Make those that are missing, all or none, and return when they are ready. It goes on when its caller does not wait.
+        """Create the missing indexes, all or none, and return when they are ready.
 
-        MqlError 85, 86, 67 for what does not go with the others, 11000 for two documents with one value of a unique index.
+        The build continues if its caller stops waiting.
+
+        Raise MqlError 85, 86, 67 for a conflict with another index, 11000 for two documents with one value of a unique
+        index.
         """
         return await self._run_in_turn(collection, lambda current: self._create(current, specs, now))
 
     async def _create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> IndexCreation:
         profile = collection.contract.profile
         if any(index.state == "building" for index in collection.node.definition.indexes):
-            # Nobody builds in this turn: another node does, or somebody who is no more.
+            # This node builds nothing now: the build belongs to another node, or to a process that has ended.
             await self._engine.indexes.abandon(collection.id)
         missing = self._missing(collection, specs)
         ordinary = [spec for spec in missing if not spec.is_cosmos_ttl(profile)]
@@ -127,7 +131,7 @@ class Indexing:
 
     async def _build(self, collection: Collection, specs: Sequence[IndexSpec]) -> None:
         def choose(node: Node) -> list[Wanted]:
-            # As the container is in the transaction: somebody may have been quicker.
+            # Decide by the container as the transaction sees it: another node may have created an index.
             missing = self._missing(self._collections.from_node(node, collection.database), specs)
             _check_concurrent_builds(node, missing)
             return [Wanted((), spec.unique, self._catalogue_spec(spec, collection.contract)) for spec in missing]
@@ -144,7 +148,11 @@ class Indexing:
 
     @staticmethod
     def _catalogue_spec(spec: IndexSpec, contract: Contract) -> dict[str, Any]:
-        """What the catalogue keeps of an index. One on a custom path finds numbers too, whatever becomes of the contract."""
+        """The catalogue's row of an index.
+
+        An index on a custom path of profile `cosmos` takes numbers for dates, and keeps doing so under a later
+        contract.
+        """
         numbers = {"numbers": True} if contract.is_cosmos and spec.expire_after is not None else {}
         return {"document": pack_document(spec.to_document()), **numbers}
 
@@ -155,7 +163,7 @@ class Indexing:
                     raise bad_value(RESERVED_TS_TEXT)
 
     async def _install_rules(self, collection: Collection, now: Instant, ts: IndexSpec | None) -> None:
-        """Give TTL indexes their slots and rules: first the slots, then, when every record has its date, the rules."""
+        """Give TTL indexes their date slots, then their rules. The rules come last, when every record has its dates."""
 
         contract = collection.contract
 
@@ -188,7 +196,7 @@ class Indexing:
     # --- dropping and changing -----------------------------------------------------------------------------------------
 
     async def drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
-        """Drop what is named. Expiry by them ends at once. MqlError 27, 72, 181."""
+        """Drop the named indexes, which ends expiry by them at once. Raise MqlError 27, 72, 181."""
         return await self._run_in_turn(collection, lambda current: self._drop(current, which, now))
 
     async def _drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
@@ -218,7 +226,10 @@ class Indexing:
         return IndexRemoval(collection, ts)
 
     async def replace(self, collection: Collection, documents: Sequence[Document], now: Instant) -> None:
-        """Let these be all indexes there are. A TTL index that has another time keeps what it has. Errors: those of `create`."""
+        """Make these the only indexes.
+
+        A TTL index that differs only in its time is changed in place. Errors: those of `create`.
+        """
         specs = self.parse(collection, documents)
         wanted = {spec.name: spec for spec in specs}
         for before in collection.specs:
@@ -236,7 +247,7 @@ class Indexing:
         await self.create(await self._collections.get(collection.database, collection.name), specs, now)
 
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
-        """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
+        """Carry out collMod's `index`, and return its part of the reply. Raise MqlError 14, 27, 72, 181."""
         return await self._run_in_turn(collection, lambda current: self._modify(current, change, now, dry))
 
     async def _modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
@@ -269,14 +280,17 @@ class Indexing:
             await self._install_rules(collection, now, None)
 
     async def _turn_into_ts(self, collection: Collection, before: IndexSpec, after: IndexSpec, now: Instant) -> None:
-        """An ordinary index on `_ts` becomes the TTL index there, which has no entries."""
+        """Turn an ordinary index on `_ts` into the TTL index there, which has no entries."""
         await self._check_unreserved(collection, now)
         number = next(ready.number for ready in collection.indexes if ready.spec == before)
         await self._install_rules(collection, now, after)
         await self._engine.indexes.drop(collection.id, {number})
 
     async def _run_in_turn(self, collection: Collection, act: Callable[[Collection], Coroutine[Any, Any, T]]) -> T:
-        """Changes of a collection's indexes one after the other, each to its end: who goes away leaves nothing half done."""
+        """Run changes of one collection's indexes one after the other.
+
+        A change runs to its end even if its caller is cancelled, so that none is left half done.
+        """
 
         async def run() -> T:
             async with self._locks.setdefault(collection.id, asyncio.Lock()):
@@ -299,7 +313,10 @@ class Indexing:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
     def request_id_index(self, collection: Collection) -> None:
-        """Begin to build an ordered index of `_id`, which no list shows; `_id_` is there for everybody from the first."""
+        """Start to build an ordered index of `_id`.
+
+        No list shows the index, since `_id_` exists for clients from the first.
+        """
         if collection.id in self._id_builds:
             return
 
@@ -315,15 +332,15 @@ class Indexing:
         try:
             await self._engine.indexes.define_and_build(collection.id, choose, collection.keys_of)
         except MayflyError as error:
-            # Queries go on without it, and ask again.
+            # Queries scan meanwhile, and request the index again.
             log.warning("the order of _id in %s is not built: %s", collection.namespace, error)
 
     # --- after a start -------------------------------------------------------------------------------------------------
 
     async def recover(self, now: Instant) -> None:
-        """Finish or remove what a process before this one has left half done, and let rules be what the contracts say.
+        """Complete or remove unfinished changes of an earlier process, and apply the contracts to all collections.
 
-        ProfileChanged where a collection's TTL index on `_ts` was made under another profile.
+        Raise ProfileChanged where a TTL index on `_ts` was created under another profile.
         """
         databases = await self._collections.databases()
         found = [each for one in databases for each in await self._collections.list_collections(one.name)]
@@ -334,7 +351,7 @@ class Indexing:
             await self.apply_contract(collection, now)
 
     async def apply_contract(self, collection: Collection, now: Instant) -> None:
-        """Let what is left of dropped slots go, and rules be what the collection's contract says."""
+        """Remove the rest of dropped date slots, and install the rules that the collection's contract asks for."""
         definition = collection.node.definition
         for slot in definition.slots:
             if slot.state == "dropped":
@@ -347,12 +364,12 @@ class Indexing:
 
 
 def index_count(collection: Collection, shaped: bool) -> int:
-    """How many indexes a reply says there are, in Cosmos DB's shape or in MongoDB's."""
+    """The number of indexes that a reply states, in Cosmos DB's shape or in MongoDB's."""
     return 1 + len(collection.specs) + (TS_INDEX_COUNT - 1 if shaped and collection.ts is not None else 0)
 
 
 def apply_rules(definition: Definition, contract: Contract) -> Definition:
-    """A definition with the rules that its TTL indexes come to, and with the profile that one on `_ts` was made under."""
+    """A definition with the rules of its TTL indexes, and with the profile under which that on `_ts` was created."""
     rules: list[Rule] = []
     ts = ts_of(definition)
     if ts is not None and ts.expire_after is not None:
@@ -391,7 +408,7 @@ def _with_body(definition: Definition, **fields: Any) -> Definition:
 
 
 def _check_concurrent_builds(node: Node, specs: Sequence[IndexSpec]) -> None:
-    """MqlError 12587 where another node is building one of these, or one that would not go with them."""
+    """Raise MqlError 12587 where another node is building one of these indexes, or one that conflicts with them."""
     for index in node.definition.indexes:
         if index.state == "building" and index.spec is not None:
             other = parse_index(index).spec
@@ -402,7 +419,7 @@ def _check_concurrent_builds(node: Node, specs: Sequence[IndexSpec]) -> None:
 def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], error: Conflict) -> MqlError:
     holder: Any = error.detail.get("holder")
     document = decode(holder.value)
-    # The index that refused is no longer there, so its number tells nothing; the key of its entry does.
+    # The refused index is gone, so its number says nothing. The key of the conflicting entry identifies it.
     key: Any = error.detail.get("key")
     refused = [spec for spec in specs if spec.unique and key[:-HASH_BYTES] in keys_of(spec, document)]
     return duplicate_key(collection, document, error, refused[0])

@@ -1,4 +1,4 @@
-"""Options of the front end. Those that are settings have the names of their settings."""
+"""Options of the front end. An option that is a setting has the setting's name."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ class DatabaseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class Options(msgspec.Struct, frozen=True):
-    """`replica_set`: its name, where the topology is one. `advertise`: `host:port` that its clients are sent to.
+    """Options of the front end.
 
-    `auth`: a login is needed. `compressors` in order of preference, of those that are installed. `secret` makes up the salts of
-    users that do not exist. `profile`, `expiry`, `custom_path_ttl`: what holds where `databases` says nothing else.
-    `change_stream_retention`: how long changes are remembered. `serverless`: nothing has throughput. `version`: ours.
+    `replica_set`: its name under that topology. `advertise`: the `host:port` under which clients find the server.
+    `auth`: a login is needed. `compressors`: in order of preference; all are installed. `secret`: makes the salts of
+    users that do not exist. `profile`, `expiry`, `custom_path_ttl`: defaults for what `databases` does not set.
+    `change_stream_retention`: the span for which changes are kept. `serverless`: nothing has throughput. `version`:
+    Mayfly's.
     """
 
     topology: Topology = "mongos"

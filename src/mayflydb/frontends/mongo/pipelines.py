@@ -1,4 +1,4 @@
-"""Pipelines over collections and views: where their documents come from, and where `$out` and `$merge` put them."""
+"""Pipelines over collections and views: the source of their documents, and the targets `$out` and `$merge`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import MISSING, Document, Value, encode
 
 MAX_VIEW_DEPTH: Final = 20
-"""Views of views of views."""
+"""Maximum number of views that read each other."""
 
 UNMATCHED_TEXT: Final = (
     "$merge could not find a matching document in the target collection "
@@ -38,7 +38,7 @@ UNMATCHED_TEXT: Final = (
 
 
 class CollectionSource:
-    """What one pipeline reads and writes, all of it at the moment of its command."""
+    """The source of one pipeline's documents, and the target of its writes. All of it happens at the command's instant."""
 
     def __init__(
         self, services: Services, call: Call, work: UnitOfWork, env: Env, read_time: ReadTime, depth: int = 0
@@ -55,7 +55,7 @@ class CollectionSource:
         return self._call.database
 
     async def find(self, namespace: Namespace, query: Document) -> Batches:
-        """Documents of a collection or view. MqlError 13 for one of a database that the user may not read."""
+        """Documents of a collection or view. Raise MqlError 13 for a database that the user may not read."""
         if namespace[0] != self._call.database:
             self._services.require(self._call, "read", namespace[0])
         collection = await self._services.collections.find(*namespace)
@@ -70,7 +70,7 @@ class CollectionSource:
             yield batch
 
     async def read(self, collection: Collection | None, stages: Sequence[Document], hint: Any = None) -> Batches:
-        """What the stages make of a collection or view; None: of nothing."""
+        """Run stages over a collection or view; None: over no documents."""
         view_on = None if collection is None else collection.view_on
         if collection is not None and view_on is not None:
             if self._depth >= MAX_VIEW_DEPTH:
@@ -94,14 +94,14 @@ class CollectionSource:
             yield batch
 
     async def _count(self, collection: Collection, pipeline: Pipeline, hint: Any) -> int:
-        """How many documents the pipeline's head lets through: none of them is looked into unless a filter does."""
+        """Count the documents of the pipeline's head. A document is decoded only if a filter needs it."""
         total = 0
         async for batch in self._read_rows(collection, pipeline, hint):
             total += len(batch)
         return total
 
     async def _head(self, collection: Collection | None, pipeline: Pipeline, hint: Any) -> Batches:
-        """The documents that the collection itself finds."""
+        """The documents that the pipeline's head reads."""
         if collection is not None and not pipeline.has_own_source:
             async for batch in self._read_rows(collection, pipeline, hint):
                 yield [row.document for row in batch]
@@ -109,7 +109,8 @@ class CollectionSource:
     async def _read_rows(
         self, collection: Collection, pipeline: Pipeline, hint: Any
     ) -> AsyncIterator[list[DocumentRow]]:
-        """What the stages that the pipeline begins with, and has left to us, ask for."""
+        """Read the rows that the head asks for: the first stages of the pipeline, as far as a read of the collection covers
+        them."""
         head = pipeline.head
         if head.limit == 0:
             return
@@ -120,7 +121,7 @@ class CollectionSource:
     # --- $out and $merge ---------------------------------------------------------------------------------------------
 
     async def out(self, target: Out, batches: Batches) -> None:
-        """Fill a new collection, then let it take the place of the old one."""
+        """Fill a new collection, then rename it over the old one."""
         services, call, collections = self._services, self._call, self._services.collections
         database, name = target.target
         old = await collections.find(database, name)
@@ -142,7 +143,7 @@ class CollectionSource:
         except BaseException:
             await collections.drop(fresh, call.now)
             raise
-        # Under this name, what has died may be shown or hidden.
+        # The contract of the final name may hide or show expired documents.
         await services.indexing.apply_contract(await collections.get(database, name), call.now)
 
     async def _insert(self, collection: Collection, writer: DocumentWriter, documents: Sequence[Document]) -> None:
@@ -179,7 +180,7 @@ def _check_unique(collection: Collection, on: Sequence[str]) -> None:
 
 
 class Merger:
-    """Merges documents into a collection, one decision each."""
+    """Merges documents into a collection, by one decision for each."""
 
     def __init__(
         self,
@@ -212,7 +213,7 @@ class Merger:
                 later = max(now, await self._services.engine.now())
                 if error.code != 11000 or identities or not await self._find_identities(document, later):
                     raise
-            # Somebody else was quicker, or the writer is further on than this command: look again.
+            # A concurrent write came first, or the writer's instant is later than this command's: search again.
             if not done:
                 now = max(now, await self._services.engine.now())
 
@@ -254,7 +255,7 @@ class Merger:
         return decide
 
     def _change(self, document: Document, variables: Document) -> Update | None:
-        """What becomes of a document that is there; None: nothing."""
+        """The update of an existing document; None: it stays as it is."""
         how = self._target.when_matched
         if how == "keepExisting":
             return None
@@ -274,7 +275,7 @@ class Merger:
 
 
 async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: Collection) -> tuple[Batches, ReadTime]:
-    """What `find` asks of a view, as the pipeline that it is."""
+    """Run the query of `find` on a view, as a pipeline."""
     body = call.body
     stages: list[Document] = []
     for field, stage in (
@@ -293,6 +294,6 @@ async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: C
 
 
 async def encode_batches(batches: Batches) -> AsyncIterator[list[CursorItem]]:
-    """Documents as cursors hand them out."""
+    """Encode documents as items of a cursor."""
     async for batch in batches:
         yield [(None, encode(document)) for document in batch]

@@ -1,4 +1,4 @@
-"""Records of a collection that match a query: by `_id`, by an index, or by a scan, in the order that was asked for."""
+"""Reads of the records that match a query: by `_id`, by an index, or by a scan, in the requested order."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from mayflydb.query.mongo.sort import Sort, compile_sort
 from mayflydb.query.mongo.values import Document, decode
 
 THREAD_SORT_ROWS: Final = 4_000
-"""Rows that are sorted on a thread, so that others need not wait."""
+"""Number of rows from which a sort runs on a thread, so that the event loop stays free."""
 
 MAX_UNORDERED_READS: Final = 1_000
-"""Records that one query may read because `_id` has no order, before it is given one."""
+"""Number of records that a query may scan for lack of an order of `_id`, before an index is requested."""
 
 MAX_SEEK_RECORDS: Final = 10_000
-"""Records that are found by their numbers; more of them are read in the order of the index."""
+"""Maximum records that a seek collects by number. Above that, records are read in the order of the index."""
 
 
 class DocumentRow:
-    """A record and the document it holds, decoded when somebody looks."""
+    """A record and its document, which is decoded on first use."""
 
     __slots__ = ("_document", "record")
 
@@ -54,7 +54,10 @@ class DocumentRow:
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which documents, in what order. `filter` None: all of them, or whatever is at the place of an `_id`, see `exact_id`."""
+    """A compiled query: filter, order, skip, limit and hint.
+
+    `filter` None: all documents match, or all at the identity of an `_id` (see `find_exact_id`).
+    """
 
     query: Document
     env: Env
@@ -71,7 +74,7 @@ _PATTERNS: Final = (Regex, re.Pattern)
 
 
 def find_id_equality(query: Document) -> Any:
-    """The `_id` that the query is equal to, in a list; None where it is no such query."""
+    """The `_id` that a query equates, in a list; None: it is no such query."""
     if len(query) != 1 or "_id" not in query:
         return None
     value = query["_id"]
@@ -80,17 +83,17 @@ def find_id_equality(query: Document) -> Any:
             return [value["$eq"]]
         return None if any(name.startswith("$") for name in value) else [value]
     if type(value) is list:
-        return None  # An array of an _id's would match, too.
+        return None  # Arrays with an equal element would match, too.
     return None if type(value) in _PATTERNS else [value]
 
 
 def find_exact_id(query: Document, env: Env, hint: Any) -> Any:
-    """The same where the place of that `_id` is the whole answer: whatever document is there matches."""
+    """The `_id` of a query whose only possible match is the document of that identity, in a list; None: any other query."""
     return find_id_equality(query) if hint is None and env.collation.is_simple else None
 
 
 class QueryCursor(Cursor):
-    """What a query has found in a collection, by the rules that the collection has at each batch."""
+    """The cursor of a query on a collection. Each batch uses the collection's rules of its instant."""
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class QueryCursor(Cursor):
         self._rules_now = collection.node.rules
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
-        """MqlError 175 for a further batch when the collection is gone."""
+        """Return a batch. Raise MqlError 175 for a further batch when the collection is gone."""
         if self.id and self.transaction is None:
             node = await self._engine.node_by_id(self._collection)
             if node is None:
@@ -117,24 +120,24 @@ class QueryCursor(Cursor):
 
 
 class ReadView(Protocol):
-    """What a command sees: committed state, or that of its transaction."""
+    """The state that a command reads: the committed state, or a transaction's."""
 
     def rows(
         self, collection: Collection, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[DocumentRow]]:
-        """What matches, hidden records left out; in the order asked for where `sorts` says so."""
+        """The rows that match and are visible; in the requested order where `is_ordered` says so."""
 
     def is_ordered(self, collection: Collection, selection: Selection) -> bool:
-        """Whether rows come sorted."""
+        """True if `rows` returns rows in the requested order."""
 
 
 class CommittedView:
-    """Everything that is committed. `keys`, `documents`: records that an index has named, and records read, so far."""
+    """A view of the committed state. `keys`, `documents`: numbers of index entries and of records read so far."""
 
     def __init__(
         self, engine: Engine, request_id_index: Callable[[Collection], None] = lambda collection: None
     ) -> None:
-        """`want_ids`: told the collection that would have been read by ranges of `_id`, or in their order, if it could be."""
+        """`request_id_index`: called for a collection where an ordered index of `_id` would have spared a scan."""
         self._engine = engine
         self._request_id_index = request_id_index
         self.keys = 0
@@ -144,7 +147,7 @@ class CommittedView:
     async def rows(
         self, collection: Collection, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[DocumentRow]]:
-        """By what the planner says; in the order asked for if the plan has it."""
+        """Read by the planner's choice, in the requested order if the plan has it."""
         found = await self.read_id(collection, selection, read_time.now)
         if found is not None:
             yield found
@@ -164,7 +167,7 @@ class CommittedView:
         return plan_query(collection, selection).sorted
 
     async def read_id(self, collection: Collection, selection: Selection, now: Instant) -> list[DocumentRow] | None:
-        """The whole answer to a query for one `_id`, at once. None: it is another query, which `rows` answers."""
+        """The complete answer to a query for one `_id`; None: it is another query, which `rows` answers."""
         ids = find_exact_id(selection.query, selection.env, selection.hint)
         if ids is None:
             return None
@@ -175,7 +178,7 @@ class CommittedView:
     def _candidates(
         self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[Record]]:
-        """A superset of what matches, each record once."""
+        """A superset of the records that match, each once."""
         if plan.kind == "scan":
             return (
                 self._scan(collection, read_time)
@@ -263,13 +266,13 @@ class CommittedView:
                 yield fresh
 
     async def _check(self, collection: Collection, index: Index) -> None:
-        """An index that was dropped while it was read has not told everything."""
+        """Raise MqlError 175 if the index was dropped during the read, which may therefore be incomplete."""
         if not await self._engine.indexes.stand(collection.id, (index,)):
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
 
 def _order_of(plan: Plan, selection: Selection) -> Sort | None:
-    """The order that a walk has to keep: the one that is asked for, or that of a hinted index."""
+    """The order that a walk must keep: the requested one, or that of a hinted index."""
     if selection.hint is None or selection.sort is not None or plan.index is None:
         return selection.sort if plan.sorted else None
     env = msgspec.structs.replace(selection.env, collation=plan.index.collator)
@@ -277,7 +280,7 @@ def _order_of(plan: Plan, selection: Selection) -> Sort | None:
 
 
 class CutKeySorter:
-    """Records in the order of their keys, those put right whose keys were cut and so do not tell their order."""
+    """Sorts records that arrive in key order, where keys were cut and therefore compare equal."""
 
     def __init__(self, sort: Sort | None) -> None:
         self._sort = sort
@@ -285,7 +288,7 @@ class CutKeySorter:
         self._held: list[Record] = []
 
     def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
-        """What may go on, now that these have come."""
+        """Add records, and return those that can be followed by nothing smaller."""
         if self._sort is None:
             return [record for _, record in pairs]
         out: list[Record] = []
@@ -301,20 +304,20 @@ class CutKeySorter:
         return out
 
     def flush(self) -> list[Record]:
-        """What was held back."""
+        """Return the records that were held back, in order."""
         held, self._held = self._held, []
         sort = self._sort
         return held if sort is None else sorted(held, key=lambda record: sort.key(decode(record.value)))
 
 
 def plan_query(collection: Collection, selection: Selection) -> Plan:
-    """How a query is answered. MqlError as `planner.plan` has them."""
+    """Plan a query. Errors: those of `planner.plan`."""
     order, specs = selection.order or None, collection.usable_specs
     return plan(selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace)
 
 
 def needs_ids(collection: Collection, selection: Selection) -> bool:
-    """Whether an ordered index of `_id` would spare a scan."""
+    """Return True if an ordered index of `_id` would spare a scan."""
     if collection.ordered_ids or selection.hint is not None:
         return False
     order = selection.order or None
@@ -322,14 +325,14 @@ def needs_ids(collection: Collection, selection: Selection) -> bool:
 
 
 def index_of(collection: Collection, plan: Plan) -> Index:
-    """The engine's index that a plan goes by."""
+    """The engine's index that a plan uses."""
     assert plan.index is not None
     number = collection.number_of(plan.index)
     return next(index for index in collection.node.definition.indexes if index.number == number)
 
 
 def match_records(records: Iterable[Record], filter: Filter | None) -> list[DocumentRow]:
-    """Those that match, as rows."""
+    """The records that match, as rows."""
     rows = [DocumentRow(record) for record in records]
     return rows if filter is None else [row for row in rows if filter.matches(row.document)]
 
@@ -337,7 +340,7 @@ def match_records(records: Iterable[Record], filter: Filter | None) -> list[Docu
 async def read_rows(
     view: ReadView, collection: Collection, selection: Selection, read_time: ReadTime
 ) -> AsyncIterator[list[DocumentRow]]:
-    """The rows, in order; skip and limit done."""
+    """Read rows in order, with skip and limit applied."""
     source = view.rows(collection, selection, read_time)
     if selection.sort is not None and not view.is_ordered(collection, selection):
         source = _sort_rows(source, selection)

@@ -1,4 +1,4 @@
-"""What pipelines may begin with that reads no documents: statistics of a collection, of its indexes, of what is going on."""
+"""First stages of pipelines that read no documents: statistics of a collection, and local sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mayflydb.query.mongo.values import Document, Value, type_name
 
 
 async def report(services: Services, call: Call, name: str, spec: Value) -> Batches:
-    """The documents of one report. MqlError 238 for one that is not kept, 26 for a collection that is not there."""
+    """The documents of one report. Raise MqlError 238 for a report that is not supported, 26 for a missing collection."""
     maker = _REPORTS.get(name)
     if maker is None:
         raise MqlError(238, f"{name} is not supported")
@@ -41,7 +41,7 @@ async def _coll_stats(services: Services, call: Call, spec: Value) -> list[Docum
 
 
 async def visible_count(services: Services, call: Call, collection: Collection) -> int:
-    """Documents of a collection that are not hidden."""
+    """The number of documents of a collection that are not hidden."""
     engine = services.engine
     total = (await engine.insight.totals(collection.id)).records
     hiding = [rule for rule in collection.node.rules if rule.hides]
@@ -52,7 +52,7 @@ async def visible_count(services: Services, call: Call, collection: Collection) 
 
 
 async def storage(services: Services, call: Call, collection: Collection) -> Document:
-    """Sizes of a collection, as `collStats` has them."""
+    """The sizes of a collection, as in `collStats`."""
     counted = await services.engine.insight.totals(collection.id, with_bytes=True)
     documents = await visible_count(services, call, collection)
     names = [ID.name, *(spec.name for spec in collection.specs)]
@@ -76,7 +76,7 @@ async def storage(services: Services, call: Call, collection: Collection) -> Doc
 
 
 async def _local_sessions(services: Services, call: Call, spec: Value) -> list[Document]:
-    """Sessions that have been used lately: one's own, `{allUsers: true}`, or those of `{users: [{user, db}]}`."""
+    """Recently used sessions: the sender's, those of `{allUsers: true}`, or those of `{users: [{user, db}]}`."""
     if call.body[call.name] != 1:
         raise MqlError(73, "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection")
     for field in spec:
@@ -97,7 +97,7 @@ async def _local_sessions(services: Services, call: Call, spec: Value) -> list[D
 
 
 def _users(spec: Document) -> list[str]:
-    """`users: [{user, db}]`. MqlError 14, 40414."""
+    """Parse `users: [{user, db}]`. Raise MqlError 14, 40414."""
     field = "$listLocalSessions.users"
     users = arguments.array(spec, "users", "$listLocalSessions") if spec.get("users") is not None else []
     for each in users:

@@ -24,7 +24,7 @@ from mayflydb.query.mongo.values import Document
 
 
 def build_env(services: Services, call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
-    """What a statement is evaluated in: its own collation, or its collection's."""
+    """The environment of a statement: the instant, its own collation or its collection's, and variables."""
     collation = arguments.document(given, "collation", call.name)
     chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
@@ -35,7 +35,7 @@ def build_env(services: Services, call: Call, collection: Collection | None, giv
 
 
 def _evaluate_let(variables: Document, env: Env) -> Document:
-    """`let`: expressions that see no document. MqlError as expressions have them, 4890500 for one that wants a field."""
+    """Evaluate `let`, whose expressions see no document. Raise MqlError 4890500 for a field, and the errors of expressions."""
     for expression in variables.values():
         if depends_on(expression) != frozenset():
             text = "Command let Expression tried to access a field, but this is not allowed because command let expressions"
@@ -54,11 +54,12 @@ def compile_selection(
     limit: int = 0,
     by_identity: bool = False,
 ) -> Selection:
-    """A query, compiled. Errors: those of filters and sorts.
+    """Compile a query. Errors: those of filters and sorts.
 
-    `by_place`: whoever asks looks at the place of an `_id` that is the whole query, and needs no filter then.
+    `by_identity`: the caller looks at the identity of an `_id` that is the whole query, so that no filter is compiled
+    for it.
     """
-    # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
+    # A document as operand may hold operators that no filter accepts, so it is compiled to be checked.
     needless = by_identity and find_exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
     text = find_text_index(collection) if has_text_search(query) else None
     search = text_search(query, text) if text is not None else None
@@ -78,19 +79,19 @@ def compile_selection(
 
 
 def find_text_index(collection: Collection | None) -> TextIndex | None:
-    """What `$text` searches in a collection; one that is not there, and a view, is searched in vain or elsewhere."""
+    """The text index that `$text` searches. A missing collection and a view have an empty one."""
     if collection is None or collection.view_on is not None:
         return TextIndex({})
     return collection.text
 
 
 async def find_collection(services: Services, call: Call) -> Collection | None:
-    """The collection a command names. MqlError 166 for a view."""
+    """Find the collection that a command names. Raise MqlError 166 for a view."""
     return await find_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 
 
 async def find_collection_in(services: Services, call: Call, database: str, name: str) -> Collection | None:
-    """The same of a collection by name."""
+    """Find a collection by name, with the errors of `find_collection`."""
     found: Collection | None = await services.collections.find(database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
@@ -101,14 +102,14 @@ async def find_collection_in(services: Services, call: Call, database: str, name
 
 
 async def ensure_collection(services: Services, call: Call) -> Collection:
-    """The collection a command names, made if it is missing."""
+    """Find the collection that a command names, and create it if it is missing."""
     return await ensure_collection_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 
 
 async def ensure_collection_in(services: Services, call: Call, database: str, name: str) -> Collection:
-    """The same of a collection by name."""
+    """Find a collection by name, and create it if it is missing."""
     found = await find_collection_in(services, call, database, name)
     if found is not None:
         return found
-    # In a transaction too it is made at once, empty, and stays where the transaction comes to nothing.
+    # Within a transaction too, the collection is created at once, empty, and remains if the transaction aborts.
     return await services.collections.ensure(database, name, call.now)

@@ -1,4 +1,4 @@
-"""From TTL indexes to the rules of expiry that they stand for, in earnest and in previews."""
+"""Rules of expiry from TTL indexes, for changes and for previews of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from mayflydb.expiry.rules import Rule, default_rule, index_rule
 from mayflydb.frontends.mongo.contracts import Contract
 
 NO_DEFAULT: Final = -1
-"""`expireAfterSeconds: -1` of an index on `_ts`: documents without a ttl of their own live for ever.
+"""`expireAfterSeconds: -1` of an index on `_ts`: documents without a ttl of their own never expire.
 
 https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
 """
 
 
 def ts_rule(expire_after: int) -> Rule:
-    """The rule of a TTL index on `_ts`, where lives count from the last write."""
+    """The rule of a TTL index on `_ts`, which counts from the last write."""
     return default_rule(None if expire_after == NO_DEFAULT else expire_after)
 
 
 def date_rule(expire_after: int, slot: int, contract: Contract, numbers: bool) -> Rule:
-    """The rule of a TTL index on dates. `numbers`: the index takes numbers for dates too, as Cosmos DB's do, and hides."""
+    """The rule of a TTL index on dates.
+
+    `numbers`: the index takes numbers for dates too, as Cosmos DB's do, and hides expired documents.
+    """
     return index_rule(expire_after, slot, contract.hides or numbers)

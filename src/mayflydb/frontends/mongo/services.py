@@ -1,4 +1,4 @@
-"""Services that commands use to answer: one set for the whole server, handed to each handler beside the call."""
+"""Services that commands use: one set for the whole server, handed to each handler beside the call."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from mayflydb.query.mongo.values import Document
 
 
 class Services:
-    """Collections, their indexes, cursors, sessions, transactions, accounts, and where ids come from.
+    """All services of one server.
 
-    `handlers`: the commands, by name. `started`: when the server began, by the engine's clock; `began`: by `monotonic`.
+    `handlers`: the commands by name. `started`: the instant of the start by the engine's clock; `began`: by
+    `monotonic`.
     """
 
     def __init__(
@@ -46,9 +47,9 @@ class Services:
         started: Instant,
         handlers: Mapping[str, CommandEntry],
     ) -> None:
-        """`users`: those that are there whatever the store holds. `chance`: unguessable, for ids and salts.
+        """`users`: those of the settings. `chance`: an unguessable source of ids and salts.
 
-        `monotonic`: the host's microseconds, which no moved clock touches.
+        `monotonic`: the host's microseconds, which do not follow a virtual clock.
         """
         self.engine = engine
         self.options = options
@@ -72,7 +73,7 @@ class Services:
         self.counters = ServerCounters()
 
     def require(self, call: Call, right: Right, database: str | None = None) -> None:
-        """MqlError 13 unless the sender of a command has a role for it on a database, by default the command's own."""
+        """Raise MqlError 13 unless the sender has a right on a database, by default the command's own."""
         where = call.database if database is None else database
         self.accounts.authorize(call.connection.user, right, where, call.name, call.body)
 
@@ -81,30 +82,29 @@ class Services:
         return UUID(int=self.chance.getrandbits(128), version=4)
 
     def new_activity_id(self) -> str:
-        """An id by which people may ask about a failure."""
+        """An id of one failure, for questions to the administrator."""
         return str(self.new_uuid())
 
     async def close_ended_sessions(self, now: Instant) -> None:
-        """Close what sessions that have ended had open, and forget what is kept of them."""
+        """Close the cursors and transactions of sessions that have ended, and remove their stored documents."""
         ended, self.sessions.ended = self.sessions.ended, []
         for session in ended:
             await self.transactions.end_session(session)
             await self.cursors.end_session(session.id)
-        # What the store does not remove now is found to be stale later.
+        # A failed removal is harmless: the sweep later finds these documents unchanged for too long.
         with contextlib.suppress(MayflyError):
             await self.records.forget(ended, now)
 
 
 Handler: TypeAlias = Callable[[Services, Call], Coroutine[Any, Any, "Document | bytes"]]
-"""Answers with a document, to which `ok` is added if it has none, or with a whole answer as bytes, `ok` included."""
+"""Returns a document, to which `ok` is added if it is missing, or a complete answer as bytes."""
 
 
 class CommandEntry(msgspec.Struct, frozen=True, gc=False):
-    """A command that is known, and the function that answers it.
+    """A command and its handler.
 
-    `admin`: only on the database `admin`. `test`: only where commands for tests are on.
-
-    `own_time`: what `maxTimeMS` means is the handler's to say (getMore). `help` is for `listCommands`.
+    `admin`: only on the database `admin`. `test`: only where test commands are on. `own_time`: the handler interprets
+    `maxTimeMS` itself (getMore). `help`: for `listCommands`.
     """
 
     handler: Handler

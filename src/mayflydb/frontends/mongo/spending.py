@@ -1,4 +1,4 @@
-"""Request units that a command has spent, by container, and what budgets have granted it."""
+"""Request units that a command has spent, by container, and grants of budgets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mayflydb.engine.transactions import Transaction
 from mayflydb.model.record import Record
 
 QUERY_PRICE: Final = budget.query(0, 0, 0)
-"""The least price of a query."""
+"""The minimum price of a query."""
 
 
 class SpentUnits:
-    """Request units by container, since they were last asked for."""
+    """Request units by container, since the last `drain`."""
 
     __slots__ = ("_units",)
 
@@ -30,28 +30,28 @@ class SpentUnits:
         self._units[container] = self._units.get(container, 0.0) + units
 
     def add_point_read(self, container: int, records: Sequence[Record]) -> None:
-        """A record was read at its place; none: the place is empty."""
+        """Add the price of point reads; without records, that of a miss."""
         self.add(container, sum([budget.point_read(len(record.value)) for record in records]) or budget.MISS)
 
     def add_query_read(self, container: int, records: Sequence[Record], out: int) -> None:
-        """Records were read for a query; `out` of them match."""
+        """Add the price of a query's reads. `out`: the number of records that match."""
         size = sum([len(record.value) for record in records])
         self.add(container, budget.query(len(records), size, out) - QUERY_PRICE)
 
     def add_writes(self, transaction: Transaction, apart: int | None) -> None:
-        """A transaction was committed. Its notes in the container `apart`, and records that it purged, cost nothing here."""
+        """Add the price of a committed transaction. Purged records, and writes to the container `apart`, are free."""
         for container, units in costs(transaction.changes):
             if container != apart:
                 self.add(container, units)
 
     def drain(self) -> dict[int, float]:
-        """The units by container; the count starts anew."""
+        """Return the units by container, and start at zero again."""
         units, self._units = self._units, {}
         return units
 
 
 class BudgetGrant(msgspec.Struct, frozen=True):
-    """Units that the budget of a container has granted to a command, and its likely price."""
+    """Units that a container's budget has granted to a command, and the likely price of the command."""
 
     container: int
     spending: Spending

@@ -1,4 +1,4 @@
-"""What is known of one connection."""
+"""The state of one connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayflydb.query.mongo.values import Document
 
 
 class PricedCommand(msgspec.Struct, frozen=True, gc=False):
-    """The last command that had a price: its name, request units, and how long it took, in microseconds of the host's time."""
+    """A command that had a price: its name, request units, and duration in microseconds of the host's time."""
 
     name: str
     charge: float
@@ -19,7 +19,7 @@ class PricedCommand(msgspec.Struct, frozen=True, gc=False):
 
 
 class Login(msgspec.Struct):
-    """A login under way. `user`: who it would be; None: nobody, so that it fails. `skip`: no empty exchange at the end."""
+    """A login in progress. `user`: None for an unknown user, whose login fails. `skip`: no empty exchange at the end."""
 
     conversation: Conversation
     user: User | None
@@ -28,10 +28,11 @@ class Login(msgspec.Struct):
 
 
 class ConnectionState(msgspec.Struct, eq=False):
-    """`peer`: `host:port` of the client. `client`: what it says it is. `user`: who has logged in, `login`: who tries.
+    """The state of one connection.
 
-    `closing`: the connection ends when the answer in work is sent. `last_priced` is set by commands that have a price.
-    `patience`: its writes wait for locks until it leaves.
+    `peer`: the client's `host:port`. `client`: the metadata that it sent. `user`: the user who is logged in. `login`: a
+    login in progress. `closing`: the connection ends after the present answer. `last_priced`: its last command that had
+    a price. `patience`: its writes wait for locks until the client leaves.
     """
 
     id: int
@@ -46,7 +47,7 @@ class ConnectionState(msgspec.Struct, eq=False):
 
     @property
     def application(self) -> str:
-        """The name that the application gave itself."""
+        """The application's name for itself."""
         named = (self.client or {}).get("application")
         name = named.get("name") if isinstance(named, dict) else None
         return name if isinstance(name, str) else ""

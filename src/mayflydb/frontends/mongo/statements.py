@@ -1,7 +1,7 @@
-"""One update or removal: who is meant, what is to become of him, and how often that is tried.
+"""One update or delete statement: the search for its documents, the decision, and repetitions.
 
-Who is meant is read first. The decision then looks at each of them again in its own transaction; where somebody else was quicker,
-the statement is begun anew, so that it changes what matches and nothing else.
+The search runs first, outside of the writer. The decision then checks each document again within its own transaction.
+If a concurrent transaction changed them first, the statement starts again, so that it changes exactly what matches.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from mayflydb.query.mongo.values import MISSING, Document, type_name
 T = TypeVar("T")
 
 BATCH_SIZE: Final = 64
-"""Documents that one transaction of a statement for many changes."""
+"""Documents that one transaction of a statement with `multi` changes."""
 
 
 class ConcurrentInsert(MqlError):
-    """An upsert found nothing to change, and yet a value of its new document is taken."""
+    """An upsert found nothing to update, but a unique value of its new document is taken."""
 
 
 async def retry_on_drop(
     work: UnitOfWork, find: Callable[[], Awaitable[Collection | None]], act: Callable[[Collection], Awaitable[T]]
 ) -> T | None:
-    """Act on the collection that is found, and again on its successor if it is dropped meanwhile. None: there is none."""
+    """Act on a collection, and once more on its successor if it is dropped meanwhile. None: there is no collection."""
     collection = await find()
     while collection is not None:
         try:
@@ -57,7 +57,7 @@ async def retry_on_drop(
 
 
 class WriteStatement(msgspec.Struct, frozen=True):
-    """Who is meant: `query`, and of several the first by `order`, unless `many`."""
+    """One statement. `many`: it concerns all documents that match `query`, otherwise the first by `order`."""
 
     services: Services
     call: Call
@@ -68,15 +68,15 @@ class WriteStatement(msgspec.Struct, frozen=True):
 
     @property
     def returns_documents(self) -> bool:
-        """Whether the answer shows what was changed."""
+        """True if the answer contains the changed document."""
         return self.call.name in ("findAndModify", "findandmodify")
 
     async def _advance_now(self) -> Instant:
-        # The writer may be further on than this command: what has died for it must not be found again.
+        # The writer may be at a later instant: a document that has expired there must not be found again.
         return max(self.call.now, await self.services.engine.now())
 
     def check(self) -> None:
-        """MqlError as `run` has it for a statement that can never be carried out, where there is no collection."""
+        """Raise the errors that `run` would raise for an invalid statement, where there is no collection to run it on."""
         self.compile_selection(None, self.build_env(None))
 
     def build_env(self, collection: Collection | None) -> Env:
@@ -91,11 +91,11 @@ class WriteStatement(msgspec.Struct, frozen=True):
     async def find_identities(
         self, work: UnitOfWork, collection: Collection, selection: Selection, now: Instant
     ) -> tuple[list[Identity], bool]:
-        """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
+        """The identities of documents that match, and True if they were read. An `_id` gives the identity without a read."""
         ids = find_exact_id(self.query, selection.env, selection.hint)
         if ids is not None:
             return [identity_of(id) for id in ids], False
-        # One whose key in an index moves on while that is walked is met twice, but meant once.
+        # A document whose key moves on during an index walk is met twice; the dict keeps it once.
         found: dict[Identity, None] = {}
         async for batch in read_rows(work.view, collection, selection, ReadTime(now)):
             found.update(dict.fromkeys(Identity(row.record.partition, row.record.key) for row in batch))
@@ -110,7 +110,7 @@ def _query_of(given: Document, name: str) -> Document:
 
 
 class Modification(WriteStatement, frozen=True):
-    """An update. `updates`: its modifiers, replacement or pipeline."""
+    """An update statement. `updates`: operators, a replacement, or a pipeline."""
 
     updates: Document | list[Document] = {}
     upsert: bool = False
@@ -118,7 +118,7 @@ class Modification(WriteStatement, frozen=True):
 
     @classmethod
     def of_statement(cls, services: Services, call: Call, given: Document) -> Modification:
-        """One of the command `update`. MqlError 40414 and 14 for what is missing or of another type, 9 as the server has it."""
+        """Parse a statement of the command `update`. Raise MqlError 40414 and 14 for missing arguments and wrong types, 9."""
         name = "update.updates"
         query = _query_of(given, name)
         if "u" not in given:
@@ -147,7 +147,7 @@ class Modification(WriteStatement, frozen=True):
         self.compile_update(self.build_env(None))
 
     def compile_update(self, env: Env) -> Update:
-        """MqlError as `compile_update` has them, and 14 for what is no update at all."""
+        """Compile the update. Raise MqlError 14 for a value that is no update, and the errors of `compile_update`."""
         if type(self.updates) not in (dict, list):
             raise type_mismatch("update.updates.u", type_name(self.updates), "object", "array")
         filters = self.given.get("arrayFilters")
@@ -160,7 +160,10 @@ class Modification(WriteStatement, frozen=True):
         return compile_update(self.updates, env, filters or ())
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[UpdateResult, bool]:
-        """What it did, and whether it had been done before. `id`: its number within a numbered write. MqlError 16500."""
+        """Run the update. Return its result, and True if an earlier attempt had executed it. Raise MqlError 16500.
+
+        `id`: the statement's number within a numbered write.
+        """
         await reserve(self.services, self.call, collection, budget.replace(0))
         env = self.build_env(collection)
         selection, update = self.compile_selection(collection, env), self.compile_update(env)
@@ -178,7 +181,7 @@ class Modification(WriteStatement, frozen=True):
                     work, collection, writer, selection, update, identities, may_insert, id
                 )
             except ConcurrentInsert:
-                # What has come meanwhile is changed, if it is what is meant.
+                # If the document that was inserted meanwhile matches, the statement updates it.
                 now = await self._advance_now()
                 if work.aborts or not [row async for row in read_rows(work.view, collection, selection, ReadTime(now))]:
                     raise
@@ -262,7 +265,7 @@ class Modification(WriteStatement, frozen=True):
 
 
 def _encode_outcome(done: UpdateResult, with_documents: bool) -> Document:
-    """An update's outcome as it is kept for whoever asks again."""
+    """Encode the result of an update as a numbered write stores it."""
     told: Document = {"matched": done.matched, "modified": done.modified}
     if done.upserted is not MISSING:
         told["upserted"] = done.upserted
@@ -282,11 +285,11 @@ def _decode_outcome(answer: Document) -> UpdateResult:
 
 
 class Deletion(WriteStatement, frozen=True):
-    """A removal."""
+    """A delete statement."""
 
     @classmethod
     def of_statement(cls, services: Services, call: Call, given: Document) -> Deletion:
-        """One of the command `delete`. MqlError 40414 and 14, and 9 for a limit that is neither 0 nor 1."""
+        """Parse a statement of the command `delete`. Raise MqlError 40414 and 14, and 9 for a limit other than 0 and 1."""
         name = "delete.deletes"
         query = _query_of(given, name)
         limit = arguments.whole(given, "limit", name)
@@ -297,7 +300,10 @@ class Deletion(WriteStatement, frozen=True):
         return cls(services, call, given, query, None, limit == 0)
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
-        """How many are gone, the last of them, and whether that had been done before. MqlError 16500."""
+        """Run the delete. Return the number of documents, the last one, and True if an earlier attempt had executed it.
+
+        Raise MqlError 16500.
+        """
         await reserve(self.services, self.call, collection, budget.DELETE)
         env = self.build_env(collection)
         selection = self.compile_selection(collection, env)

@@ -1,4 +1,4 @@
-"""Collections as the admin API names them. What it takes to read documents is loaded when there are any."""
+"""Collections as targets of the admin API. Modules that decode documents are loaded on first use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mayflydb.frontends.mongo.contracts import Contract, Contracts
 
 INTERNAL_DATABASE = "config"
-"""The database of what retries and transactions leave behind: nobody's data."""
+"""The database of documents about retries and transactions, which belong to no user."""
 
 
 class MongoTargets:
-    """What the admin API needs to know about collections, and how it changes their TTL indexes."""
+    """Facts about collections for the admin API, and changes of their TTL indexes."""
 
     space = "mongo"
     causes: Mapping[Cause, str] = {"default": "expireAfterSeconds {} s after _ts", "item": "item ttl {} s after _ts"}
@@ -30,21 +30,23 @@ class MongoTargets:
     keeps_empty = False
 
     def __init__(self, contracts: Callable[[], Contracts], caller: Callable[[], MongoCaller] | None) -> None:
-        """`contracts`: whose rules hold where. `caller`: the front end of this server; None: MongoDB is not served.
+        """`contracts`: returns the TTL contracts.
 
-        Both are made when they are needed.
+        `caller`: returns the front end of this server; None: MongoDB is not served.
+
+        Both are called on first use.
         """
         self._contracts = contracts
         self._caller = caller
 
     def lists(self, database: str, container: Node | None = None) -> bool:
-        """Whether it holds people's documents; views hold none."""
+        """Return True if a database or container holds users' documents. Views hold none."""
         if database == INTERNAL_DATABASE:
             return False
         return container is None or "options" not in container.body or not _ttl_reports().is_view(container)
 
     def last_words(self, node: Node) -> bytes:
-        """What change streams tell of it."""
+        """The note that ends a history when the admin API drops the container, for change streams."""
         from mayflydb.frontends.mongo.streams import notes
 
         if "uuid" not in node.body:
@@ -52,7 +54,7 @@ class MongoTargets:
         return notes.drop_event("options" in node.body and _ttl_reports().is_view(node))
 
     def settings(self, database: str, container: Node) -> dict[str, Any]:
-        """`default_ttl` is that of the index on `_ts`; `indexes` are all TTL indexes, that one included."""
+        """The TTL settings. `default_ttl`: that of the index on `_ts`. `indexes`: all TTL indexes, including that one."""
         indexes = (
             _ttl_reports().ttl_indexes(container, self._contract(database, container))
             if "uuid" in container.body
@@ -61,12 +63,12 @@ class MongoTargets:
         return {"default_ttl": self.default_ttl(container), "indexes": indexes}
 
     def default_ttl(self, container: Node) -> int | None:
-        """The seconds of the TTL index on `_ts`, -1 without a default; None: there is none."""
+        """The seconds of the TTL index on `_ts`, -1 without a default; None: there is no such index."""
         found: int | None = _ttl_reports().default_ttl(container) if "ts" in container.body else None
         return found
 
     def names(self, container: Node) -> Mapping[int, str]:
-        """The names of date indexes, by slot."""
+        """The names of date indexes by slot."""
         found: Mapping[int, str] = _ttl_reports().slot_names(container) if "slots" in container.body else {}
         return found
 
@@ -75,26 +77,26 @@ class MongoTargets:
         return _ttl_reports().id_text(key), None
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
-        """(partition, key) where a document may lie: its id is extended JSON, an ObjectId's 24 digits, or plain text."""
+        """(partition, key) of each document that an id may mean: extended JSON, an ObjectId's 24 digits, or plain text."""
         if pk is not None:
             raise BadRequest("documents of MongoDB have no partition key", hint="leave --pk (pk) out")
         found: list[tuple[bytes, bytes]] = _ttl_reports().find_identities(id)
         return found
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
-        """Last write, own ttl, why it is ignored, and what each date index finds."""
+        """Last write, own ttl and the reason why it is ignored, and the date that each TTL index finds."""
         found: dict[str, Any] = _ttl_reports().describe(container, record, self._contract(database, container))
         return found
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
-        """What a change of one TTL index comes to; the default is that of the index on `_ts`."""
+        """The effect of a change of one TTL index. The default is that of the index on `_ts`."""
         contract = self._contract(database, container)
         resolved = _ttl_reports().resolve_index(container, change, contract)
         found: Proposal = _ttl_reports().propose(container, resolved, contract)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:
-        """Make, change or drop a TTL index, by the commands that a client would send."""
+        """Create, change or drop a TTL index, by the commands that a client would send."""
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
         contract, caller = self._contract(database, container), self._caller()

@@ -1,4 +1,4 @@
-"""How the documents of a collection die, told to people: by which index, after what, and what a change would come to."""
+"""Reports on expiry for the admin API: TTL indexes, the effect of a change, and the dates of a document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OBJECT_ID_DIGITS: Final = 24
 
 
 def id_text(key: bytes) -> str:
-    """An `_id` as people write it: a string as it is, an ObjectId as its 24 digits, anything else as extended JSON."""
+    """An `_id` as text: a string as it is, an ObjectId as its 24 digits, anything else as extended JSON."""
     value = decode_key(key)
     if type(value) is str:
         return value
@@ -46,12 +46,12 @@ def id_text(key: bytes) -> str:
 
 
 def find_identities(id: str) -> list[tuple[bytes, bytes]]:
-    """(partition, key) where a document of this id may lie: `5` may be meant as a number or as a string."""
+    """(partition, key) of each document that an id in text may mean: `5` is a number or a string."""
     readings: list[Value] = []
     if len(id) == OBJECT_ID_DIGITS and ObjectId.is_valid(id):
         readings.append(ObjectId(id))
     with suppress(ValueError, TypeError, BSONError, MqlError, RecursionError):
-        # Through BSON, so that values have the types that stored ones have.
+        # The detour over BSON gives values the types of stored ones.
         readings.append(decode(bson.encode({"_id": json_util.loads(id)}))["_id"])
     readings.append(id)
     found = [identity_of(each) for each in readings]
@@ -62,12 +62,12 @@ def find_identities(id: str) -> list[tuple[bytes, bytes]]:
 
 
 def _specs(node: Node) -> dict[int, IndexSpec]:
-    """What is complete, by number."""
+    """The specifications of complete indexes by number."""
     return {index.number: parse_index(index).spec for index in node.definition.indexes if index.state == "ready"}
 
 
 def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
-    """Those by which documents die: name, field, seconds (-1: only by their own ttl), and what lives count from."""
+    """All TTL indexes: name, field, seconds (-1: only own ttl), and the anchor as text."""
     ts = ts_of(node.definition)
     counted = [] if ts is None else [(ts, "the last write")]
     counted += [(parse_index(index).spec, "a date") for index in expiring_indexes(node.definition, contract)]
@@ -98,7 +98,7 @@ def default_ttl(node: Node) -> int | None:
 
 
 class IndexChange(msgspec.Struct, frozen=True):
-    """The index of a change: as it is (None: there is none yet) and as it would be. `ts`: lives count from the last write."""
+    """An index before a change (None: a new one) and after it. `ts`: the last write is the anchor."""
 
     before: IndexSpec | None
     after: IndexSpec
@@ -106,7 +106,10 @@ class IndexChange(msgspec.Struct, frozen=True):
 
 
 def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange:
-    """NotFound for an index that is not there, BadRequest for one that cannot be a TTL index."""
+    """Resolve the index that a change names.
+
+    Raise NotFound for a missing one, BadRequest for one that cannot be a TTL index.
+    """
     view = Collection(node, "", contract)
     if view.view_on is not None:
         raise BadRequest(f"{view.name} is a view: nothing dies there")
@@ -148,7 +151,7 @@ def _find(view: Collection, change: Change) -> IndexSpec | None:
                 return spec
         names = ", ".join(spec.name for spec in specs)
         raise NotFound(f"{view.name} has no index {change.index}", hint=f"it has {names}; or name a field")
-    # Of several, that by which documents die already.
+    # Of several indexes on the field, a TTL index has priority.
     fitting = [
         spec for spec in specs if len(spec.key) == 1 and spec.key[0][0] == change.field and spec.kind == "ordered"
     ]
@@ -156,7 +159,7 @@ def _find(view: Collection, change: Change) -> IndexSpec | None:
 
 
 def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
-    """What would be if the change were made now. Rules that stay keep their notice."""
+    """The rules as they would be after a change. Unchanged rules keep their notice."""
     current = None if change.before is None else change.before.expire_after
     seconds = change.after.expire_after
     if change.ts:
@@ -175,7 +178,7 @@ def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
 
 
 def _slot_of(node: Node, spec: IndexSpec | None, contract: Contract) -> tuple[int | None, bool]:
-    """The slot where an index has its dates, if it is there, and whether it takes numbers for dates too."""
+    """The date slot of an index; None: it has none. True if the index takes numbers for dates too."""
     slots = slots_of(node.definition)
     for index in node.definition.indexes:
         ready = parse_index(index) if index.state == "ready" else None
@@ -195,7 +198,7 @@ def _date_adder(spec: IndexSpec, slot: int, numbers: bool) -> Callable[[Record],
 
 
 def build_commands(name: str, change: IndexChange, contract: Contract) -> list[Document]:
-    """What a client would send to make the change."""
+    """The commands by which a client would make the change."""
     before, after = change.before, change.after
     if before == after:
         return []
@@ -205,7 +208,7 @@ def build_commands(name: str, change: IndexChange, contract: Contract) -> list[D
     if before is None:
         return [create]
     if contract.profile == "cosmos":
-        # Which has no collMod.
+        # The profile has no collMod.
         return [{"dropIndexes": name, "index": before.name}, create]
     return [{"collMod": name, "index": {"name": before.name, "expireAfterSeconds": Int64(after.expire_after)}}]
 
@@ -214,7 +217,7 @@ def build_commands(name: str, change: IndexChange, contract: Contract) -> list[D
 
 
 def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
-    """What counts in a document: its own ttl, why it does not count, and what each date index finds in it."""
+    """A document's own ttl, the reason why it is ignored, and the date that each TTL index finds."""
     document = decode(record.value)
     ts = ts_of(node.definition)
     found: dict[str, Any] = {"written": to_rfc3339(record.written)}
@@ -251,7 +254,7 @@ def _why_no_date(spec: IndexSpec, document: Document) -> tuple[str, str]:
 
 
 def why_ignored(value: Value, record: Record, ts: IndexSpec | None) -> str | None:
-    """Why a document's `ttl` does not count; None: it does."""
+    """The reason why a document's `ttl` is ignored; None: it is effective."""
     if ts is None:
         return "there is no TTL index on _ts: ttl is a field as any other"
     if ts.expire_after == -1 and record.override == IGNORED:
@@ -272,5 +275,5 @@ def _why_not(value: Value) -> str:
 
 
 def is_view(node: Node) -> bool:
-    """Whether it shows documents of another collection."""
+    """Return True if the node is a view."""
     return "options" in node.body and "viewOn" in unpack_document(node.body["options"])

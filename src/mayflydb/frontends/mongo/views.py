@@ -1,4 +1,4 @@
-"""Definitions of views, checked when they are made or changed: a broken one would fail at every read.
+"""Checks of view definitions when a view is created or changed. An invalid one would fail at every read.
 
 Rules: https://www.mongodb.com/docs/manual/core/views/create-view/
 """
@@ -28,10 +28,10 @@ _WRITING_STAGES: Final = frozenset({"$out", "$merge"})
 
 
 async def check_view(services: Services, call: Call, name: str, options: Document) -> None:
-    """Whether `viewOn` and `pipeline` make a view called `name`; nulls are taken out of the pipeline.
+    """Check `viewOn` and `pipeline` of a view called `name`. Nulls are removed from the pipeline.
 
-    MqlError 14, 2 and 73 for what is no collection, 5 for a view of itself, 165 for one too deep, 195 for one too large, and
-    those of pipelines.
+    Raise MqlError 14, 2 and 73 for an invalid collection, 5 for a cycle, 165 for too deep a chain of views, 195 for too
+    large a pipeline, and the errors of pipelines.
     """
     below = arguments.text(options, "viewOn", call.name)
     if not below:
@@ -63,7 +63,7 @@ def _check_stages(call: Call, stages: list[Any]) -> None:
 
 
 async def _check_chain(collections: Collections, database: str, name: str, below: str) -> None:
-    """The views that a view stands on."""
+    """Raise MqlError 5 for a cycle and 165 for too long a chain of views."""
     path = [name]
     while True:
         if below in path:

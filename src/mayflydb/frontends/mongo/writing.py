@@ -1,6 +1,7 @@
-"""What writes do to documents, as decisions: generators that run in the writer's transaction and may be run again.
+"""Writes to documents as decisions: generators that run in the writer's transaction, and possibly more than once.
 
-A statement first reads who may be meant, then decides about each of them inside the transaction, where it must still match.
+A statement first reads the identities that may match. Its decision then checks each document within the transaction,
+where it must still match.
 """
 
 from __future__ import annotations
@@ -33,8 +34,11 @@ RESERVED_TS_TEXT: Final = "'_ts' is a reserved field; use the 'native' profile t
 
 
 class UpdateResult(msgspec.Struct, frozen=True):
-    """What an update did. `matched` counts what it met, `modified` what is different now; `upserted`: the new document's `_id`,
-    or MISSING. `before` and `after` are the last document it met, and what it is now."""
+    """The result of an update.
+
+    `matched`: documents that matched. `modified`: those that changed. `upserted`: the `_id` of the new document, or
+    MISSING. `before`, `after`: the last document that matched.
+    """
 
     matched: int = 0
     modified: int = 0
@@ -44,10 +48,10 @@ class UpdateResult(msgspec.Struct, frozen=True):
 
 
 class DocumentWriter:
-    """Writes to one collection under one command's circumstances."""
+    """Writes to one collection under the settings of one command."""
 
     def __init__(self, collection: Collection, env: Env, validated: bool = True) -> None:
-        """`validated`: documents must be what the collection's validator demands."""
+        """`validated`: documents must match the collection's validator."""
         self._collection = collection
         self._env = env
         self._cap: CapEnforcer | None = None
@@ -56,7 +60,7 @@ class DocumentWriter:
     # --- documents ---------------------------------------------------------------------------------------------------
 
     def insert(self, space: DecisionSpace, document: Document, raw: bytes) -> Steps[None]:
-        """MqlError 11000 for an `_id` or a unique value that is taken, 121 for a document that is not valid."""
+        """Insert a document. Raise MqlError 11000 for an `_id` or unique value that is taken, 121 for an invalid document."""
         self._validate(document)
         cap = self._cap_enforcer(space)
         if cap is not None:
@@ -73,7 +77,7 @@ class DocumentWriter:
     def _cap_enforcer(self, space: DecisionSpace) -> CapEnforcer | None:
         if not self._collection.capped:
             return None
-        if not isinstance(space, Workspace):  # It stands for one that comes at the end of a transaction.
+        if not isinstance(space, Workspace):  # A snapshot's space, whose decision the writer repeats at the commit.
             text = f"Collection '{self._collection.namespace}' is a capped collection."
             raise MqlError(263, f"{text} Writes in transactions are not allowed on capped collections.")
         if self._cap is None or self._cap.space is not space:
@@ -88,7 +92,7 @@ class DocumentWriter:
                 10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}"
             )
         self._validate(after)
-        # A change stream tells what changed, which only this moment knows.
+        # The description of the change can be computed only here, where both versions are known.
         remembered = None
         if space.remembers:
             remembered = encode_change(before, after, replaced, self._collection.keeps_images)
@@ -115,7 +119,7 @@ class DocumentWriter:
     def update(
         self, space: DecisionSpace, identities: Sequence[Identity], filter: Filter | None, update: Update, many: bool
     ) -> Steps[UpdateResult]:
-        """Change those of the documents at these places that match now; the first one only, unless `many`."""
+        """Update the documents of these identities that still match: all of them, or the first unless `many`."""
         matched = modified = 0
         before = after = None
         for identity in identities:
@@ -126,8 +130,8 @@ class DocumentWriter:
             position = None if filter is None else filter.position(document)
             before, after = document, update.apply(document, position, False)
             matched += 1
-            # An update that changes nothing writes nothing, so it does not move the time of the last write either, although it
-            # does in the original: who writes nothing lengthens no life.
+            # An update without changes writes nothing, and therefore does not move the time of the last write. MongoDB
+            # differs here.
             if after is not before:
                 yield from self._replace(space, record, before, after, update.is_replacement)
                 modified += 1
@@ -138,7 +142,7 @@ class DocumentWriter:
     def upsert(
         self, space: DecisionSpace, query: Document, update: Update, make_id: Callable[[], Any]
     ) -> Steps[UpdateResult]:
-        """Insert what the query and the update say together."""
+        """Insert the document that the query and the update define together."""
         document = build_upsert(query, update, self._env, make_id)
         check_id(document["_id"])
         raw = encode(document)
@@ -152,7 +156,7 @@ class DocumentWriter:
     def delete(
         self, space: DecisionSpace, identities: Sequence[Identity], filter: Filter | None, many: bool
     ) -> Steps[tuple[int, Document | None]]:
-        """Remove those of the documents at these places that match now: (how many, the last one)."""
+        """Delete the documents of these identities that still match. Return (number, the last one)."""
         count = 0
         last: Document | None = None
         for identity in identities:
@@ -170,7 +174,7 @@ class DocumentWriter:
 def _find_matching(
     space: DecisionSpace, identity: Identity, filter: Filter | None
 ) -> Steps[tuple[Record, Document] | None]:
-    """The record at a place and its document, if it is there and matches."""
+    """The record of an identity and its document; None: it is gone or does not match."""
     record = yield from space.get(identity.partition, identity.key)
     if record is None:
         return None
@@ -181,7 +185,7 @@ def _find_matching(
 def duplicate_key(
     collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None
 ) -> MqlError:
-    """11000, with the index that refused and the values it already has. `spec`: that index, if it is not complete."""
+    """The error 11000, with the refusing index and the values that are taken. `spec`: the index, if it is not complete yet."""
     number = error.detail.get("index")
     if spec is None:
         spec = next((each.spec for each in collection.indexes if each.number == number), None)

@@ -1,1 +1,1 @@
-"""Who may do what: users, roles and logins."""
+"""Users, roles and logins."""

@@ -1,4 +1,4 @@
-"""Users, as data: their roles, and the rights that roles give."""
+"""Users as data: their roles, and the rights that roles give."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from mayflydb.frontends.mongo.accounts.scram import Credential
 from mayflydb.query.mongo.faults import MqlError
 
 Right = Literal["open", "anyone", "read", "write", "schema", "users", "server"]
-"""The right that a command demands of its sender: none, a login, or one that a role gives on the database it names."""
+"""The right that a command demands of its sender.
+
+`open`: none. `anyone`: a login. Each of the others is given by a role on the database that the command names.
+"""
 
 _ALL: Final = frozenset({"read", "write", "schema", "users"})
 
@@ -31,7 +34,10 @@ ALL_DATABASE_RIGHTS: Final[Mapping[str, frozenset[str]]] = {
     "userAdminAnyDatabase": RIGHTS["userAdmin"],
     "root": _ALL | {"server"},
 }
-"""The rights that a role of the database `admin` gives on every database. `server`: commands about the server as a whole."""
+"""The rights that a role of the database `admin` gives on every database.
+
+`server`: commands about the server as a whole.
+"""
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -42,9 +48,12 @@ class Role(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, frozen=True):
-    """`db` is where the user logs in; `credentials` by mechanism. `custom`: people's own data, as BSON in base64.
+    """A user of the server.
 
-    `id`: a UUID. `fixed`: given at the start, not changed by commands."""
+    `db`: the database at which the user logs in. `credentials`: by mechanism. `custom`: the administrator's own data
+    about the user, as BSON in base64. `id`: a UUID. `fixed`: the user comes from the settings, and no command changes
+    it.
+    """
 
     name: str
     db: str
@@ -56,11 +65,11 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name among all users."""
+        """The user's unique name, `db.name`."""
         return f"{self.db}.{self.name}"
 
     def may(self, right: str, database: str) -> bool:
-        """True if one of the user's roles gives this right on a database."""
+        """Return True if one of the user's roles gives this right on a database."""
         for role in self.roles:
             here = role.db == database and right in RIGHTS.get(role.role, ())
             if here or (role.db == "admin" and right in ALL_DATABASE_RIGHTS.get(role.role, ())):
@@ -69,7 +78,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 def rights_of(user: User) -> dict[str, tuple[str, ...]]:
-    """The rights of a user, by database; `` is every database."""
+    """The rights of a user by database; the empty name stands for every database."""
     found: dict[str, set[str]] = {}
     for role in user.roles:
         if role.db == "admin" and role.role in ALL_DATABASE_RIGHTS:
@@ -80,7 +89,7 @@ def rights_of(user: User) -> dict[str, tuple[str, ...]]:
 
 
 def check_role(role: Role) -> None:
-    """MqlError 31 for a role that does not exist."""
+    """Raise MqlError 31 for a role that does not exist."""
     if role.role in RIGHTS or (role.db == "admin" and role.role in ALL_DATABASE_RIGHTS):
         return
     raise MqlError(31, f"Could not find role: {role.role}@{role.db}")

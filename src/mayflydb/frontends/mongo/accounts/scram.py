@@ -1,6 +1,7 @@
-"""SCRAM, the server's side: RFC 5802 with SHA-1 (and MongoDB's own digest of the password), RFC 7677 with SHA-256.
+"""The server's side of SCRAM: RFC 5802 with SHA-1 and MongoDB's own digest of the password, RFC 7677 with SHA-256.
 
-Of a password only StoredKey and ServerKey are kept: a login costs a few HMACs, and whoever steals them cannot log in with them.
+Only StoredKey and ServerKey of a password are stored. A login therefore costs a few HMACs, and a thief of the keys
+cannot log in with them.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ SHA_256, SHA_1 = "SCRAM-SHA-256", "SCRAM-SHA-1"
 ITERATIONS: Final = {SHA_256: 15_000, SHA_1: 10_000}
 _HASHES: Final = {SHA_256: "sha256", SHA_1: "sha1"}
 _SALT: Final = {SHA_256: 28, SHA_1: 16}
-"""Bytes, so that salt and counter fill one block of the hash."""
+"""Bytes of a salt. Salt and counter together fill one block of the hash."""
 
 
 class LoginRejected(Exception):
-    """The login fails. Whoever asks is not told why."""
+    """The login fails. The client is not told the reason."""
 
 
 class Credential(msgspec.Struct, frozen=True):
-    """What is kept of a password for one mechanism; bytes are in base64."""
+    """The keys that are stored for one password and one mechanism; bytes are in base64."""
 
     salt: str
     iterations: int
@@ -37,7 +38,7 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 def prepare_password(password: str) -> str:
-    """SASLprep (RFC 4013) of a password as it is stored. ValueError for characters that may not be in one."""
+    """Apply SASLprep (RFC 4013) to a password, as for storage. Raise ValueError for characters that it prohibits."""
     mapped = "".join(
         " " if stringprep.in_table_c12(each) else each for each in password if not stringprep.in_table_b1(each)
     )
@@ -70,7 +71,10 @@ def _is_prohibited(character: str) -> bool:
 
 
 def credential(mechanism: str, user: str, password: str, salt: bytes, iterations: int | None = None) -> Credential:
-    """What to keep of a password. ValueError for one that SASLprep refuses. Takes some milliseconds, as it is meant to."""
+    """Derive the keys that are stored for a password. Raise ValueError for a password that SASLprep refuses.
+
+    The derivation takes some milliseconds on purpose: it makes guessing expensive.
+    """
     hashed = _HASHES[mechanism]
     rounds = ITERATIONS[mechanism] if iterations is None else iterations
     secret = prepare_password(password) if mechanism == SHA_256 else _mongo_digest(user, password)
@@ -82,17 +86,20 @@ def credential(mechanism: str, user: str, password: str, salt: bytes, iterations
 
 
 def _mongo_digest(user: str, password: str) -> str:
-    """What MongoDB hashes instead of the password where the mechanism is SCRAM-SHA-1."""
+    """The digest that MongoDB uses as the password where the mechanism is SCRAM-SHA-1."""
     return hashlib.md5(f"{user}:mongo:{password}".encode(), usedforsecurity=False).hexdigest()
 
 
 def salt_length(mechanism: str) -> int:
-    """Bytes of a salt."""
+    """The length of a salt in bytes."""
     return _SALT[mechanism]
 
 
 def fake_credential(mechanism: str, user: str, secret: bytes) -> Credential:
-    """The credential of a user that does not exist: always the same one, and no password fits."""
+    """The credential that stands in for a user who does not exist. No password fits.
+
+    The same name always gets the same salt, so that a client cannot tell such a user from a real one by asking twice.
+    """
 
     def bytes_for(purpose: str) -> bytes:
         return hmac.digest(secret, f"{purpose}\0{mechanism}\0{user}".encode("utf-8", "surrogatepass"), "sha512")
@@ -103,7 +110,7 @@ def fake_credential(mechanism: str, user: str, secret: bytes) -> Credential:
 
 
 class ClientFirst(NamedTuple):
-    """A client's first message: the GS2 header, the rest of it, the user's name, the client's nonce."""
+    """The client's first message: GS2 header, the message without it, the user's name, the client's nonce."""
 
     header: bytes
     bare: bytes
@@ -112,7 +119,10 @@ class ClientFirst(NamedTuple):
 
 
 def parse_client_first(payload: bytes) -> ClientFirst:
-    """Taken apart. Rejected for what is malformed, asks for channel binding, or to act as somebody else."""
+    """Parse the client's first message.
+
+    Raise LoginRejected for a malformed message, and for one that asks for channel binding or to act as another user.
+    """
     parts = payload.split(b",", 2)
     if len(parts) != 3 or parts[0] not in (b"n", b"y"):
         raise LoginRejected("no channel is bound here")
@@ -127,7 +137,7 @@ def parse_client_first(payload: bytes) -> ClientFirst:
 
 
 def _unescape_name(escaped: bytes) -> str:
-    """Comma and equals sign are written as =2C and =3D, and nothing else is."""
+    """Decode a name, in which a comma is written as =2C and an equals sign as =3D."""
     pieces = escaped.split(b"=")
     if not escaped or any(piece[:2] not in (b"2C", b"3D") for piece in pieces[1:]):
         raise LoginRejected("a name is empty or not escaped")
@@ -138,7 +148,10 @@ def _unescape_name(escaped: bytes) -> str:
 
 
 class Conversation:
-    """One login under way, from the client's first message on. `nonce`: the server's part, printable and without commas."""
+    """A login in progress, from the client's first message on.
+
+    `nonce`: the server's part of the nonce, printable and without commas.
+    """
 
     def __init__(self, mechanism: str, first: ClientFirst, credential: Credential, nonce: str) -> None:
         self._hash = _HASHES[mechanism]
@@ -148,7 +161,7 @@ class Conversation:
         self.answer = b"r=%b,s=%b,i=%d" % (self._nonce, credential.salt.encode(), credential.iterations)
 
     def finish(self, payload: bytes) -> bytes:
-        """The server's last message, for the client's. Rejected if the proof is none."""
+        """Check the client's proof and return the server's last message. Raise LoginRejected for a wrong proof."""
         without_proof, found, proof = payload.rpartition(b",p=")
         attributes = without_proof.split(b",")
         if not found or len(attributes) < 2:

@@ -1,4 +1,4 @@
-"""The users of a server, kept in the catalogue, and what their connections may do."""
+"""The users of a server, stored in the catalogue, and the rights of their connections."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ SPACE, COMPANIONS = "mongo", "mongo users"
 
 
 class Accounts:
-    """The users of one server: those given at its start, and those that commands made, which are rows of the catalogue."""
+    """The users of one server: those of the settings, and those that commands created, which are rows of the catalogue."""
 
     def __init__(self, engine: Engine, enforced: bool, fixed: tuple[User, ...]) -> None:
-        """`enforced`: who has not logged in may do next to nothing."""
+        """`enforced`: a connection without a login may run only commands of the right `open`."""
         self._engine = engine
         self.enforced = enforced
         self.fixed = {user.key: user for user in fixed}
         self._present: dict[int, ConnectionState] = {}
 
     def admit(self, connection: ConnectionState, user: User) -> None:
-        """This connection has proved to be this user's."""
+        """Log a connection in as a user, whose proof has been checked."""
         connection.user = user
         self._present[connection.id] = connection
 
     def dismiss(self, connection: ConnectionState) -> None:
-        """This connection is nobody's any more."""
+        """Log a connection out."""
         connection.user = connection.login = None
         self._present.pop(connection.id, None)
 
     def _update_connections(self, key: str, user: User | None) -> None:
-        """What a user may do holds from now on for connections too that are logged in already."""
+        """Apply changed rights of a user, or its removal (None), to connections that are logged in already."""
         for connection in list(self._present.values()):
             if connection.user is not None and connection.user.key == key:
                 if user is None:
@@ -46,20 +46,23 @@ class Accounts:
                     connection.user = user
 
     def authorize(self, user: User | None, right: Right, database: str, name: str, body: Document) -> None:
-        """MqlError 13 unless a user, None without a login, has the right on a database. `name`, `body`: the command's."""
+        """Raise MqlError 13 unless a user has the right on a database.
+
+        `user`: None without a login. `name`, `body`: the command's.
+        """
         if right == "open" or not self.enforced:
             return
         if user is None:
             raise MqlError(13, f"Command {name} requires authentication")
         if right == "anyone" or user.may(right, database):
             return
-        # Only the name of what it is about: arguments may hold what nobody should find in a log.
+        # Only the command's first value is shown: other arguments may hold secrets, and errors are logged.
         about = next(iter(body.values()), None)
         told = shell({name: about if isinstance(about, str | int | float) else 1})
         raise MqlError(13, f"not authorized on {database} to execute command {told}")
 
     async def find(self, db: str, name: str) -> User | None:
-        """The user, if there is one."""
+        """Find a user; None: there is none."""
         fixed = self.fixed.get(f"{db}.{name}")
         if fixed is not None:
             return fixed
@@ -68,14 +71,14 @@ class Accounts:
         return None if node is None else _user_of(node)
 
     async def all(self) -> list[User]:
-        """Every user, by database and name."""
+        """All users, ordered by database and name."""
         home = await self._home()
         root = None if home is None else await self._engine.node(*home)
         rows = [] if root is None else await self._engine.children(root.id)
         return sorted([*self.fixed.values(), *map(_user_of, rows)], key=lambda user: (user.db, user.name))
 
     async def create(self, user: User, now: Instant) -> None:
-        """MqlError 51003 if there is one of this name."""
+        """Create a user. Raise MqlError 51003 if one of this name exists."""
         taken = MqlError(51003, f'User "{user.name}@{user.db}" already exists')
         if user.key in self.fixed:
             raise taken
@@ -87,13 +90,13 @@ class Accounts:
             raise taken from None
 
     async def replace(self, user: User, now: Instant) -> None:
-        """Another description of a user that there is. MqlError 11 if it has gone."""
+        """Replace the definition of a user. Raise MqlError 11 if the user is gone, 20 if the settings define it."""
         node = await self._node(user)
         await self._engine.companions.replace(node.id, user.key, lambda _: _definition(user, now), now)
         self._update_connections(user.key, user)
 
     async def drop(self, user: User) -> None:
-        """MqlError 11 if it has gone already."""
+        """Drop a user. Raise MqlError 11 if the user is gone, 20 if the settings define it."""
         node = await self._node(user)
         if not await self._engine.companions.drop(node.parent, node.name):
             raise missing_user(user.name, user.db)
@@ -114,7 +117,7 @@ class Accounts:
 
 
 def missing_user(name: str, db: str) -> MqlError:
-    """11."""
+    """The error 11 of a user who does not exist."""
     return MqlError(11, f"User '{name}@{db}' not found")
 
 

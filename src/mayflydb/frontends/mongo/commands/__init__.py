@@ -1,1 +1,1 @@
-"""What answers each command; `table` is the list of all."""
+"""The handlers of commands; `table` lists all of them."""

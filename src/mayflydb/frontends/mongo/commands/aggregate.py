@@ -1,4 +1,4 @@
-"""aggregate: pipelines over a collection, a view, or the database itself."""
+"""The command aggregate: pipelines over a collection, a view, or the database itself."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ FIELDS: Final = frozenset(
 NON_DOCUMENT_STAGES: Final = frozenset(
     {"$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions"}
 )
-"""Stages that tell of other things than documents."""
+"""First stages that read something other than documents."""
 
 WRITING_STAGES: Final = frozenset({"$out", "$merge"})
 
 
 async def aggregate(services: Services, call: Call) -> Document | bytes:
-    """The first batch of what a pipeline makes."""
+    """Return the first batch of a pipeline's results."""
     call.check_fields(FIELDS)
     body, name = call.body, call.name
     target = body[name]
@@ -70,7 +70,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     if is_stream(stages):
         stream = await open_stream(services, call, target, collection, stages, env, source)
         return await first_batch(services, call, stream, arguments.whole(options or {}, "batchSize", name))
-    # Refused before anything is read.
+    # The whole pipeline is checked before anything is read.
     pipeline = compile_pipeline(stages, env, source, text=find_text_index(collection))
     if type(target) is not str and not pipeline.has_own_source:
         text = "{aggregate: 1} is not valid for "
@@ -98,7 +98,8 @@ async def _explanation(services: Services, call: Call) -> Document:
 
 
 def _check_in_transaction(stage: Document, refused: frozenset[str]) -> None:
-    """MqlError 263 for a stage that no transaction may have: what it reads or writes is not of its moment."""
+    """Raise MqlError 263 for a stage that a transaction cannot contain: its reads or writes would not be part of the
+    snapshot."""
     name = next(iter(stage), "")
     if name in refused:
         text = "Operation not permitted in transaction :: caused by :: Aggregation stage"

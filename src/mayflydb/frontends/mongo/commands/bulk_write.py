@@ -57,7 +57,11 @@ FIELDS: Final[Mapping[str, frozenset[str]]] = {
 
 
 class BulkOperation(msgspec.Struct, frozen=True):
-    """One of `ops`: its kind, where, and what it says. `raw`: its bytes. `id`: its number within a numbered write."""
+    """One element of `ops`.
+
+    `index`: its position. `id`: the number of the statement within a numbered write. `kind`: insert, update or delete.
+    `given`: the document, decoded; `raw`: its bytes.
+    """
 
     index: int
     id: int
@@ -68,7 +72,7 @@ class BulkOperation(msgspec.Struct, frozen=True):
 
 
 class BulkResults:
-    """What has become of the operations so far, and the totals."""
+    """The results of the operations so far, and the totals."""
 
     def __init__(self, ordered: bool, errors_only: bool) -> None:
         self.ordered = ordered
@@ -79,11 +83,11 @@ class BulkResults:
 
     @property
     def stopped(self) -> bool:
-        """Whether no more operations are to be tried."""
+        """True if no more operations are to be run."""
         return self.ordered and bool(self.totals["nErrors"])
 
     def add(self, operation: BulkOperation, n: int, retried: bool, totals: Mapping[str, int], **rest: Any) -> None:
-        """One that was carried out. `totals`: what it adds to them."""
+        """Add a successful operation. `totals`: the numbers that it adds to the totals."""
         for name, number in totals.items():
             self.totals[name] += number
         if retried:
@@ -92,7 +96,7 @@ class BulkResults:
             self.lines.append(encode({"ok": 1.0, "idx": operation.index, "n": n, **rest}))
 
     def add_error(self, operation: BulkOperation, error: Document) -> None:
-        """One that failed; `error` as a statement's of `writeErrors`."""
+        """Add a failed operation. `error`: in the form of an element of `writeErrors`."""
         self.totals["nErrors"] += 1
         found = {name: value for name, value in error.items() if name != "index"}
         counts = {"n": 0, "nModified": 0} if operation.kind == "update" else {"n": 0}
@@ -100,13 +104,13 @@ class BulkResults:
 
 
 async def bulk_write(services: Services, call: Call) -> bytes:
-    """A cursor over what became of each operation, and the totals."""
+    """Run all operations, and return a cursor over their results, and the totals."""
     call.check_fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
     operations = _operations(services, call)
     work = await begin_work(services, call)
     if work.numbered_write is not None and any(each.given.get("multi") for each in operations):
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
-    # Where an error ends more than its operation, nothing is tried after it.
+    # In a transaction, an error ends the transaction, so nothing runs after it.
     ordered = arguments.flag(call.body, "ordered", call.name, True) or work.aborts
     results = BulkResults(ordered, arguments.flag(call.body, "errorsOnly", call.name))
     for run in _group_inserts(operations):
@@ -160,7 +164,10 @@ def _operation(index: int, id: int, data: bytes, spaces: Sequence[tuple[str, str
 
 
 def _group_inserts(operations: Sequence[BulkOperation]) -> list[list[BulkOperation]]:
-    """Inserts into one collection that follow one another lie together, some at a time; everything else by itself."""
+    """Group consecutive inserts into one collection, up to INSERT_BATCH of them.
+
+    Every other operation is a group of its own.
+    """
     runs: list[list[BulkOperation]] = []
     for each in operations:
         last = runs[-1] if runs else None
@@ -201,7 +208,7 @@ async def _insert(
 
 
 def _document_bytes(data: bytes) -> bytes:
-    """The bytes of `document`."""
+    """The bytes of the field `document`."""
     return next(data[each.value : each.end] for each in raw.elements(data) if each.name == b"document")
 
 
@@ -271,7 +278,7 @@ async def _reply(services: Services, call: Call, results: BulkResults) -> bytes:
     options = arguments.document(call.body, "cursor", call.name) or {}
     cursor = Cursor(NAMESPACE, lines(), ReadTime(call.now), lambda: (), 0, session_of(call))
     cursor.transaction = call.transaction
-    # Without a size, as much as fits: nobody wants to ask again for what is known already.
+    # Without a batch size, a batch holds as many results as fit: all are known already.
     batch = await cursor.batch(arguments.whole(options, "batchSize", call.name), call.now)
     id = 0 if cursor.exhausted else services.cursors.add(cursor)
     rest: dict[str, Any] = dict(results.totals)

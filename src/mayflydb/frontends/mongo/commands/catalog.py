@@ -36,7 +36,7 @@ COLLECTION_OPTIONS: Final = (
     "pipeline",
     "changeStreamPreAndPostImages",
 )
-"""Of `create`, in the order in which listCollections prints them."""
+"""Options of `create`, in the order in which listCollections prints them."""
 
 UNSUPPORTED_OPTIONS: Final = (
     "timeseries",
@@ -45,15 +45,15 @@ UNSUPPORTED_OPTIONS: Final = (
     "storageEngine",
     "indexOptionDefaults",
 )
-"""Refused by name, unless they are off."""
+"""Options that are refused by name unless they are off."""
 
 
 VIEW_OPTIONS: Final = ("viewOn", "pipeline", "collation")
-"""Options that a view has; the others say nothing of one."""
+"""Options that apply to a view; the others are ignored there."""
 
 
 async def view_options_of(services: Services, call: Call, name: str) -> Document:
-    """What `create` is told of a view, checked."""
+    """The options in `create` of a view, checked."""
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
     options = options_of(call)
@@ -63,7 +63,7 @@ async def view_options_of(services: Services, call: Call, name: str) -> Document
 
 
 def options_of(call: Call) -> Document:
-    """What `create` is told of a collection, checked. MqlError 72 for what does not go together, 238 for what is not built."""
+    """The options in `create` of a collection, checked. Raise MqlError 72 for a contradiction, 238 for unsupported options."""
     body = call.body
     for name in UNSUPPORTED_OPTIONS:
         given = body.get(name)
@@ -90,7 +90,7 @@ def options_of(call: Call) -> Document:
 
 
 def images_of(call: Call, given: Document) -> Document:
-    """Whether change streams may ask for documents as they were. MqlError 14 and 40414."""
+    """The setting of pre-images and post-images. Raise MqlError 14 and 40414."""
     images = arguments.document(given, "changeStreamPreAndPostImages", call.name) or {}
     if "enabled" not in images:
         raise arguments.missing("enabled", f"{call.name}.changeStreamPreAndPostImages")
@@ -107,7 +107,7 @@ def _check_expressions(call: Call, options: Document) -> None:
 
 
 def check_validator(call: Call, options: Document) -> None:
-    """MqlError 14, 2 and those of filters for a validator, its level or its action that cannot be."""
+    """Raise MqlError 14, 2 and the errors of filters for an invalid validator, level or action."""
     validator = arguments.document(options, "validator", call.name)
     if validator:
         compile_filter(validator, Env(milliseconds(call.now)))
@@ -118,7 +118,7 @@ def check_validator(call: Call, options: Document) -> None:
 
 
 def _check_id_index(call: Call, options: Document) -> None:
-    """`idIndex`, which can say nothing but what the index of `_id` is. MqlError 14, 9, 2, 67, 197."""
+    """Check `idIndex`, which cannot define anything but the usual index of `_id`. Raise MqlError 14, 9, 2, 67, 197."""
     given = arguments.document(call.body, "idIndex", call.name)
     if given is None:
         return
@@ -147,7 +147,7 @@ def _check_id_index(call: Call, options: Document) -> None:
 
 
 async def create(services: Services, call: Call) -> Document:
-    """A collection or view. The same options again are no error."""
+    """Create a collection or view. Creating it again with the same options is no error."""
     call.check_fields(
         {*COLLECTION_OPTIONS, *UNSUPPORTED_OPTIONS, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"}
     )
@@ -168,7 +168,7 @@ async def create(services: Services, call: Call) -> Document:
 
 
 async def drop(services: Services, call: Call) -> Document:
-    """Remove a collection. One that is not there is no error."""
+    """Drop a collection. A missing one is no error."""
     call.check_fields(())
     name = arguments.text(call.body, call.name, call.name)
     collection = await services.collections.find(call.database, name)
@@ -180,7 +180,7 @@ async def drop(services: Services, call: Call) -> Document:
 
 
 async def rename_collection(services: Services, call: Call) -> Document:
-    """Give a collection another name, in another database perhaps, in the place of another one if `dropTarget`."""
+    """Rename a collection, within its database or into another one. `dropTarget`: replace the collection of that name."""
     call.check_fields({"to", "dropTarget", "stayTemp"})
     source, target = _namespace(call, call.name), _namespace(call, "to")
     services.require(call, "schema", source[0])
@@ -201,7 +201,7 @@ async def rename_collection(services: Services, call: Call) -> Document:
     except ProfileChanged as error:
         raise MqlError(20, str(error)) from None
     await collections.rename(collection, *target, old, call.now)
-    # Under its new name, what has died may be shown or hidden.
+    # The new database's contract may hide or show expired documents.
     await services.indexing.apply_contract(await collections.get(*target), call.now)
     return {"ok": 1.0}
 
@@ -214,14 +214,14 @@ def _namespace(call: Call, field: str) -> tuple[str, str]:
 
 
 async def drop_database(services: Services, call: Call) -> Document:
-    """Remove a database with all it holds."""
+    """Drop a database and all that it holds."""
     call.check_fields(())
     gone = await services.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
 
 async def list_collections(services: Services, call: Call) -> bytes:
-    """The collections and views of a database."""
+    """Return the collections and views of a database."""
     call.check_fields({"filter", "nameOnly", "authorizedCollections", "cursor"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     found = await services.collections.list_collections(call.database)
@@ -242,7 +242,7 @@ def _describe_collection(collection: Collection, name_only: bool) -> Document:
 
 
 async def list_reply(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:
-    """The first batch of a list; `filter` picks from it."""
+    """Return the first batch of a list; `filter` selects from it."""
     env = Env(milliseconds(call.now))
     query = arguments.document(call.body, "filter", call.name)
     if query:
@@ -258,7 +258,7 @@ async def list_reply(services: Services, call: Call, found: list[Document], name
 
 
 async def list_databases(services: Services, call: Call) -> Document:
-    """The databases, with the bytes that their documents take."""
+    """Return the databases, with the bytes of their documents."""
     call.check_fields({"filter", "nameOnly", "authorizedDatabases"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     query = arguments.document(call.body, "filter", call.name)

@@ -1,4 +1,4 @@
-"""What Cosmos DB's API for MongoDB has besides: customAction, shardCollection, getLastRequestStatistics.
+"""Commands that only Cosmos DB for MongoDB has: customAction, shardCollection, getLastRequestStatistics.
 
 https://learn.microsoft.com/azure/cosmos-db/mongodb/custom-commands
 """
@@ -22,13 +22,13 @@ from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.values import Document, type_name
 
 MAX_UNSHARDED_UNITS: Final = 10_000
-"""RU/s of a collection without a shard key."""
+"""The most RU/s of a collection without a shard key."""
 
 OFFER_FIELDS: Final = frozenset({"offerThroughput", "autoScaleSettings"})
 
 
 def _check_available(services: Services, call: Call) -> None:
-    """MqlError 59 where a database is MongoDB's alone."""
+    """Raise MqlError 59 where the database has the profile `native`."""
     if services.contracts.of(call.database).profile == "native":
         raise MqlError(59, f"no such command: '{call.name}'")
 
@@ -37,7 +37,7 @@ def _check_available(services: Services, call: Call) -> None:
 
 
 async def custom_action(services: Services, call: Call) -> Document:
-    """Throughput and indexes of databases and collections. Its errors say `errMsg`, too."""
+    """Manage throughput and indexes of databases and collections. Errors carry their message as `errMsg`, too."""
     _check_available(services, call)
     try:
         name = arguments.text(call.body, call.name, call.name)
@@ -53,7 +53,7 @@ async def custom_action(services: Services, call: Call) -> Document:
 
 
 def _parse_throughput(services: Services, call: Call) -> Throughput | None:
-    """The throughput that is asked for; None: nothing is said of it. BadRequest, MqlError 14, 2."""
+    """The throughput in the arguments; None: they do not mention it. Raise BadRequest, MqlError 14, 2."""
     units, settings = call.body.get("offerThroughput"), arguments.document(call.body, "autoScaleSettings", call.name)
     if units is None and settings is None:
         return None
@@ -67,7 +67,10 @@ def _parse_throughput(services: Services, call: Call) -> Throughput | None:
 
 
 def _resolve_throughput(services: Services, call: Call, before: Mapping[str, Any] | None) -> Throughput | None:
-    """The throughput after an update: what is asked for, else what there was. MqlError 2 for the other kind."""
+    """The throughput after an update: that of the arguments, otherwise that of before.
+
+    Raise MqlError 2 for a switch between manual and autoscale throughput.
+    """
     asked, known = _parse_throughput(services, call), None if before is None else throughput.loaded(before)
     if asked is None or known is None:
         return asked or known
@@ -119,7 +122,7 @@ def _check_size(offer: Throughput | None, shard_key: str | None) -> None:
 
 
 def _indexes(services: Services, call: Call) -> list[Document] | None:
-    """The whole set of indexes that is asked for, checked as far as no collection is needed; None: nothing is said."""
+    """The complete list of indexes in the arguments, checked as far as that needs no collection; None: not mentioned."""
     if "indexes" not in call.body:
         return None
     documents = arguments.array(call.body, "indexes", call.name)
@@ -204,7 +207,10 @@ ACTIONS: Final[Mapping[str, tuple[frozenset[str], Action]]] = {
 
 
 async def shard_collection(services: Services, call: Call) -> Document:
-    """Give a collection a shard key, and make it if it is missing. MqlError 115 in profiles other than `cosmos`."""
+    """Set the shard key of a collection, which is created if it is missing.
+
+    Raise MqlError 115 in profiles other than `cosmos`.
+    """
     call.check_fields({"key", "unique", "numInitialChunks"})
     namespace = arguments.text(call.body, call.name, call.name)
     database, dot, name = namespace.partition(".")
@@ -229,7 +235,7 @@ async def shard_collection(services: Services, call: Call) -> Document:
 
 
 async def last_request_statistics(services: Services, call: Call) -> Document:
-    """What the last priced command has cost: of this connection, else of this session."""
+    """The price of the last priced command of this connection, otherwise of this session."""
     call.check_fields(())
     _check_available(services, call)
     priced = call.connection.last_priced

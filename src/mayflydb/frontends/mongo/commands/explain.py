@@ -1,4 +1,4 @@
-"""explain: how a command finds its documents, and, where that is asked, what it cost to find them. Nothing is written.
+"""The command explain: the plan of a command, and on request the cost of its reads. Nothing is written.
 
 Shapes: https://www.mongodb.com/docs/manual/reference/command/explain/
 """
@@ -39,7 +39,7 @@ VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is explained: the read a command makes, and the stages that a pipeline has left after it."""
+    """The read to explain, and the stages of a pipeline that run after it."""
 
     asked: ExplainedCommand
     selection: Selection
@@ -47,7 +47,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 async def explain(services: Services, call: Call) -> Document:
-    """The plan of find, aggregate, count, distinct, update, delete or findAndModify."""
+    """Return the plan of find, aggregate, count, distinct, update, delete or findAndModify."""
     call.check_fields({"verbosity"})
     verbosity = call.body.get("verbosity", "allPlansExecution")
     if verbosity not in VERBOSITIES:
@@ -62,7 +62,7 @@ async def explain(services: Services, call: Call) -> Document:
 
 
 async def explain_command(services: Services, call: Call, verbosity: str) -> Document:
-    """What explain answers of the command itself."""
+    """Return the answer of explain to a command."""
     started = services.monotonic()
     target = arguments.text(call.body, call.name, call.name)
     collection = await services.collections.find(call.database, target)
@@ -105,7 +105,7 @@ def _build_reply(
 async def _measure_read(
     services: Services, call: Call, collection: Collection | None, question: Question, started: int
 ) -> RunCounts:
-    """What a run of the read costs; `hidden`: how many documents match that an expiry hides."""
+    """Run the read and count its cost. `hidden`: documents that would match but are hidden as expired."""
     if collection is None:
         return RunCounts(0, 0, 0)
     work = await begin_work(services, call)
@@ -150,7 +150,7 @@ async def _find(services: Services, call: Call, collection: Collection | None) -
 
 
 async def _query(services: Services, call: Call, collection: Collection | None) -> Question:
-    """count and distinct."""
+    """The read of count and distinct."""
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
@@ -162,7 +162,7 @@ async def _query(services: Services, call: Call, collection: Collection | None) 
 
 
 async def _statement(services: Services, call: Call, collection: Collection | None) -> Question:
-    """update and delete: of one statement."""
+    """The read of a single update or delete statement."""
     await find_collection(services, call)
     field = "updates" if call.name == "update" else "deletes"
     given = arguments.array(call.body, field, call.name)
@@ -224,7 +224,7 @@ _QUESTIONS: Final[Mapping[str, Callable[[Services, Call, Collection | None], Awa
 
 
 def wants_explain(body: Mapping[str, Any], name: str) -> bool:
-    """Whether `aggregate` is to be explained, not run."""
+    """Return True if `aggregate` asks to be explained instead of run."""
     value = body.get("explain")
     if value is not None and type(value) is not bool:
         raise type_mismatch(f"{name}.explain", type_name(value), "bool")

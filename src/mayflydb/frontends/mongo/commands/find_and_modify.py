@@ -1,4 +1,4 @@
-"""findAndModify: change or remove one document, and hand out what it was or is."""
+"""The command findAndModify: change or remove one document, and return it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIELDS = frozenset(
 
 
 async def find_and_modify(services: Services, call: Call) -> Document:
-    """`value` is the document before, or with `new` after; null where none matched."""
+    """Return the document of before as `value`, or of after with `new`; null where none matched."""
     call.check_fields(FIELDS)
     body, name = call.body, call.name
     removes = arguments.flag(body, "remove", name)

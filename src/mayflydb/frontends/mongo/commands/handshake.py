@@ -1,4 +1,4 @@
-"""What every driver asks first: who answers here, and what it can do."""
+"""The first commands of every driver: identity and abilities of the server."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ MAX_WRITES: Final = 100_000
 SESSION_MINUTES: Final = 30
 
 VERSIONS: Final = {9: (4, 4), 13: (5, 0), 17: (6, 0), 21: (7, 0), 25: (8, 0), 29: (9, 0)}
-"""Wire version -> the release that speaks it."""
+"""Wire version -> the release that first spoke it."""
 
 
 def version_of(options: Options) -> tuple[int, int]:
-    """The release whose wire version is spoken."""
+    """The release (major, minor) that belongs to the wire version."""
     return VERSIONS[options.wire_version]
 
 
 def version_text(options: Options) -> str:
-    """The same as `buildInfo` has it."""
+    """The release in the form of `buildInfo`."""
     major, minor = version_of(options)
     return f"{major}.{minor}.0"
 
 
 async def hello(services: Services, call: Call) -> Document:
-    """Arguments that are not known are ignored: each release of a driver adds some."""
+    """Describe the server. Unknown arguments are ignored, since each release of a driver adds some."""
     body, options = call.body, services.options
     _introduce(call)
     reply: Document = {"isWritablePrimary" if call.name == "hello" else "ismaster": True}
@@ -91,13 +91,13 @@ def _topology(services: Services, call: Call) -> Document:
 
 
 async def ping(services: Services, call: Call) -> Document:
-    """Nothing, at once."""
+    """Answer at once."""
     call.check_fields(())
     return {}
 
 
 async def build_info(services: Services, call: Call) -> Document:
-    """What release a driver may take this for."""
+    """Describe the release that drivers should assume."""
     call.check_fields(())
     major, minor = version_of(services.options)
     return {

@@ -26,12 +26,15 @@ NEVER_EXPIRES_NOTE: Final = "hashed and text indexes find no dates: 'expireAfter
 
 
 def has_cosmos_shape(contract: Contract, ts: bool) -> bool:
-    """Whether a reply has Cosmos DB's shape: always in profile `cosmos`, in `both` where `_ts` is concerned."""
+    """Return True if a reply has Cosmos DB's shape.
+
+    Profile `cosmos`: always. Profile `both`: where a TTL index on `_ts` is concerned.
+    """
     return contract.is_cosmos or (contract.profile == "both" and ts)
 
 
 async def create_indexes(services: Services, call: Call) -> Document:
-    """Make indexes, all of them or none; the collection too, if it is missing."""
+    """Create indexes, all of them or none, and the collection if it is missing."""
     call.check_fields({"indexes", "ignoreUnknownIndexOptions", "commitQuorum"})
     documents = arguments.array(call.body, "indexes", call.name)
     if not documents:
@@ -42,7 +45,7 @@ async def create_indexes(services: Services, call: Call) -> Document:
     collection = await find_collection(services, call)
     created = collection is None
     if collection is None:
-        # What is refused must not leave a collection behind.
+        # An invalid specification must not leave a new, empty collection behind.
         contract = services.contracts.of(call.database, call.body[call.name])
         services.indexing.check_specs(contract, documents)
         collection = await services.collections.ensure(call.database, call.body[call.name], call.now)
@@ -66,7 +69,7 @@ async def create_indexes(services: Services, call: Call) -> Document:
 
 
 async def list_indexes(services: Services, call: Call) -> bytes:
-    """The indexes of a collection."""
+    """Return the indexes of a collection."""
     call.check_fields({"cursor", "includeBuildUUIDs", "includeIndexBuildInfo"})
     name = arguments.text(call.body, call.name, call.name)
     collection = await services.collections.get(call.database, name)
@@ -82,7 +85,7 @@ def _index_document(collection: Collection, spec: IndexSpec) -> Document:
 
 
 async def drop_indexes(services: Services, call: Call) -> Document:
-    """Remove indexes by name, by key, several by a list of names, or all but that of `_id`."""
+    """Drop indexes: by name, by key, by a list of names, or all but that of `_id`."""
     call.check_fields({"index"})
     collection = await services.collections.get(call.database, arguments.text(call.body, call.name, call.name))
     if "index" not in call.body:
@@ -118,7 +121,7 @@ COLL_MOD_FIELDS: Final = frozenset(
 
 
 async def coll_mod(services: Services, call: Call) -> Document:
-    """Change an index, a validator, or a view: one row of the catalogue."""
+    """Change an index, a validator or a view, by a change of one catalogue row."""
     call.check_fields({*COLL_MOD_FIELDS, "expireAfterSeconds", "timeseries"})
     if services.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
@@ -145,7 +148,7 @@ async def coll_mod(services: Services, call: Call) -> Document:
 
 
 def _options(call: Call, collection: Collection, given: Document) -> Document:
-    """What a collection's options are after collMod. MqlError 72 and 2 for what cannot be changed so."""
+    """The options of a collection after collMod. Raise MqlError 72 and 2 for a change that is not allowed."""
     view = collection.view_on is not None
     for field in given:
         of_views = field in ("viewOn", "pipeline")
@@ -162,7 +165,7 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
 
 
 async def search_indexes(services: Services, call: Call) -> Document:
-    """Refused by name."""
+    """Refuse commands of search indexes by name."""
     raise MqlError(31082, f"{call.name} is not supported by Mayfly: search indexes are a part of Atlas")
 
 

@@ -1,4 +1,4 @@
-"""Logging in and out: SCRAM over saslStart and saslContinue, or within the first hello."""
+"""Login and logout: SCRAM over saslStart and saslContinue, or within the first hello."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
 
 CONVERSATION_ID: Final = 1
-"""A connection has one conversation at a time, so all bear this number."""
+"""The number of each conversation. A connection has only one at a time."""
 
 NONCE_BITS: Final = 192
 
 
 def login_error() -> MqlError:
-    """18, whatever the reason: nobody learns which users exist."""
+    """The error 18, the same for every reason: a client must not learn which users exist."""
     return MqlError(18, "Authentication failed.")
 
 
 async def sasl_start(services: Services, call: Call) -> Document:
-    """The server's first message. A login that was under way is given up."""
+    """Begin a login and return the server's first message. A login in progress is abandoned."""
     call.check_fields(("mechanism", "payload", "options", "autoAuthorize"))
     call.connection.login = None
     try:
@@ -52,12 +52,12 @@ async def _begin_login(services: Services, call: Call, asked: Document, database
 
 
 async def authenticate(services: Services, call: Call) -> Document:
-    """Logins without a conversation are those by certificate, which is not one of the mechanisms here."""
+    """Refuse a login by certificate, the only mechanism without a conversation."""
     raise MqlError(334, f"Received authentication for mechanism {call.body.get('mechanism')} which is not supported")
 
 
 async def sasl_continue(services: Services, call: Call) -> Document:
-    """The server's last message, if the client's proof is one."""
+    """Check the client's proof and return the server's last message."""
     call.check_fields(("conversationId", "payload"))
     login, payload = call.connection.login, _payload(call.body, call.name)
     if login is None:
@@ -74,7 +74,7 @@ async def sasl_continue(services: Services, call: Call) -> Document:
     if done:
         assert login.user is not None
         call.connection.login = None
-        # What was changed since the first message counts.
+        # The user may have been changed or dropped since the first message.
         user = await services.accounts.find(login.user.db, login.user.name)
         if user is None or user.credentials != login.user.credentials:
             raise login_error()
@@ -97,7 +97,7 @@ def _check_proof(call: Call, login: Login, payload: bytes) -> bytes:
 def _payload(asked: Document, name: str) -> bytes:
     payload: Any = asked.get("payload")
     if isinstance(payload, str):
-        # Some drivers send it as text in base64.
+        # Some drivers send the payload as text in base64.
         try:
             return base64.b64decode(payload, validate=True)
         except ValueError:
@@ -108,7 +108,7 @@ def _payload(asked: Document, name: str) -> bytes:
 
 
 async def add_login_fields(services: Services, call: Call, reply: Document) -> None:
-    """What hello says of logins: the mechanisms of one user, and the first message of a login that it begins itself."""
+    """Add to the reply of hello: the mechanisms of a user, and the first message of a speculative login."""
     asked_for = call.body.get("saslSupportedMechs")
     if isinstance(asked_for, str):
         database, _, name = asked_for.partition(".")
@@ -122,12 +122,12 @@ async def add_login_fields(services: Services, call: Call, reply: Document) -> N
             if isinstance(source, str):
                 reply["speculativeAuthenticate"] = await _begin_login(services, call, begun, source)
         except (MqlError, LoginRejected):
-            # The driver goes on with a saslStart of its own, and is told then.
+            # The driver then sends a saslStart of its own, and gets the error there.
             call.connection.login = None
 
 
 async def logout(services: Services, call: Call) -> Document:
-    """Nobody's connection again."""
+    """Log the connection out."""
     call.check_fields(())
     services.accounts.dismiss(call.connection)
     return {}

@@ -1,4 +1,4 @@
-"""getParameter and setParameter: names, values, refusals.
+"""The commands getParameter and setParameter.
 
 Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/commands/parameters.cpp`, `src/mongo/db/ttl/ttl.idl`.
 """
@@ -22,7 +22,7 @@ SetValue: TypeAlias = Callable[[Services, Call, str, Value], Coroutine[Any, Any,
 
 
 class ServerParameter(msgspec.Struct, frozen=True):
-    """One that can be read and, where `set` is there, written. `why`: for what reason it is not."""
+    """One server parameter. `set`: None where it is read-only; `why`: the reason of that."""
 
     get: GetValue
     set: SetValue | None = None
@@ -43,7 +43,7 @@ async def _set_enabled(services: Services, call: Call, name: str, value: Value) 
 
 
 def whole(name: str, value: Value) -> int:
-    """A parameter's value as an int32, cut towards zero. MqlError 2 for anything else."""
+    """A parameter's value as an int32, cut towards zero. Raise MqlError 2 for anything else."""
     number = arguments.integer(value) if is_number(value) else None
     if number is None or not -INT32_MAX <= number <= INT32_MAX:
         raise bad_value(f"Invalid value for parameter {name}: {shell(value)} is not an integer of 32 bits")
@@ -84,11 +84,11 @@ PARAMETERS: Final[dict[str, ServerParameter]] = {
     "ttlIndexDeleteTargetTimeMS": _constant(1000, _NOT_TUNABLE),
     "ttlIndexDeleteTargetDocs": _constant(50_000, _NOT_TUNABLE),
 }
-"""All there are, by name. Whoever has more to say of the server adds rows."""
+"""All server parameters by name."""
 
 
 async def get_parameter(services: Services, call: Call) -> Document:
-    """The parameters that are named, or all: `"*"`. MqlError 72 where none of those named is known."""
+    """Return the named parameters, or all (`"*"`). Raise MqlError 72 where none of the names is known."""
     asked = call.body[call.name]
     everything, details = asked == "*", False
     if type(asked) is dict:
@@ -108,7 +108,7 @@ def _parameter_value(services: Services, parameter: ServerParameter, details: bo
 
 
 async def set_parameter(services: Services, call: Call) -> Document:
-    """Other values for parameters, from now on; what the first of them was. MqlError 72 for one that is not known."""
+    """Set parameters, and return the previous value of the first. Raise MqlError 72 for an unknown name."""
     given = {name: value for name, value in call.body.items() if name != call.name and name not in GENERIC_ARGUMENTS}
     for name in given:
         if name not in PARAMETERS:

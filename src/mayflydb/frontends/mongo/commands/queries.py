@@ -1,4 +1,4 @@
-"""find, count, distinct, and what cursors are asked for: getMore, killCursors."""
+"""The commands find, count, distinct, getMore and killCursors."""
 
 from __future__ import annotations
 
@@ -66,20 +66,20 @@ FIND_FIELDS: Final = frozenset(
 
 
 DEFAULT_AWAIT_MS: Final = 1000
-"""Milliseconds that a cursor waits for more, unless its client says so."""
+"""Milliseconds that an awaiting cursor waits for new results, unless its client says otherwise."""
 
 REMOTE_POLL: Final[Span] = 100 * MILLISECOND
-"""What other nodes have written is noticed within so long."""
+"""The interval in which an awaiting cursor looks for writes of other nodes."""
 
 
 def session_of(call: Call) -> bytes | None:
-    """The session a command comes in, by its bytes."""
+    """The session id (lsid) of a command; None: it has none."""
     lsid = call.body.get("lsid")
     return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
 
 
 async def find(services: Services, call: Call) -> Document | bytes:
-    """Documents that match, the first batch of them."""
+    """Return the first batch of the documents that match."""
     call.check_fields(FIND_FIELDS)
     body, name = call.body, call.name
     for field in ("min", "max", "returnKey", "showRecordId"):
@@ -120,7 +120,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
     if size is None and not skip and isinstance(view, CommittedView):
         found = await view.read_id(collection, selection, call.now)
         if found is not None:
-            # One document at most: no cursor is left, and none is needed to hand it out.
+            # At most one document: the answer needs no cursor.
             return cursor_reply(namespace, 0, [raw for _, raw in _project(found, projection)], True)
     read_time = ReadTime(call.now)
     items = _items(read_rows(view, collection, selection, read_time), projection)
@@ -155,12 +155,13 @@ def _project(batch: list[DocumentRow], projection: Projection | None) -> list[Cu
 def _projection(spec: Document, selection: Selection) -> Projection:
     filter = selection.filter
     if filter is None and selection.query:
-        filter = compile_filter(selection.query, selection.env)  # A positional projection asks what the query names.
+        # A positional projection needs to know which array element the filter matched.
+        filter = compile_filter(selection.query, selection.env)
     return compile_projection(spec, selection.env, filter, selection.score)
 
 
 async def first_batch(services: Services, call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
-    """The first batch of a cursor, which stays open if there is more."""
+    """Return the first batch of a cursor, and keep the cursor open if more results follow."""
     cursor.transaction, cursor.spent, cursor.payer = call.transaction, call.spent, call.payer
     batch = await cursor.batch(FIRST_BATCH_SIZE if size is None else size, call.now)
     id = 0
@@ -173,7 +174,10 @@ async def first_batch(services: Services, call: Call, cursor: Cursor, size: int 
 
 
 async def get_more(services: Services, call: Call) -> bytes:
-    """The next batch of an open cursor, of what is visible now. One that waits for more does so for `maxTimeMS`, or a second."""
+    """Return the next batch of a cursor, by the present visibility.
+
+    An awaiting cursor waits for results up to `maxTimeMS`, by default one second.
+    """
     call.check_fields({"collection", "batchSize", "term", "lastKnownCommittedOpTime"})
     id = call.body["getMore"]
     if type(id) is not Int64:
@@ -197,7 +201,7 @@ async def get_more(services: Services, call: Call) -> bytes:
         else:
             batch = await cursor.batch(size, call.now)
     except BaseException:
-        # What it reads has ended with this: another batch would look like the last one.
+        # The error has ended the cursor's generators: a further batch would look like a regular end.
         cursors.remove(cursor)
         raise
     finally:
@@ -211,7 +215,7 @@ async def get_more(services: Services, call: Call) -> bytes:
 async def _await_batch(
     services: Services, call: Call, cursor: Cursor, size: int | None, milliseconds: int
 ) -> list[bytes]:
-    """A batch as soon as there is something to hand out; an empty one when the time, the host's, is over."""
+    """Return a batch as soon as there are results, and an empty one after `milliseconds` of the host's time."""
     engine, monotonic = services.engine, services.monotonic
     bell = engine.reaper.bell
     end = monotonic() + milliseconds * MILLISECOND
@@ -221,7 +225,7 @@ async def _await_batch(
         left = end - monotonic()
         if batch or cursor.exhausted or left <= 0 or bell.closed:
             return batch
-        # Other nodes ring no bell here.
+        # Writes of other nodes do not ring this node's bell, so they are polled for.
         await bell.wait(heard, left if engine.lease is None else min(left, REMOTE_POLL))
 
 
@@ -244,7 +248,7 @@ async def kill_cursors(services: Services, call: Call) -> Document:
 
 
 async def count(services: Services, call: Call) -> Document:
-    """How many documents match."""
+    """Count the documents that match."""
     call.check_fields({"query", "skip", "limit", "hint", "collation", "fields"})
     collection, selection = await _resolve_query(services, call)
     total = 0
@@ -260,7 +264,7 @@ async def count(services: Services, call: Call) -> Document:
 
 
 async def distinct(services: Services, call: Call) -> Document:
-    """The different values of a field, arrays unwound once."""
+    """Return the distinct values of a field; an array counts by its elements."""
     call.check_fields({"key", "query", "collation", "hint"})
     key = arguments.text(call.body, "key", call.name)
     collection, selection = await _resolve_query(services, call)
@@ -281,7 +285,7 @@ async def distinct(services: Services, call: Call) -> Document:
 async def _documents(
     services: Services, call: Call, work: UnitOfWork, collection: Collection, selection: Selection
 ) -> AsyncIterator[Sequence[DocumentRow | ViewRow]]:
-    """What a query finds in a collection or a view."""
+    """The documents that a query finds in a collection or a view."""
     read_time = ReadTime(call.now)
     if collection.view_on is None:
         async for batch in read_rows(work.view, collection, selection, read_time):
@@ -296,7 +300,7 @@ async def _documents(
 
 
 class ViewRow(msgspec.Struct, frozen=True, gc=False):
-    """A document that is no record: a view's."""
+    """A document of a view, which is not stored as a record."""
 
     document: Document
 

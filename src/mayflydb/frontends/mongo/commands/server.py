@@ -1,4 +1,4 @@
-"""What shells and tools ask of the server itself."""
+"""Commands by which shells and tools ask about the server itself."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOGS: Final = ("startupWarnings",)
 
 
 async def whats_my_uri(services: Services, call: Call) -> Document:
-    """The client's address."""
+    """Return the client's address."""
     call.check_fields(())
     return {"you": call.connection.peer}
 
 
 async def connection_status(services: Services, call: Call) -> Document:
-    """Who this connection is logged in as."""
+    """Return the user that this connection is logged in as."""
     call.check_fields(("showPrivileges",))
     user = call.connection.user
     info: Document = {
@@ -48,7 +48,7 @@ def _privileges(user: User) -> list[Document]:
 
 
 async def host_info(services: Services, call: Call) -> Document:
-    """The machine."""
+    """Describe the machine."""
     call.check_fields(())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
     return {
@@ -67,7 +67,7 @@ async def host_info(services: Services, call: Call) -> Document:
 
 
 async def command_line(services: Services, call: Call) -> Document:
-    """What of the settings concerns MongoDB. The command line itself is not shown: it may hold a password."""
+    """Return the settings that concern MongoDB. The actual command line is not shown: it may hold a password."""
     call.check_fields(())
     options = services.options
     parsed: Document = {
@@ -83,7 +83,7 @@ async def command_line(services: Services, call: Call) -> Document:
 
 
 async def get_log(services: Services, call: Call) -> Document:
-    """What people should know about how this server was started; its other messages are not kept."""
+    """Return the warnings of the server's start. Other messages are not kept."""
     call.check_fields(())
     asked = call.body[call.name]
     if asked == "*":
@@ -110,7 +110,7 @@ def _access_warning(services: Services, call: Call) -> str:
 
 
 async def list_commands(services: Services, call: Call) -> Document:
-    """Every command, by name."""
+    """Return every command by name."""
     call.check_fields(())
     test = services.options.test_commands
     return {
@@ -128,7 +128,7 @@ async def list_commands(services: Services, call: Call) -> Document:
 
 
 async def configure_fail_point(services: Services, call: Call) -> Document:
-    """How often the one before has struck."""
+    """Set a fail point, and return how often the previous one triggered."""
     call.check_fields(("mode", "data"))
     name = call.body[call.name]
     if name not in failpoints.NAMES:

@@ -1,4 +1,4 @@
-"""Beginning, prolonging and ending sessions."""
+"""Commands that begin, prolong and end sessions and transactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UUID: Final = 4
 
 
 async def start_session(services: Services, call: Call) -> Document:
-    """A new session."""
+    """Begin a session."""
     call.check_fields(())
     id = services.new_uuid().bytes
     services.sessions.use(id, call.owner)
@@ -27,7 +27,7 @@ async def start_session(services: Services, call: Call) -> Document:
 
 
 async def end_sessions(services: Services, call: Call) -> Document:
-    """Those named, and whatever was open in them."""
+    """End the named sessions, with their cursors and transactions."""
     call.check_fields(())
     services.sessions.end(_ids(call), call.owner)
     await services.close_ended_sessions(call.now)
@@ -35,7 +35,7 @@ async def end_sessions(services: Services, call: Call) -> Document:
 
 
 async def refresh_sessions(services: Services, call: Call) -> Document:
-    """Those named last again as long as new ones."""
+    """Restart the timeout of the named sessions."""
     call.check_fields(())
     for id in _ids(call):
         services.sessions.use(id, call.owner)
@@ -43,7 +43,7 @@ async def refresh_sessions(services: Services, call: Call) -> Document:
 
 
 async def kill_sessions(services: Services, call: Call) -> Document:
-    """Those named; without any, all of who asks."""
+    """End the named sessions; without names, all of the sender's."""
     call.check_fields(())
     ids = _ids(call)
     if ids:
@@ -55,7 +55,7 @@ async def kill_sessions(services: Services, call: Call) -> Document:
 
 
 async def kill_all_sessions(services: Services, call: Call) -> Document:
-    """Those of the users named; without any, all."""
+    """End the sessions of the named users; without names, of all users."""
     call.check_fields(())
     owners = []
     for each in _list(call):
@@ -68,7 +68,7 @@ async def kill_all_sessions(services: Services, call: Call) -> Document:
 
 
 async def commit_transaction(services: Services, call: Call) -> Document:
-    """Make all that a transaction has done hold at once; again, if it does already."""
+    """Commit a transaction. Repeating the command is harmless."""
     _check_ending(call)
     number = transaction_number(call, services.options.topology)
     await services.transactions.commit(get_session(call), number, call.now)
@@ -77,7 +77,7 @@ async def commit_transaction(services: Services, call: Call) -> Document:
 
 
 async def abort_transaction(services: Services, call: Call) -> Document:
-    """Forget what a transaction has done."""
+    """Abort a transaction."""
     _check_ending(call)
     number = transaction_number(call, services.options.topology)
     await services.transactions.abort(get_session(call), number)

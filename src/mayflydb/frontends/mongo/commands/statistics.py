@@ -1,4 +1,4 @@
-"""collStats and dbStats: what is counted of a collection and of a database. What is not counted is not in the answer."""
+"""The commands collStats, dbStats and replSetGetStatus. Figures that are not counted are left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES: Final = ("size", "storageSize", "freeStorageSize", "maxSize")
 
 
 async def coll_stats(services: Services, call: Call) -> Document:
-    """Sizes in units of `scale` bytes. One that is not there is empty."""
+    """Return the sizes of a collection, in units of `scale` bytes. A missing collection counts as empty."""
     call.check_fields({"scale"})
     scale = _scale(call)
     name = arguments.text(call.body, call.name, call.name)
@@ -35,7 +35,7 @@ async def coll_stats(services: Services, call: Call) -> Document:
 
 
 async def db_stats(services: Services, call: Call) -> Document:
-    """The same of a database, its collections taken together."""
+    """Return the sizes of a database: the sums over its collections."""
     call.check_fields({"scale", "freeStorage"})
     scale = _scale(call)
     every = await services.collections.list_collections(call.database)
@@ -62,7 +62,7 @@ def _scale(call: Call) -> int:
 
 
 async def replica_set_status(services: Services, call: Call) -> Document:
-    """The one member. MqlError 76 where drivers find no replica set."""
+    """Return the only member of the replica set. Raise MqlError 76 in other topologies."""
     call.check_fields({"initialSync"})
     if services.options.topology != "replicaset":
         raise MqlError(76, "not running with --replSet")

@@ -1,4 +1,4 @@
-"""serverStatus: what this server is, and what it has done since it began."""
+"""The command serverStatus: the server, and counters of its work since the start."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.values import Document
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
-"""Bytes in which the system gives a process's memory."""
+"""The unit, in bytes, in which the system gives a process's memory."""
 
 
 def _head(services: Services, call: Call) -> Document:
-    """What is always there."""
+    """The fields that are in every answer."""
     major, minor = version_of(services.options)
     up = services.monotonic() - services.began
     return {
@@ -89,7 +89,7 @@ def _batches(services: Services, call: Call) -> Document:
         "docs": Int64(monitor.deleted_documents),
         "stagedSizeBytes": Int64(monitor.deleted_bytes),
         "timeInBatchMillis": Int64(monitor.held // MILLISECOND),
-        # A sweep never yields in its transaction, so there is nothing to fetch again.
+        # A sweep never yields within its transaction, so it fetches nothing again.
         "refetchesDueToYield": Int64(0),
     }
 
@@ -103,11 +103,11 @@ SECTIONS: Final[dict[str, Callable[[Services, Call], Document]]] = {
     "metrics": _metrics,
     "batchedDeletes": _batches,
 }
-"""By name; `name: 0` leaves one out. Whoever has more to tell adds rows."""
+"""Sections of the answer by name. The argument `name: 0` leaves one out."""
 
 
 async def server_status(services: Services, call: Call) -> Document:
-    """The head and all sections that are not turned off."""
+    """Return the head, and all sections that are not turned off."""
     wanted = {
         name: arguments.flag(call.body, name, call.name)
         for name in call.body

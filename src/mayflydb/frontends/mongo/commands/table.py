@@ -1,4 +1,4 @@
-"""The table of commands: name -> what answers it. Other spellings of a name have rows of their own."""
+"""The table of commands: name -> entry. Other spellings of a name have entries of their own."""
 
 from __future__ import annotations
 

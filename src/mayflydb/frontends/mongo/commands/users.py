@@ -1,4 +1,4 @@
-"""Making, changing and dropping users."""
+"""Commands that create, change and drop users."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UUID: Final = 4
 
 
 async def create_user(services: Services, call: Call) -> Document:
-    """MqlError 51003 if there is one of that name."""
+    """Create a user. Raise MqlError 51003 if one of this name exists."""
     call.check_fields(_USER_FIELDS)
     for field in ("pwd", "roles"):
         if field not in call.body:
@@ -35,7 +35,7 @@ async def create_user(services: Services, call: Call) -> Document:
 
 
 async def update_user(services: Services, call: Call) -> Document:
-    """Changes what is given, and leaves the rest."""
+    """Change the given fields of a user."""
     call.check_fields(_USER_FIELDS)
     if not any(field in call.body for field in _USER_FIELDS):
         raise bad_value("Must specify at least one field to update in updateUser")
@@ -45,14 +45,14 @@ async def update_user(services: Services, call: Call) -> Document:
 
 
 async def drop_user(services: Services, call: Call) -> Document:
-    """MqlError 11 if there is none."""
+    """Drop a user. Raise MqlError 11 if there is none."""
     call.check_fields(())
     await services.accounts.drop(await _get_user(services, call))
     return {}
 
 
 async def drop_all_users(services: Services, call: Call) -> Document:
-    """Those of one database, but for users that the settings give."""
+    """Drop the users of one database, except those of the settings."""
     call.check_fields(())
     dropped = 0
     for user in await services.accounts.all():
@@ -63,7 +63,7 @@ async def drop_all_users(services: Services, call: Call) -> Document:
 
 
 async def grant_roles(services: Services, call: Call) -> Document:
-    """Those the user has already are no error."""
+    """Give roles to a user. Roles that the user has already are ignored."""
     call.check_fields(("roles",))
     before = await _get_user(services, call)
     roles = _permitted_roles(services, call)
@@ -74,7 +74,7 @@ async def grant_roles(services: Services, call: Call) -> Document:
 
 
 async def revoke_roles(services: Services, call: Call) -> Document:
-    """Those the user does not have are no error."""
+    """Take roles from a user. Roles that the user does not have are ignored."""
     call.check_fields(("roles",))
     before = await _get_user(services, call)
     gone = _permitted_roles(services, call)
@@ -84,7 +84,7 @@ async def revoke_roles(services: Services, call: Call) -> Document:
 
 
 async def users_info(services: Services, call: Call) -> Document:
-    """One user, some, those of a database, or all. Who has no right to ask about users may ask about themselves."""
+    """Describe one user, several, those of a database, or all. Everyone may ask about their own user."""
     call.check_fields(
         ("showCredentials", "showCustomData", "filter", "showPrivileges", "showAuthenticationRestrictions")
     )
@@ -153,7 +153,7 @@ async def _get_user(services: Services, call: Call) -> User:
 
 
 async def _apply_fields(services: Services, call: Call, before: User) -> User:
-    """A user as the command's fields change it."""
+    """A user with the changes that the command's fields ask for."""
     body = call.body
     after = before
     if "roles" in body:
@@ -184,7 +184,7 @@ async def _credentials(services: Services, call: Call, before: User) -> dict[str
         size = scram.salt_length(mechanism)
         salt = services.chance.getrandbits(8 * size).to_bytes(size, "big")
         try:
-            # Thousands of hashes: not on the event loop.
+            # A credential takes thousands of hashes: too many for the event loop.
             found[mechanism] = await asyncio.to_thread(scram.credential, mechanism, before.name, password, salt)
         except ValueError as error:
             raise bad_value(str(error)) from None
@@ -192,7 +192,7 @@ async def _credentials(services: Services, call: Call, before: User) -> dict[str
 
 
 def _text(call: Call, field: str) -> str:
-    """A text that may not be empty."""
+    """A string that is not empty."""
     given = call.body[field]
     if not isinstance(given, str):
         raise type_mismatch(f"{call.name}.{field}", type_name(given), "string")
@@ -202,10 +202,10 @@ def _text(call: Call, field: str) -> str:
 
 
 def _permitted_roles(services: Services, call: Call) -> tuple[Role, ...]:
-    """The roles in a command. MqlError 13 for one of a database whose users the sender does not manage."""
+    """The roles in a command. Raise MqlError 13 for a role on a database whose users the sender does not manage."""
     roles = _roles(call)
     for role in roles:
-        # The right to manage users of one database gives no rights on another.
+        # The right to manage the users of one database must not give rights on another.
         services.require(call, "users", role.db)
     return roles
 

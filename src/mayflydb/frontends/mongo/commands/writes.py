@@ -1,4 +1,4 @@
-"""insert, update, delete: statements in batches, each with its own outcome.
+"""The commands insert, update and delete: batches of statements, each with its own outcome.
 
 Rules: https://github.com/mongodb/specifications/blob/master/source/crud/crud.md
 """
@@ -30,17 +30,17 @@ from mayflydb.query.mongo.values import MISSING, Document, decode
 
 MAX_STATEMENTS: Final = 100_000
 INSERT_BATCH: Final = 128
-"""Documents that are inserted in one transaction: a command of many must not keep others waiting."""
+"""Documents that one transaction inserts. A command with many documents must not keep other clients waiting."""
 
 PIPELINE_PREFIX: Final = b"\x04u\x00"
-"""How an update that is a pipeline begins, as an element."""
+"""The first bytes of the field `u` as a BSON array: the update is a pipeline."""
 
 UPDATE_FIELDS: Final = frozenset({"q", "u", "c", "multi", "upsert", "arrayFilters", "collation", "hint", "sort"})
 DELETE_FIELDS: Final = frozenset({"q", "limit", "collation", "hint"})
 
 
 class WriteOutcome:
-    """What has become of the statements so far."""
+    """The outcome of the statements so far."""
 
     def __init__(self, ordered: bool) -> None:
         self.ordered = ordered
@@ -52,16 +52,16 @@ class WriteOutcome:
 
     @classmethod
     def of(cls, call: Call, work: UnitOfWork) -> WriteOutcome:
-        """As the command asks for; where an error ends more than its statement, nothing is tried after it."""
+        """An empty outcome. Within a transaction it is always ordered: an error ends the transaction."""
         return cls(arguments.flag(call.body, "ordered", call.name, True) or work.aborts)
 
     @property
     def stopped(self) -> bool:
-        """Whether no more statements are to be tried."""
+        """True if no more statements are to be run."""
         return self.ordered and bool(self.errors)
 
     def add_error(self, index: int, error: MqlError) -> None:
-        """A statement failed."""
+        """Add the error of a statement."""
         line: Document = {"index": index, "code": error.code}
         line.update(
             {name: error.fields[name] for name in ("keyPattern", "keyValue", "errInfo") if name in error.fields}
@@ -84,11 +84,11 @@ class WriteOutcome:
 
 
 RunStatement: TypeAlias = Callable[[Services, Call, UnitOfWork, WriteOutcome, int, int, Document], Awaitable[bool]]
-"""Does one statement, with its index and number; whether it had been done before."""
+"""Runs one statement, given its position and its number. Returns True if an earlier attempt had executed it."""
 
 
 def statements(call: Call, field: str) -> list[bytes]:
-    """The raw statements of a command. MqlError 40414, 16 for none or too many."""
+    """The raw statements of a command. Raise MqlError 40414, and 16 for none or too many."""
     found = call.sequences.get(field)
     if found is None:
         raise arguments.missing(field, call.name)
@@ -98,7 +98,7 @@ def statements(call: Call, field: str) -> list[bytes]:
 
 
 def statement_ids(call: Call, count: int) -> Sequence[int]:
-    """The number of each statement within its numbered write. MqlError 72 for other than one each."""
+    """The number of each statement within its numbered write. Raise MqlError 72 unless there is one for each."""
     given = arguments.array(call.body, "stmtIds", call.name) if "stmtIds" in call.body else None
     if given is None:
         first = arguments.whole(call.body, "stmtId", call.name, 0) or 0
@@ -111,12 +111,12 @@ def statement_ids(call: Call, count: int) -> Sequence[int]:
 
 
 async def insert(services: Services, call: Call) -> Document:
-    """Add documents. Those in one command are not one transaction."""
+    """Insert documents. The documents of one command are not one transaction."""
     call.check_fields({"documents", "ordered", "bypassDocumentValidation"})
     raws = statements(call, "documents")
     work = await begin_work(services, call)
     outcome = WriteOutcome.of(call, work)
-    await ensure_collection(services, call)  # Made even if no document can be added.
+    await ensure_collection(services, call)  # The collection is created even if no document can be inserted.
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), INSERT_BATCH):
         chunk = enumerate(raws[first : first + INSERT_BATCH], first)
@@ -128,9 +128,9 @@ async def insert(services: Services, call: Call) -> Document:
 
 
 class Insert(msgspec.Struct, frozen=True):
-    """A document to add: its place among those of the command, and its number within a numbered write.
+    """A document to insert: its position in the command, and its number within a numbered write.
 
-    `refusal`: why it cannot be added, whatever is there already.
+    `refusal`: an error that does not depend on stored data.
     """
 
     index: int
@@ -151,7 +151,10 @@ class Insert(msgspec.Struct, frozen=True):
 async def refuse_over_budget(
     services: Services, call: Call, collection: Collection, inserts: Sequence[Insert], ordered: bool
 ) -> Sequence[Insert]:
-    """The same; those that are over the budget will be refused, and if `ordered`, none after the first of them is here."""
+    """Reserve the price of each insert; where the budget is used up, set `refusal`.
+
+    `ordered`: leave out everything after the first refusal.
+    """
     if services.engine.budgets is None:
         return inserts
     found: list[Insert] = []
@@ -164,7 +167,7 @@ async def refuse_over_budget(
 
 
 class Inserter:
-    """Adds documents, some in each transaction."""
+    """Inserts documents, several in each transaction."""
 
     def __init__(self, work: UnitOfWork, writer: DocumentWriter, outcome: WriteOutcome) -> None:
         self._work = work
@@ -172,7 +175,7 @@ class Inserter:
         self._outcome = outcome
 
     async def perform(self, inserts: Sequence[Insert], collection: Collection) -> None:
-        """Add these in one transaction."""
+        """Insert these documents in one transaction."""
         numbered_write = self._work.numbered_write
 
         def decide(transaction: DecisionTransaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
@@ -198,7 +201,7 @@ class Inserter:
                 self._outcome.retried.append(insert.id)
 
     def _insert_one(self, space: DecisionSpace, insert: Insert) -> Steps[bool | MqlError]:
-        """Whether it had been added before; or why it cannot be."""
+        """Insert one document. Return True if an earlier attempt had inserted it; return the error if it is refused."""
         numbered_write = self._work.numbered_write
         if numbered_write is not None and numbered_write.find_answer(insert.id)[0]:
             return True
@@ -221,7 +224,7 @@ async def insert_batch(
     inserts: Sequence[Insert],
     find: Callable[[], Awaitable[Collection]],
 ) -> None:
-    """Add these in one transaction, to the collection that `find` makes if it is missing."""
+    """Insert these documents in one transaction into the collection that `find` returns or creates."""
     validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
 
     async def act(collection: Collection) -> None:
@@ -233,11 +236,11 @@ async def insert_batch(
 
 
 async def update(services: Services, call: Call) -> Document:
-    """Change documents, one or all that match a query; or insert one where none does."""
+    """Update one or all documents that match a query, or insert one where none does."""
     call.check_fields({"updates", "ordered", "bypassDocumentValidation", "let"})
     for raw in call.sequences.get("updates", ()):
         if PIPELINE_PREFIX in raw:
-            # A stage that does not exist fails the command, not its statement.
+            # An unknown stage fails the whole command, not only its statement.
             updates = decode(raw).get("u")
             check_stage_names(updates if type(updates) is list else [])
     outcome = await _run_statements(services, call, "updates", UPDATE_FIELDS, _update_one)
@@ -245,7 +248,7 @@ async def update(services: Services, call: Call) -> Document:
 
 
 async def delete(services: Services, call: Call) -> Document:
-    """Remove documents, one or all that match a query."""
+    """Delete one or all documents that match a query."""
     call.check_fields({"deletes", "ordered", "let"})
     outcome = await _run_statements(services, call, "deletes", DELETE_FIELDS, _delete_one)
     return outcome.reply(call)

@@ -1,1 +1,1 @@
-"""Bytes: messages, their compression, and the connection they come by."""
+"""Wire messages, their compression, and connections."""

@@ -12,11 +12,11 @@ from mayflydb.frontends.mongo.protocol import messages as wire
 from mayflydb.frontends.mongo.protocol.messages import NOOP_COMPRESSOR, BadFrame
 
 NAMES: Final = ("zstd", "snappy", "zlib")
-"""In the order they are offered."""
+"""Names in the order in which they are offered."""
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """A compressor: its number on the wire; `inflate` never makes more bytes than it is told."""
+    """A compressor. `number`: its id on the wire. `inflate` produces at most the number of bytes that it is given."""
 
     number: int
     deflate: Callable[[bytes], bytes]
@@ -24,7 +24,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 def find_codecs() -> dict[str, Codec]:
-    """The compressors there are, by name."""
+    """The installed compressors by name."""
     found = {"zstd": _zstd(), "snappy": _snappy(), "zlib": Codec(2, zlib.compress, _inflate_zlib)}
     return {name: codec for name, codec in found.items() if codec is not None}
 
@@ -33,14 +33,14 @@ class Codecs:
     """The compressors that one server offers."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """ValueError for one that is not installed."""
+        """Raise ValueError for a compressor that is not installed."""
         known = find_codecs()
         if missing := [name for name in names if name not in known]:
             raise ValueError(f"{missing[0]} is not installed")
         self._by_number = {known[name].number: known[name] for name in names}
 
     def inflate(self, number: int, data: bytes, size: int) -> bytes:
-        """What was compressed. BadFrame for what cannot be read, or is longer than `size`."""
+        """Decompress data. Raise BadFrame for invalid data, and for more than `size` bytes."""
         if number == 0:
             return data
         codec = self._by_number.get(number)
@@ -54,7 +54,7 @@ class Codecs:
             raise BadFrame(f"a compressed message cannot be read: {error}") from None
 
     def compress(self, frame: bytes, compressor: int) -> bytes:
-        """A frame as the compressor of its request leaves it."""
+        """Compress a frame with the compressor of its request."""
         if compressor == NOOP_COMPRESSOR:
             return frame
         return wire.compress(frame, compressor, self._by_number[compressor].deflate)
@@ -75,7 +75,7 @@ def _snappy() -> Codec | None:
         return None
 
     def inflate(data: bytes, size: int) -> bytes:
-        # The length stands in front, and no more than that is ever made.
+        # The length precedes the data, so the check comes before any allocation.
         if _varint(data) != size:
             raise BadFrame("a compressed message is not as long as it says")
         return bytes(snappy.decompress_raw(data))

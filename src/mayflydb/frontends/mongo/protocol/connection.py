@@ -1,7 +1,7 @@
-"""One client's connection: bytes to messages, answers to bytes, strictly one after the other.
+"""One client's connection: bytes to messages, answers to bytes, strictly in order.
 
-Whatever can be answered without waiting is answered at once, in the turn of the event loop in which its last byte came; the
-rest goes on as a task, and what came after it waits.
+A command that waits for nothing is answered within the turn of the event loop in which its last byte arrived. Any other
+continues as a task, and later messages wait.
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ from mayflydb.sockets.work import Work
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED = 64
-"""Messages that may wait for the one before them."""
+"""Maximum messages that wait for the one before them."""
 
 MAX_UNAUTHENTICATED_BYTES = 16 * 1024
-"""Bytes of a message before a login, where one is needed."""
+"""Maximum bytes of a message before a login, where logins are needed."""
 
 MIN_COMPRESSIBLE_BYTES = 1024
-"""Bytes of an answer below which it goes as it is."""
+"""Minimum bytes of an answer that is worth compressing."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
-    """Seconds: `first` for the first message from the connection's start on, `idle` between messages; bytes of a `message`."""
+    """Limits of a connection.
+
+    `first`: seconds until the first message must be complete. `idle`: seconds between messages. `message`: bytes.
+    """
 
     first: float = 10.0
     idle: float = 600.0
@@ -43,7 +46,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
 
 class Service:
-    """What the connections of one server share: who answers, what compresses, how they are numbered."""
+    """The state that the connections of one server share: the application, the compressors, counters of ids."""
 
     def __init__(self, app: MongoApp, codecs: Codecs, limits: ConnectionLimits, work: Work) -> None:
         self.app = app
@@ -54,7 +57,7 @@ class Service:
         self.reply_ids = count(1)
 
     def next_reply(self) -> int:
-        """The id of an answer: increasing, and within an int32."""
+        """The id of an answer: increasing, within an int32."""
         return next(self.reply_ids) & 0x7FFF_FFFF
 
     def introduce(self, tls: bool, deadline: float) -> Connection:
@@ -63,7 +66,7 @@ class Service:
 
 
 class Connection(OrderedConnection[Message, bytes, Message]):
-    """The protocol of one connection. `deadline` (of the loop's time): when the first message must be there."""
+    """The protocol of one connection. `deadline`: the loop's time at which the first message must be complete."""
 
     def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(service.work, loop, deadline)
@@ -100,7 +103,10 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         self._throttle()
 
     def eof_received(self) -> bool:
-        """A client that sends no more may still wait for answers, but not for locks; with TLS the end is always that of both."""
+        """Let a client that sends no more still receive its answers, but not wait for locks.
+
+        With TLS, the end concerns both ways.
+        """
         self.state.patience.exhaust()
         self.shutdown()
         if self.state.tls:
@@ -124,13 +130,13 @@ class Connection(OrderedConnection[Message, bytes, Message]):
     # --- in and out ------------------------------------------------------------------------------------------------------
 
     def _set_frame_limits(self) -> None:
-        """How much is taken from this client, by whether it may be anybody."""
+        """Limit the messages of a client that is not logged in."""
         known = self.state.user is not None or not self._service.app.services.options.auth
         most = self._service.limits.message
         self._framer.trusted, self._framer.limit = known, most if known else min(MAX_UNAUTHENTICATED_BYTES, most)
 
     def _throttle(self) -> None:
-        """Read on, unless the client is ahead of us, or behind in taking its answers."""
+        """Stop reading while the client is too far ahead, or does not take its answers."""
         full = self._blocked or len(self._waiting) > MAX_PIPELINED
         if full != self._paused:
             self._set_paused(full)
@@ -156,7 +162,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             self._end()
 
     def _fail(self, request: Message, error: Exception) -> None:
-        """End the connection where the application hangs up. It answers all other errors itself."""
+        """End the connection where the application hangs up. The application answers all other errors itself."""
         if not isinstance(error, Hangup):
             raise error
         self._answering = False

@@ -1,4 +1,4 @@
-"""The time a command may take, by the host's monotonic clock."""
+"""Time limits of commands, by the host's monotonic clock."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 async def run_within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine comes to. MqlError 50 when that takes longer; it is cancelled then.
+    """Run a coroutine, and return its result. Cancel it and raise MqlError 50 when the time is over.
 
-    It begins at once, so that what waits for nothing costs no task.
+    The coroutine starts at once, and only gets a task when it waits for something.
     """
     try:
         awaited = work.send(None)
@@ -32,7 +32,7 @@ async def run_within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
         raise
     if task.cancelled():
         raise MqlError(50, "operation exceeded time limit")
-    # A command that was done before it could be stopped has been done.
+    # A command that completed before the cancellation has taken effect, so it is answered.
     return task.result()
 
 

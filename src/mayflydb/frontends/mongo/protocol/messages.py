@@ -1,6 +1,6 @@
-"""Bytes to messages and back: OP_MSG, the OP_QUERY that opens a connection, OP_COMPRESSED around either.
+"""Bytes to messages and back: OP_MSG, the OP_QUERY that opens a connection, and OP_COMPRESSED around either.
 
-Nothing is decoded here. https://github.com/mongodb/specifications/blob/master/source/message/OP_MSG.md
+BSON is not decoded here. https://github.com/mongodb/specifications/blob/master/source/message/OP_MSG.md
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG = 1, 2004, 2012, 2013
 
 HEADER_BYTES: Final = 16
 MAX_MESSAGE_BYTES: Final = 48_000_000
-"""Bytes of a message."""
+"""Maximum bytes of a message."""
 
 CHECKSUM, MORE_TO_COME = 1, 2
 REQUIRED_FLAGS: Final = 0xFFFF
-"""Bits that must be understood; those above may be ignored."""
+"""Flag bits that a receiver must understand. Higher bits may be ignored."""
 
 _HEADER = struct.Struct("<iiii")
 _COMPRESSION = struct.Struct("<iiB")
@@ -28,11 +28,11 @@ _OLD_REPLY_HEAD = struct.Struct("<iiiiiqii")
 _AWAIT_CAPABLE = 8
 
 Inflate: TypeAlias = Callable[[int, bytes, int], bytes]
-"""Compressor, bytes, length they must have -> the bytes; BadFrame for anything else."""
+"""(compressor, bytes, length of the result) -> the result. Raises BadFrame for anything else."""
 
 
 class BadFrame(Exception):
-    """Nothing that follows can be understood, so the connection ends. `code`: an error that is sent first; 0: none."""
+    """The bytes that follow have no meaning, so the connection ends. `code`: an error to send first; 0: none."""
 
     def __init__(self, message: str, code: int = 0, request: int = 0) -> None:
         super().__init__(message)
@@ -41,7 +41,8 @@ class BadFrame(Exception):
 
 
 class FramingFailure(msgspec.Struct, frozen=True):
-    """Why a connection ends: a BadFrame without its traceback, whose frames hold the message's bytes."""
+    """The reason for the end of a connection: a BadFrame without its traceback, whose frames would keep the message's
+    bytes."""
 
     text: str
     code: int
@@ -49,9 +50,11 @@ class FramingFailure(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, gc=False):
-    """One request. `body`: the command's document; `sequences`: documents that came beside it, by the argument they are.
+    """One request.
 
-    `silent`: no answer is wanted. `collection`: the full name an OP_QUERY asks, empty for OP_MSG. `compressor`: how it came.
+    `body`: the command's document. `sequences`: document sequences by the argument that they stand for. `silent`: the
+    client wants no answer. `collection`: the full name in an OP_QUERY, empty for OP_MSG. `compressor`: the one that the
+    message used.
     """
 
     request: int
@@ -64,9 +67,10 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Framer:
-    """Cuts what comes in into messages. `limit`: bytes of one message. `trusted`: compressed ones are taken.
+    """Splits incoming bytes into messages.
 
-    Both may change between two calls, when a client has logged in or out.
+    `limit`: bytes of one message. `trusted`: compressed messages are accepted. Both may change between two calls, when
+    the client logs in or out.
     """
 
     def __init__(self, inflate: Inflate, limit: int = MAX_MESSAGE_BYTES, trusted: bool = True) -> None:
@@ -80,11 +84,11 @@ class Framer:
 
     @property
     def held(self) -> int:
-        """Bytes of a message that is not complete yet."""
+        """Bytes of an incomplete message."""
         return self._held
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that are complete now. Nothing may follow once `broken` says why."""
+        """The messages that are complete with these bytes. Once `broken` is set, nothing more may be fed."""
         found: list[Message] = []
         try:
             self._cut(data, found)
@@ -137,12 +141,12 @@ class Framer:
         payload = self._inflate(compressor, data[_COMPRESSION.size :], size)
         if len(payload) != size:
             raise BadFrame("a compressed message is not as long as it says")
-        # Kept apart from 0, which is the compressor that does nothing.
+        # A message under compressor 0 (no compression) must differ from a plain message, which is 0 in Message.
         return self._message(opcode, request, payload, compressor or NOOP_COMPRESSOR)
 
 
 NOOP_COMPRESSOR: Final = 256
-"""Stands for compressor 0 in a Message, where 0 is a message that came as it is."""
+"""Represents compressor 0 in a Message, where 0 stands for a message without compression."""
 
 
 def _parse_msg(request: int, data: bytes, compressor: int) -> Message:
@@ -196,7 +200,7 @@ def _parse_query(request: int, data: bytes, compressor: int) -> Message:
     if named < 0 or len(data) < start + 5:
         raise BadFrame("a query is cut off")
     size = int.from_bytes(data[start : start + 4], "little", signed=True)
-    # A second document, which chooses fields, may follow; nothing here has any use for it.
+    # A second document, with a projection, may follow. The commands that are accepted here do not use it.
     if size < 5 or start + size > len(data):
         raise BadFrame(f"a query of {size} bytes")
     collection = data[4:named].decode("utf-8", "replace")
@@ -204,7 +208,7 @@ def _parse_query(request: int, data: bytes, compressor: int) -> Message:
 
 
 def build_reply(message: Message, document: bytes, id: int) -> bytes:
-    """The frame of an answer: OP_REPLY to an OP_QUERY, else OP_MSG."""
+    """Build the frame of an answer: OP_REPLY for an OP_QUERY, otherwise OP_MSG."""
     if message.opcode == OP_QUERY:
         length = _OLD_REPLY_HEAD.size + len(document)
         return _OLD_REPLY_HEAD.pack(length, id, message.request, OP_REPLY, _AWAIT_CAPABLE, 0, 0, 1) + document
@@ -212,7 +216,7 @@ def build_reply(message: Message, document: bytes, id: int) -> bytes:
 
 
 def compress(frame: bytes, compressor: int, deflate: Callable[[bytes], bytes]) -> bytes:
-    """A frame, wrapped into OP_COMPRESSED."""
+    """Wrap a frame into OP_COMPRESSED."""
     _, id, request, opcode = _HEADER.unpack_from(frame)
     payload = deflate(frame[HEADER_BYTES:])
     length = HEADER_BYTES + _COMPRESSION.size + len(payload)

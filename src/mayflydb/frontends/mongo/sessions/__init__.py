@@ -1,1 +1,1 @@
-"""Sessions, and what they make of commands: numbered writes that may be repeated, and transactions."""
+"""Sessions, with the numbered writes and transactions that they make possible."""

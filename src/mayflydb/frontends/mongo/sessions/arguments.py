@@ -1,4 +1,4 @@
-"""Arguments of sessions, numbered writes and transactions: checked, and turned into values."""
+"""Arguments of sessions, numbered writes and transactions: checked and converted."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TRANSACTION_COMMANDS: Final = frozenset(
         "bulkWrite",
     }
 )
-"""Commands that may be part of one."""
+"""Commands that may be part of a transaction."""
 
 ANY_DATABASE_COMMANDS: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
-"""Those of them that name other databases than they are sent to, or none."""
+"""Commands of transactions that name other databases than the one they are sent to, or none."""
 
 INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
 
@@ -40,13 +40,13 @@ READ_CONCERN_LEVELS: Final = (None, "local", "majority", "snapshot")
 
 
 def get_session(call: Call) -> LogicalSession:
-    """The session of a command whose number has been checked."""
+    """The session of a command whose transaction number was checked."""
     assert call.session is not None
     return call.session
 
 
 def write_number(call: Call, topology: Topology) -> int:
-    """`txnNumber`. MqlError 72 and 14 for one that cannot be, 20 where there are none."""
+    """Parse `txnNumber`. Raise MqlError 72 and 14 for an invalid number, 20 on a standalone server."""
     number = call.body["txnNumber"]
     if type(number) not in (Int64, int):
         raise type_mismatch(f"{call.name}.txnNumber", type_name(number), "long")
@@ -60,7 +60,7 @@ def write_number(call: Call, topology: Topology) -> int:
 
 
 def transaction_number(call: Call, topology: Topology) -> int:
-    """The transaction's number, its arguments checked. MqlError 72, 14, 20, 125."""
+    """Check the arguments of a transaction, and return its number. Raise MqlError 72, 14, 20, 125."""
     body = call.body
     if "autocommit" not in body:
         raise MqlError(72, "'startTransaction' field requires 'autocommit' field to also be specified")
@@ -80,7 +80,7 @@ def transaction_number(call: Call, topology: Topology) -> int:
 
 
 def check_in_transaction(call: Call) -> None:
-    """MqlError 263 and 72 for a command that cannot be part of a transaction."""
+    """Raise MqlError 263 and 72 for a command that cannot be part of a transaction."""
     if call.name not in TRANSACTION_COMMANDS:
         raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
     if call.name not in ANY_DATABASE_COMMANDS:
@@ -90,13 +90,13 @@ def check_in_transaction(call: Call) -> None:
 
 
 def check_database(name: str) -> None:
-    """MqlError 263 for one whose documents no transaction may touch."""
+    """Raise MqlError 263 for a database that transactions cannot use."""
     if name in INTERNAL_DATABASES:
         raise MqlError(263, f"Cannot run command against the '{name}' database in a transaction.")
 
 
 def check_read_concern(call: Call) -> None:
-    """MqlError 14 and 72 for a read concern that no transaction starts with."""
+    """Raise MqlError 14 and 72 for a read concern that cannot start a transaction."""
     concern: Any = call.body.get("readConcern", {})
     if not isinstance(concern, dict):
         raise type_mismatch(f"{call.name}.readConcern", type_name(concern), "object")

@@ -1,7 +1,8 @@
-"""How long what is kept of a session's numbered writes stays: until the session ends, or nobody can want it any more.
+"""Retention of the documents in `config.transactions`: until the session ends, or until no client can need them.
 
-A session that nobody ended, on this server or on another one of the same store, or before a crash, is recognized by its document,
-which has not changed for as long as sessions live; the host's time counts, so that a clock that people move forgets nothing.
+A session may also end without a command: by a crash, or on another server of the same store. Its document is then
+recognized because it has not changed for as long as sessions live. The host's time counts, so that a virtual clock
+forgets nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.order import Position
 
 BATCH_SIZE: Final = 256
-"""Documents that are looked at, or removed, at once."""
+"""Documents that are examined, or removed, at once."""
 
 SWEEP_INTERVAL: Final = 1 * SECOND
-"""Between two stretches."""
+"""The time between two batches of the sweep."""
 
 
 class SessionRecords:
@@ -38,7 +39,7 @@ class SessionRecords:
         self._before: dict[int, tuple[int, int]] = {}
 
     async def forget(self, sessions: Sequence[LogicalSession], now: Instant) -> None:
-        """Remove what is kept of sessions that have ended."""
+        """Remove the documents of sessions that have ended."""
         found = await self._collections.find(DATABASE, NAME)
         if found is None:
             return
@@ -52,7 +53,10 @@ class SessionRecords:
             await self._remove(found, known[first : first + BATCH_SIZE], now)
 
     async def sweep(self, kept: Collection, now: Instant) -> None:
-        """Whoever may add one looks at some of the others, now and then, and removes those that have not changed for too long."""
+        """Examine some documents, and remove those that have not changed for IDLE_LIMIT.
+
+        Commands that may add a document call this, so that the collection cannot grow unexamined.
+        """
         moment = self._monotonic()
         if moment < self._due:
             return

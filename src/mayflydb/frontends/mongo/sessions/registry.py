@@ -1,4 +1,4 @@
-"""Logical sessions: what drivers name in `lsid`, and forget by itself after a while without use."""
+"""Logical sessions, which drivers name in `lsid`. An unused session ends by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import type_name
 
 IDLE_LIMIT: Final = 30 * 60 * 1_000_000
-"""Microseconds of the host's monotonic time: moving a virtual clock ends nobody's work."""
+"""Microseconds of the host's monotonic time, so that a virtual clock ends no session."""
 
 MAX_SESSIONS: Final = 1_000_000
 
@@ -22,9 +22,9 @@ UUID_SUBTYPE: Final = 4
 
 
 class LogicalSession(msgspec.Struct, eq=False):
-    """`id`: the 16 bytes of its UUID. `owner`: the user whose it is, as `db.name`; empty without a login.
+    """`id`: the 16 bytes of its UUID. `owner`: its user as `db.name`; empty without a login.
 
-    `last_priced`: the last command in it that had a price.
+    `last_priced`: the session's last command that had a price.
     """
 
     id: bytes
@@ -34,7 +34,10 @@ class LogicalSession(msgspec.Struct, eq=False):
 
 
 class Sessions:
-    """The sessions of one server. `ended`: those that have ended, by a command or by idling, and hold something still."""
+    """The sessions of one server.
+
+    `ended`: sessions that ended by a command or for lack of use, and whose cursors and transactions are not closed yet.
+    """
 
     def __init__(self, monotonic: Callable[[], int]) -> None:
         self._monotonic = monotonic
@@ -45,7 +48,7 @@ class Sessions:
         return len(self._sessions)
 
     def use(self, id: bytes, owner: str) -> LogicalSession:
-        """The session of this id, made if it is new. MqlError 227 if there are too many."""
+        """Find a session by id, and create it if it is new. Raise MqlError 227 if there are too many."""
         now = self._monotonic()
         self._end_idle(now)
         key = (owner, id)
@@ -62,26 +65,26 @@ class Sessions:
         return session
 
     def idle(self, owners: Iterable[str] | None = None) -> list[tuple[LogicalSession, int]]:
-        """Those of these users, or all, and for how many microseconds nobody has used them."""
+        """The sessions of these users, or all, each with the microseconds since its last use."""
         now = self._monotonic()
         self._end_idle(now)
         wanted = None if owners is None else set(owners)
         return [(each, now - each.used) for each in self._sessions.values() if wanted is None or each.owner in wanted]
 
     def end(self, ids: Iterable[bytes], owner: str) -> None:
-        """What is unknown has ended already."""
+        """End sessions. An unknown one has ended already."""
         for id in ids:
             self._end((owner, id))
 
     def end_all(self, owners: Iterable[str] | None = None) -> None:
-        """Every session, or those of these users."""
+        """End the sessions of these users, or all."""
         wanted = None if owners is None else set(owners)
         for key in list(self._sessions):
             if wanted is None or key[0] in wanted:
                 self._end(key)
 
     def _end_idle(self, now: int) -> None:
-        # The first was used longest ago.
+        # Sessions are ordered by their last use, the oldest first.
         while self._sessions and now - next(iter(self._sessions.values())).used > IDLE_LIMIT:
             self._end(next(iter(self._sessions)))
 
@@ -92,7 +95,7 @@ class Sessions:
 
 
 def parse_session_id(value: Any, field: str) -> bytes:
-    """The UUID in `{id: <UUID>}`. MqlError 14 for anything else; `field` is `<command>.<field>`."""
+    """Parse the UUID in `{id: <UUID>}`. Raise MqlError 14, 207. `field`: `<command>.<field>`."""
     if not isinstance(value, dict):
         raise type_mismatch(field, type_name(value), "object")
     id = value.get("id")

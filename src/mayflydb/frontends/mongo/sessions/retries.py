@@ -1,8 +1,8 @@
-"""Retryable writes: what each numbered write of a session did, kept in the transaction that did it.
+"""Retryable writes: the results of each numbered write of a session, stored in the transaction that made them.
 
-The last number of a session is a document of `config.transactions`. The same number again executes nothing that was executed, and
-gets the answers that were given. A lower one is refused.
-Rules: https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
+A document of `config.transactions` holds the last number of a session. A write that repeats this number skips the
+statements that were executed, and returns their stored answers. A lower number is refused. Rules:
+https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ NAME: Final = "transactions"
 
 
 RETRYABLE: Final = frozenset({"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"})
-"""Commands that may have a number without being part of a transaction."""
+"""Commands that may have a number outside of transactions."""
 
 
 def record_id(session: LogicalSession) -> Document:
-    """Of the document that is kept of a session: another user's session of the same id is another one."""
+    """The `_id` of a session's document. Sessions of two users are different, even with the same id."""
     return _id_of(session.id, session.owner)
 
 
@@ -46,12 +46,12 @@ def _id_of(session: bytes, owner: str) -> Document:
 
 @lru_cache(maxsize=4096)
 def _identity_of(session: bytes, owner: str) -> Identity:
-    """Where it lies: the same for each of a session's writes."""
+    """The identity of a session's document, cached because each of the session's writes needs it."""
     return identity_of(_id_of(session, owner))
 
 
 async def read_session_document(engine: Engine, collections: Collections, session: LogicalSession) -> Document | None:
-    """What is kept of a session."""
+    """Read the document of a session; None: there is none."""
     found = await collections.find(DATABASE, NAME)
     if found is None:
         return None
@@ -61,16 +61,16 @@ async def read_session_document(engine: Engine, collections: Collections, sessio
 
 
 class CommitMarker:
-    """A transaction's commit, noted in itself: it happens once, however often it is asked for."""
+    """Marks a transaction as committed, within the commit itself, so that a repeated commit has no second effect."""
 
     def __init__(self, sessions: Collection, session: LogicalSession, number: int) -> None:
-        """`sessions`: `config.transactions`."""
+        """`sessions`: the collection `config.transactions`."""
         self._sessions = sessions
         self._id = record_id(session)
         self._number = number
 
     def write(self, transaction: DecisionTransaction) -> Steps[bool]:
-        """Whether it is to happen now; False: it has. MqlError 251 if the session has gone on without it."""
+        """Write the marker. Return False if it is there already. Raise MqlError 251 if the session has a later number."""
         space = yield from transaction.on(self._sessions.id)
         identity = identity_of(self._id)
         record = yield from space.get(identity.partition, identity.key)
@@ -93,14 +93,14 @@ class CommitMarker:
 
 
 class NumberedWrite:
-    """One numbered write of a session, and what is known of its statements. Made anew by each run of a decision.
+    """One numbered write of a session, and the answers of its executed statements. Each run of a decision loads them anew.
 
-    They are kept as runs, [first, end, answer] in order: what follows one another and was answered alike lies together, so that
-    a write of a hundred thousand statements is as quickly loaded and saved for each of its parts as one of ten.
+    Answers are stored as runs [first, end, answer], in order. Consecutive statements with equal answers form one run,
+    so that a write of a hundred thousand statements loads and saves as quickly as one of ten.
     """
 
     def __init__(self, sessions: Collection, session: LogicalSession, number: int) -> None:
-        """`sessions`: `config.transactions`."""
+        """`sessions`: the collection `config.transactions`."""
         self._sessions = sessions
         self._id = record_id(session)
         self._identity = _identity_of(session.id, session.owner)
@@ -110,11 +110,11 @@ class NumberedWrite:
 
     @property
     def container(self) -> int:
-        """Where it is kept what was done."""
+        """The container of `config.transactions`."""
         return self._sessions.id
 
     def load(self, transaction: DecisionTransaction) -> Steps[None]:
-        """Learn what was done under this number. MqlError 225 if the session has gone on."""
+        """Load the answers under this number. Raise MqlError 225 if the session has a later number."""
         self._done, self._noted = [], False
         space = yield from transaction.on(self._sessions.id)
         identity = self._identity
@@ -132,13 +132,16 @@ class NumberedWrite:
             self._done = kept["done"]
 
     def find_answer(self, statement: int) -> tuple[bool, Document | None]:
-        """Whether this statement was executed already, and what was noted of it."""
+        """(True, stored answer) if the statement was executed already, otherwise (False, None)."""
         at = bisect_right(self._done, statement, key=itemgetter(0)) - 1
         run = self._done[at] if at >= 0 else None
         return (False, None) if run is None or statement >= run[1] else (True, run[2])
 
     def record(self, statement: int, answer: Document | None) -> None:
-        """It is executed in this transaction. Statements that were refused are not noted: they may be tried again."""
+        """Record the answer of a statement that this transaction executes.
+
+        A refused statement is not recorded: it may be retried.
+        """
         self._noted = True
         at = bisect_right(self._done, statement, key=itemgetter(0))
         run = self._done[at - 1] if at else None
@@ -148,7 +151,7 @@ class NumberedWrite:
             self._done.insert(at, [statement, statement + 1, answer])
 
     def save(self, transaction: DecisionTransaction) -> Steps[None]:
-        """Keep what was noted."""
+        """Store the recorded answers."""
         if not self._noted:
             return
         document = {

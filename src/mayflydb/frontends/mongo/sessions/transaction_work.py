@@ -1,4 +1,4 @@
-"""What commands work with inside a transaction: the decisions they also make outside, over what the transaction sees."""
+"""Work within a transaction of a session: the decisions of plain commands, run over the transaction's snapshot."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ WRITE_CONFLICT_TEXT: Final = (
 
 
 class TransactionWork:
-    """Decisions of one transaction, one after the other; none of them holds before the transaction is committed."""
+    """Decisions of one transaction, run one after the other. Their writes take effect when the transaction commits."""
 
     aborts = True
 
     def __init__(self, engine: Engine, snapshot: Snapshot, number: int) -> None:
-        """`number`: that of the transaction in its session."""
+        """`number`: the transaction's number in its session."""
         self.number = number
         self.snapshot = snapshot
         self.spent = SpentUnits()
@@ -60,15 +60,15 @@ class TransactionWork:
 
     @property
     def now(self) -> Instant:
-        """The one instant that all its commands go by."""
+        """The instant of the transaction, which all its commands share."""
         return self.snapshot.now
 
     def fail(self) -> None:
-        """A statement was refused: nothing of the transaction will ever hold."""
+        """Mark the transaction as failed: a refused statement aborts it."""
         self.over = True
 
     async def perform(self, decide: Decision[T]) -> T:
-        """As `Work.perform`; MqlError 251 if the transaction has ended meanwhile."""
+        """Run a decision and return its reply. Raise MqlError 251 if the transaction has ended meanwhile."""
         decision = decide(_SnapshotTransaction(self.now))
         resume: Callable[[], Any] = lambda: next(decision)  # noqa: E731
         while True:
@@ -82,7 +82,7 @@ class TransactionWork:
             resume = await self._ask(decision, asked)
 
     async def run(self, container: int, command: Command) -> Written:
-        """As `Snapshot.run`."""
+        """Run a write in the snapshot. Errors: those of `Snapshot.run`."""
         try:
             written = await self.snapshot.run(container, command)
         except WriteConflict as conflict:
@@ -100,12 +100,12 @@ class TransactionWork:
 
 
 def abort_error(number: int) -> MqlError:
-    """What is said of a transaction that has come to nothing."""
+    """The error 251 of a transaction that was aborted."""
     return MqlError(251, f"Transaction with {{ txnNumber: {number} }} has been aborted.")
 
 
 class _SnapshotTransaction:
-    """What a decision gets here instead of the writer's transaction: the snapshot answers what the decision yields."""
+    """The transaction that a decision gets in place of the writer's. Each yield is a request, which the snapshot answers."""
 
     def __init__(self, now: Instant) -> None:
         self.now = now
@@ -119,7 +119,7 @@ class _SnapshotSpace:
     """One container of the snapshot."""
 
     remembers = True
-    """A change stream may be opened before the commit."""
+    """Always True, since a change stream may be opened before the commit."""
 
     def __init__(self, container: int) -> None:
         self._container = container
@@ -134,10 +134,10 @@ class _SnapshotSpace:
 
 
 class SnapshotView:
-    """What a transaction sees: what was committed when it began, and what it has done."""
+    """The view of a transaction: the state committed at its beginning, and its own writes."""
 
     def __init__(self, engine: Engine, snapshot: Snapshot, spent: SpentUnits) -> None:
-        """`spent`: told what is read."""
+        """`spent`: counts the reads."""
         self._spent = spent
         self._engine = engine
         self._snapshot = snapshot
@@ -148,7 +148,7 @@ class SnapshotView:
     async def rows(
         self, collection: Collection, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[DocumentRow]]:
-        """By what the planner says, each once; the moment is the transaction's own. Errors: WriteConflict."""
+        """Read by the planner's choice, each record once, at the transaction's instant. Raise WriteConflict."""
         ids = (
             find_id_equality(selection.query) if selection.env.collation.is_simple and selection.hint is None else None
         )
@@ -160,7 +160,7 @@ class SnapshotView:
         seen: set[int] = set()
         plan = plan_query(collection, selection)
         self._spent.add(collection.id, QUERY_PRICE)
-        # An index that leaves documents out shows only the others, to whoever asks for it by name.
+        # A hinted sparse or partial index must show only the documents that it contains.
         index = None if selection.hint is None else plan.index
         async for records in self._candidates(collection, plan):
             fresh = [record for record in records if record.seq not in seen]
@@ -170,7 +170,7 @@ class SnapshotView:
             yield found if index is None else [row for row in found if keys_of(index, row.document)]
 
     def _candidates(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
-        """A superset of what matches."""
+        """A superset of the records that match."""
         if plan.kind == "either":
             return self._union(collection, plan)
         if plan.kind in ("walk", "seek"):

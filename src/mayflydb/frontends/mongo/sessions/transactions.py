@@ -1,8 +1,8 @@
-"""Transactions of sessions: which of them are open, what may be done in them, and how they end.
+"""Transactions of sessions: their beginning, their commands, their ends.
 
-A transaction belongs to its session and not to a connection. Nothing of it is stored before it is committed; that it was is
-noted in the same commit, so that whoever asks again, after a crash too, is told the truth.
-Rules: https://github.com/mongodb/specifications/blob/master/source/transactions/transactions.md
+A transaction belongs to its session, not to a connection. None of its writes is stored before the commit. The commit
+itself stores a marker, so that a repeated commit, even after a crash, returns the true outcome. Rules:
+https://github.com/mongodb/specifications/blob/master/source/transactions/transactions.md
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ COSMOS_LIFETIME: Final = 5
 """Seconds. https://learn.microsoft.com/azure/cosmos-db/mongodb/use-multi-document-transactions"""
 
 TIMER_SLACK: Final = 0.01
-"""Seconds after the end of a transaction's lifetime at which it is looked for."""
+"""Seconds between the end of a lifetime and the timer that looks for it."""
 
 SessionKey: TypeAlias = tuple[str, bytes]
-"""Whose session, and its id."""
+"""The owner of a session, and the session's id."""
 
 Phase: TypeAlias = Literal["open", "committing", "committed", "aborted", "expired"]
 
 
 class TransactionState(msgspec.Struct, eq=False):
-    """The last transaction of a session. `work`: while it may be committed; `until`: how long it may be open, of the host's
-    monotonic time; `cosmos`: by the rules of Cosmos DB. Once it is `committing`, only the store knows what has become of it."""
+    """The last transaction of a session.
+
+    `work`: None once the transaction has ended. `until`: the end of its lifetime, by the host's monotonic time.
+    `cosmos`: under the rules of Cosmos DB. In the phase `committing`, only the store knows the outcome.
+    """
 
     number: int
     phase: Phase
@@ -53,9 +56,10 @@ class TransactionState(msgspec.Struct, eq=False):
 
 
 class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
-    """A command that is part of a transaction. `starts`: the first one; `cosmos`: under the rules of Cosmos DB.
+    """A command that is part of a transaction.
 
-    `has_concern`: with a read concern, which only the first one may have.
+    `starts`: the first one. `has_concern`: it has a read concern, which only the first may have. `cosmos`: under the
+    rules of Cosmos DB.
     """
 
     session: LogicalSession
@@ -67,12 +71,12 @@ class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> SessionKey:
-        """The session's."""
+        """The key of the session."""
         return _session_key(self.session)
 
 
 class Transactions:
-    """All of one server. `lifetime`: seconds that one may be open, in databases of other profiles than `cosmos`."""
+    """All transactions of one server. `lifetime`: their maximum seconds, in databases of other profiles than `cosmos`."""
 
     def __init__(
         self, engine: Engine, collections: Collections, cursors: Cursors, monotonic: Callable[[], int]
@@ -89,13 +93,13 @@ class Transactions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """How many are open."""
+        """The number of open transactions."""
         return len(self._open)
 
     # --- statements --------------------------------------------------------------------------------------------------
 
     async def perform(self, command: TransactionCommand, act: Callable[[TransactionWork], Awaitable[T]]) -> T:
-        """Carry out a command within its transaction; an error ends the transaction. MqlError 251, 256, 225, 72."""
+        """Run a command within its transaction; an error aborts the transaction. Raise MqlError 251, 256, 225, 72."""
         transaction = await self._enter(command)
         work = transaction.work
         assert work is not None
@@ -150,7 +154,7 @@ class Transactions:
         return transaction
 
     async def _last_number(self, session: LogicalSession) -> int:
-        """The last number that the session has used for a write."""
+        """The last number that the session has used for a stored write; -1: none."""
         kept = await retries.read_session_document(self._engine, self._collections, session)
         return -1 if kept is None else int(kept["txnNum"])
 
@@ -163,7 +167,10 @@ class Transactions:
             raise abort_error(transaction.number)
 
     async def begin_numbered_write(self, session: LogicalSession, number: int) -> None:
-        """A write with a number of its own comes: a transaction before it is over. MqlError 225 if the transaction is newer."""
+        """Abort the session's transaction, because a numbered write follows.
+
+        Raise MqlError 225 if the transaction is newer.
+        """
         transaction = self._latest.get(_session_key(session))
         if transaction is None:
             return
@@ -175,7 +182,10 @@ class Transactions:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     async def commit(self, session: LogicalSession, number: int, now: Instant) -> None:
-        """Make it hold, or find that it does already. MqlError 251, WriteConflict, OutcomeUnknown: ask again."""
+        """Commit a transaction, or confirm that it was committed.
+
+        Raise MqlError 251, WriteConflict, or OutcomeUnknown: ask again.
+        """
         key = _session_key(session)
         await self._expire()
         transaction = self._latest.get(key)
@@ -186,7 +196,7 @@ class Transactions:
         if transaction.number > number:
             raise too_old(number, transaction.number)
         if transaction.work is not None:
-            # Who stops waiting for it does not stop it: what it has locked is released at its end.
+            # A cancelled caller must not stop the commit, whose end releases the locks.
             await asyncio.shield(
                 self._run_in_background(self._commit(session, transaction, now, transaction.work.lock))
             )
@@ -202,7 +212,7 @@ class Transactions:
     async def _commit_alone(self, session: LogicalSession, transaction: TransactionState, now: Instant) -> None:
         key, work = _session_key(session), transaction.work
         if work is None:
-            # The transaction has ended while this command waited.
+            # The transaction ended while this command waited.
             if transaction.phase != "committed":
                 self._check_open(transaction)
             return
@@ -216,9 +226,9 @@ class Transactions:
             await work.snapshot.commit(now, claim)
         except OutcomeUnknown:
             work.snapshot.close()
-            raise  # The next one who asks finds out.
+            raise  # A repeated commit finds out.
         except Unavailable:
-            transaction.phase, self._open[key] = "open", transaction  # Nothing was done.
+            transaction.phase, self._open[key] = "open", transaction  # Nothing was stored.
             self._schedule_expiry()
             raise
         except Exception:
@@ -231,7 +241,7 @@ class Transactions:
         return kept is not None and int(kept["txnNum"]) == number and kept.get("state") == "committed"
 
     async def abort(self, session: LogicalSession, number: int) -> None:
-        """Forget it. MqlError 251 if it is not known, 256 if it is committed."""
+        """Abort a transaction. Raise MqlError 251 if it is unknown, 256 if it is committed."""
         key = _session_key(session)
         await self._expire()
         transaction = self._latest.get(key)
@@ -245,34 +255,34 @@ class Transactions:
         await self._end(key, transaction, "aborted")
 
     async def end_session(self, session: LogicalSession) -> None:
-        """A session is over, and with it what is open in it."""
+        """Abort the open transaction of a session that has ended."""
         transaction = self._latest.pop(_session_key(session), None)
         if transaction is not None:
             await self._end(_session_key(session), transaction, "aborted")
 
     async def abort_open(self, session: LogicalSession, number: int) -> None:
-        """Forget the open transaction of a session if it has this number."""
+        """Abort the open transaction of a session if it has this number."""
         key = _session_key(session)
         transaction = self._open.get(key)
         if transaction is not None and transaction.number == number:
             await self._end(key, transaction, "aborted")
 
     async def expire(self) -> None:
-        """End those that have been open for too long: whose client is gone, nobody else does. Looks once a second."""
+        """End transactions that exceed their lifetime, checked at most once a second. Their clients may be gone."""
         now = self._monotonic()
         if self._open and now >= self._next_check:
             self._next_check = now + SECOND
             await self._expire()
 
     async def _expire(self) -> None:
-        """End those that have been open for too long."""
+        """End transactions that exceed their lifetime."""
         now = self._monotonic()
         for key, transaction in [each for each in self._open.items() if each[1].until < now]:
-            # The text tells which limit it was.
+            # The two limits have different error texts.
             await self._end(key, transaction, "expired" if transaction.cosmos else "aborted")
 
     def _schedule_expiry(self) -> None:
-        """Expire transactions in time, also when no command comes: others wait for what they have locked."""
+        """Set a timer that ends transactions even while no command arrives, because others wait for their locks."""
         if self._timer is None and self._open:
             first = min(transaction.until for transaction in self._open.values())
             wait = max(0, first - self._monotonic()) / SECOND
@@ -309,7 +319,7 @@ def _session_key(session: LogicalSession) -> SessionKey:
 
 
 def too_old(number: int, last: int) -> MqlError:
-    """225: the session has gone on."""
+    """The error 225 of a number that is lower than the session's last."""
     text = f"Cannot start transaction with txnNumber {number} because a newer transaction with txnNumber {last}"
     return MqlError(225, f"{text} has already started on this session.")
 

@@ -1,4 +1,4 @@
-"""The unit of work: a command's way to the data, at once or within a transaction."""
+"""The unit of work: a command's access to data, immediately or within a transaction."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 class UnitOfWork(Protocol):
-    """`attempt`: the numbered write this is, if it is one. `aborts`: an error ends more than the statement that met it.
+    """The access of one command to data.
 
-    `spent`: what it has read and written.
+    `numbered_write`: set for a command that is one. `aborts`: an error ends more than its statement. `spent`: the reads
+    and writes so far.
     """
 
     view: ReadView
@@ -24,7 +25,7 @@ class UnitOfWork(Protocol):
     spent: SpentUnits
 
     async def perform(self, decide: Decision[T]) -> T:
-        """Run a decision and return its reply, once it is committed or, within a transaction, part of that."""
+        """Run a decision and return its reply, once it is committed or, within a transaction, part of the transaction."""
 
     def fail(self) -> None:
-        """A statement was refused."""
+        """Note that a statement was refused."""

@@ -1,4 +1,4 @@
-"""How a command reaches data: at once, as a numbered write that may be repeated, or inside a transaction."""
+"""The work of a command: immediate, as a numbered write, or within a transaction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KNOWN_MODES: Final = ("majority",)
 
 
 class ImmediateWork:
-    """Each decision is a transaction of its own."""
+    """Work in which each decision is a transaction of its own."""
 
     aborts = False
 
@@ -57,13 +57,13 @@ class ImmediateWork:
         return reply
 
     def fail(self) -> None:
-        """Each statement stands for itself."""
+        """Do nothing: each statement is a transaction of its own."""
 
 
 async def begin_work(services: Services, call: Call) -> UnitOfWork:
-    """What the session arguments of a command ask for; it pays for what that spends.
+    """Begin the work that the session arguments of a command ask for. The command pays for the work's reads and writes.
 
-    MqlError 20, 72, 225 and 50768 as the protocol has them.
+    Raise MqlError 20, 72, 225 and 50768.
     """
     work = await _choose_work(services, call)
     call.spent = work.spent
@@ -89,9 +89,9 @@ async def _choose_work(services: Services, call: Call) -> UnitOfWork:
 
 
 async def perform_in_transaction(services: Services, call: Call, handler: Handler) -> Document | bytes:
-    """Answer a command that has transaction arguments; its error ends the transaction.
+    """Answer a command that has transaction arguments. An error aborts the transaction.
 
-    MqlError 20, 72, 125, 251, 256, 263 and others as the protocol has them.
+    Raise MqlError 20, 72, 125, 251, 256, 263, and those of the command.
     """
     number = transaction_number(call, services.options.topology)
     if call.name in ENDING_COMMANDS:
@@ -116,12 +116,12 @@ async def perform_in_transaction(services: Services, call: Call, handler: Handle
 
 
 def has_cosmos_rules(services: Services, call: Call) -> bool:
-    """Whether a transaction that starts with this command lives by Cosmos DB's rules."""
+    """Return True if a transaction that starts with this command follows Cosmos DB's rules."""
     return services.contracts.of(call.database).is_cosmos
 
 
 def concern_error(call: Call) -> Document | None:
-    """What a write concern that cannot be met makes of a write that was done. MqlError 79 for a mode nobody knows."""
+    """The write concern error of a write that was done; None: the concern is met. The write keeps its effect either way."""
     concern: Any = call.body.get("writeConcern")
     if not isinstance(concern, dict) or "w" not in concern:
         return None

@@ -1,1 +1,1 @@
-"""Change streams: the histories of collections, told as events."""
+"""Change streams: histories of collections, as events."""

@@ -1,4 +1,4 @@
-"""The cursor of a change stream: open though nothing is there now."""
+"""The cursor of a change stream, which stays open while there are no events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mayflydb.query.mongo.values import Document, encode
 
 
 class StreamCursor(Cursor):
-    """Events, made of whatever has been committed. `ends`: the token of an event behind which only the invalidation comes."""
+    """Events of committed changes. `ends`: the token of an event that only the invalidation can follow."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class StreamCursor(Cursor):
         return self._closed or (self._done and not self._events)
 
     def reply_fields(self, now: Instant) -> tuple[Document, Document]:
-        """What a reply says of the stream: within `cursor`, and beside it."""
+        """Additional fields of a reply: within `cursor`, and beside it."""
         return {"postBatchResumeToken": self._token}, {}
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
@@ -70,7 +70,7 @@ class StreamCursor(Cursor):
         return found
 
     async def _read_lines(self, now: Instant) -> bool:
-        """Whether lines were read; what they tell is in `_events`."""
+        """Read lines, and put their events into `_events`. Return True if there were lines."""
         if self._done or self._closed:
             return False
         if self._fault is not None:
@@ -95,7 +95,7 @@ class StreamCursor(Cursor):
         return bool(lines)
 
     def _fail(self, error: MqlError) -> None:
-        # What came before is handed out first.
+        # Earlier events are returned before the error.
         self._fault = error
         if not self._events:
             raise error

@@ -1,4 +1,4 @@
-"""Lines of histories as the events of a change stream.
+"""Events of a change stream from lines of histories.
 
 Their fields: https://www.mongodb.com/docs/manual/reference/change-events/
 """
@@ -31,7 +31,7 @@ _REMOVALS: Final = (Kind.DELETE, Kind.EXPIRE)
 
 
 class EventBuilder:
-    """Makes events of lines, for one stream."""
+    """Builds the events of one stream."""
 
     def __init__(
         self, engine: Engine, feed: Feed, scope: StreamScope, options: StreamOptions, collections: Collections
@@ -43,7 +43,7 @@ class EventBuilder:
         self._collections = collections
 
     async def event(self, line: Line, now: Instant) -> Document | None:
-        """What a line tells, without `_id`; None: nothing."""
+        """The event of a line, without `_id`; None: the stream does not show it."""
         event = await self._base_event(line, now)
         if event is not None and self._options.expanded and event["operationType"] != "dropDatabase":
             event["collectionUUID"] = binary_uuid(self._feed.uuid(line.container))
@@ -59,7 +59,7 @@ class EventBuilder:
         return await self._write_event(line, now)
 
     def invalidates(self, event: Document) -> bool:
-        """Whether nothing can come after this event."""
+        """Return True if nothing can follow this event."""
         if self._scope.collection is not None:
             return event["operationType"] in ("drop", "rename")
         return self._scope.database is not None and event["operationType"] == "dropDatabase"
@@ -90,7 +90,7 @@ class EventBuilder:
         return event
 
     async def _look_up(self, line: Line, now: Instant) -> Document | None:
-        """As it is now, if it is there."""
+        """The present document; None: it is gone."""
         node = self._feed.node(line.container)
         if node is None or node.name != line.name:
             return None
@@ -99,7 +99,7 @@ class EventBuilder:
 
     def _removal_event(self, line: Line) -> Document | None:
         if self._collections.contract(line.database).is_cosmos:
-            return None  # As that service has it.
+            return None  # Cosmos DB's change streams show no deletes.
         document = decode(line.value)
         event = event_head("delete", line.version.written)
         event.update({"ns": {"db": line.database, "coll": line.name}, "documentKey": {"_id": document.get("_id")}})
@@ -151,7 +151,7 @@ def _operation_description(note: Document) -> Document:
 
 
 def disambiguate_paths(document: Document, change: Document) -> Document:
-    """The paths of a change that have a field with a number for a name, part by part: positions in arrays are numbers."""
+    """The paths of a change that contain a field whose name is a number, as lists. Positions in arrays are integers there."""
     truncated = (each["field"] for each in change["truncatedArrays"])
     found: Document = {}
     for path in (*change["updatedFields"], *change["removedFields"], *truncated):
@@ -170,7 +170,7 @@ def disambiguate_paths(document: Document, change: Document) -> Document:
 
 
 def event_head(operation: str, written: Instant) -> Document:
-    """What all events begin with, behind `_id`."""
+    """The first fields of every event, after `_id`."""
     return {
         "operationType": operation,
         "clusterTime": cluster_time(written),

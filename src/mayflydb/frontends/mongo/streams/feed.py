@@ -1,4 +1,4 @@
-"""What a change stream reads: the histories of all collections in its scope, merged by their stamps."""
+"""The source of a change stream: the histories of all collections in its scope, merged in the order of their stamps."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ PAGE_SIZE: Final = 256
 
 
 class StreamScope(msgspec.Struct, frozen=True):
-    """What is watched: a collection, a database, or everything."""
+    """The scope of a stream: a collection, a database, or all databases."""
 
     database: str | None = None
     collection: str | None = None
 
     @property
     def digest(self) -> bytes:
-        """Tells it from others."""
+        """Eight bytes that differ between scopes."""
         names = [name for name in (self.database, self.collection) if name is not None]
         return blake2b("\0".join(names).encode(), digest_size=8).digest()
 
     def holds(self, database: str, name: str) -> bool:
-        """Whether a collection is in it. Those of the system are in none."""
+        """Return True if a collection is in the scope. System collections are in none."""
         if name.startswith("system."):
             return False
         if self.collection is not None:
@@ -45,7 +45,7 @@ class StreamScope(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """One line of a history: `value` without its stamp, `database` and `name` as they were then."""
+    """One line of a history. `value`: without its stamp. `database`, `name`: the collection's names at that time."""
 
     version: Version
     stamp: bytes
@@ -56,7 +56,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Queue:
-    """One history. `node` is the container's row, or the one that keeps its history."""
+    """One history in the merge. `node`: the container's row, or after a drop the row that keeps the history."""
 
     def __init__(self, id: int, position: int) -> None:
         self.id = id
@@ -70,7 +70,7 @@ class _Queue:
         self._over = False
 
     def update(self, node: Node, database: str, name: str, lsn: int | None) -> None:
-        """As the catalogue has it now; `lsn` None: there may be more."""
+        """Set the present row and names. `lsn` None: the last lsn is unknown, so there may be more."""
         self.node, self.database, self.name, self.lsn = node, database, name, lsn
 
     async def fill(self, engine: Engine, now: Instant) -> None:
@@ -85,7 +85,7 @@ class _Queue:
             self._over = True
 
     def name_at(self, lsn: int) -> tuple[str, str]:
-        """What it was called when it wrote this."""
+        """The database and name of the container when it wrote the version with this lsn."""
         assert self.node is not None
         for upto, database, name in self.node.definition.former:
             if lsn <= upto:
@@ -94,7 +94,7 @@ class _Queue:
 
 
 class Feed:
-    """Reads on, line by line; where it stands is a token."""
+    """Reads the lines of all histories in order. Its position is a token."""
 
     def __init__(self, engine: Engine, scope: StreamScope, orderer: int) -> None:
         self._engine = engine
@@ -110,7 +110,7 @@ class Feed:
     # --- where it begins -------------------------------------------------------------------------------------------------
 
     async def begin_now(self, now: Instant) -> None:
-        """With what happens next."""
+        """Begin after the present."""
         self._at = now
         self._stamp = STAMP.pack(await self._engine.lsn(self._orderer), 0)
         for node, lsn, _, _ in await self._find_nodes():
@@ -120,7 +120,7 @@ class Feed:
             self._known = max(self._known, node.definition.keeps or 0)
 
     async def begin_at(self, instant: Instant, now: Instant, retention: Span) -> None:
-        """With what happened at an instant. MqlError 286 if that is not remembered."""
+        """Begin at an instant. Raise MqlError 286 if its changes are not kept any more."""
         if instant <= now - retention:
             raise lost_history_error()
         self._at = self._from = instant
@@ -131,11 +131,12 @@ class Feed:
             self._known = max(self._known, id)
 
     async def _position(self, id: int, instant: Instant) -> int:
-        """The lsn behind which this history tells what happened at an instant and since."""
+        """The lsn after which a history has the changes since an instant."""
         after = 0
         while page := await self._engine.history(id, after, PAGE_SIZE):
             for version in page:
-                # By cluster times: that of a reply may be a little earlier than the write that it follows.
+                # Compared by cluster times: the cluster time of a reply may be slightly earlier than the write before
+                # it.
                 if version.kind is Kind.GAP and cluster_time(version.written) > cluster_time(instant):
                     raise lost_history_error()
                 if version.written >= instant and version.kind is not Kind.GAP:
@@ -144,7 +145,7 @@ class Feed:
         return after
 
     async def resume(self, token: ResumeToken, now: Instant, retention: Span) -> None:
-        """Behind a token. MqlError 260 for one of another stream, 286 if a history that it names is not kept any more."""
+        """Continue after a token. Raise MqlError 260 for a token of another scope, 286 if a history of it is gone."""
         if token.scope != self._scope.digest:
             raise MqlError(260, "The resume token is one of a stream on something else.")
         if token.at <= now - retention:
@@ -164,17 +165,20 @@ class Feed:
         return self._at
 
     def token(self, purpose: Purpose = "event") -> ResumeToken:
-        """Behind the last line that was told."""
+        """The token of the position after the last line."""
         lsns = {queue.id: queue.position for queue in self._queues.values()}
         return ResumeToken(self._scope.digest, self._at, self._stamp, self._known, lsns, purpose)
 
     async def lines(self, now: Instant) -> list[Line]:
-        """What comes next, as far as it has been read; `take` each of them. MqlError 286 if some of it is not kept."""
+        """The next lines that are complete in order; call `advance` for each.
+
+        Raise MqlError 286 if some are not kept any more.
+        """
         newest = await self._engine.lsn(self._orderer)
         if newest == self._last_lsn:
             return []
         if newest < STAMP.unpack(self._stamp)[0]:
-            raise lost_history_error()  # Everything was reset.
+            raise lost_history_error()  # The store was reset.
         await self._refresh_queues()
         ready = [queue for queue in self._queues.values() if queue.node is not None]
         found: list[tuple[bytes, _Queue, Version]] = []
@@ -187,7 +191,7 @@ class Feed:
                     ends.append(queue.lines[-1].value[: STAMP.size])
         except HistoryLost:
             raise lost_history_error() from None
-        # What has been committed since the number was read may be seen in one history and not yet in another.
+        # Commits after the number was read may be visible in one history and not yet in another.
         bound = min([STAMP.pack(newest + 1, 0), *ends])
         told = sorted((each for each in found if each[0] < bound), key=lambda each: (each[0], each[2].lsn))
         if ends and not told:
@@ -200,7 +204,7 @@ class Feed:
         return Line(version, stamp, version.value[STAMP.size :], queue.id, *queue.name_at(version.lsn))
 
     def advance(self, line: Line) -> bool:
-        """Go behind a line. Whether it belongs to the stream."""
+        """Move behind a line. Return True if the line belongs to the stream."""
         queue = self._queues[line.container]
         queue.position = queue.lines.popleft().lsn
         self._at, self._stamp = line.version.written, line.stamp
@@ -209,12 +213,12 @@ class Feed:
         return line.version.kind is not Kind.GAP
 
     def node(self, container: int) -> Node | None:
-        """A container as it is now."""
+        """The present row of a container; None: it is gone."""
         queue = self._queues.get(container)
         return None if queue is None or queue.node is None or queue.node.definition.keeps is not None else queue.node
 
     def uuid(self, container: int) -> bytes:
-        """That of a collection, be it there or gone."""
+        """The UUID of a collection, which may be gone."""
         node = self._queues[container].node
         assert node is not None
         body: Any = node.body["body"] if node.definition.keeps is not None else node.body
@@ -223,7 +227,7 @@ class Feed:
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
     async def _refresh_queues(self) -> None:
-        """Learn of what has come and gone."""
+        """Update the queues from the catalogue: new containers, dropped ones, renamed ones."""
         found = [(node.id, node, database, name, lsn) for node, lsn, database, name in await self._find_nodes()]
         kept = [
             (node.definition.keeps or 0, node, database, name, None) for node, database, name in await self._find_kept()
@@ -245,16 +249,16 @@ class Feed:
         self._known = known
 
     def _start_position(self, id: int, node: Node) -> int | None:
-        """Where the telling of a history begins that the stream has not met yet; None: it is none of its."""
+        """The lsn after which a new history belongs to the stream; None: no part of it does."""
         former = node.definition.former
         if id > self._known and (not former or self._scope.holds(*former[-1][1:])):
             return 0
         if former and (id > self._known or node.definition.keeps is None):
-            return former[-1][0] - 1  # It came by another name.
+            return former[-1][0] - 1  # The collection was renamed into the scope.
         return None
 
     async def _find_nodes(self) -> list[tuple[Node, int, str, str]]:
-        """(node, its last lsn, database, name) of what is in scope: collections, and databases, with an empty name."""
+        """(node, last lsn, database, name) of the collections in scope, and of the databases, with an empty name."""
         scope = self._scope
         found: list[tuple[Node, int, str, str]] = []
         for database, lsn in await self._engine.children_with_lsns(self._orderer):
@@ -285,6 +289,6 @@ class Feed:
 
 
 def lost_history_error() -> MqlError:
-    """286 ChangeStreamHistoryLost, which no driver resumes from."""
+    """The error 286 ChangeStreamHistoryLost, after which no driver resumes."""
     text = "Resume of change stream was not possible, as the resume point may no longer be in the oplog."
     return MqlError(286, text, labels=("NonResumableChangeStreamError",))

@@ -1,4 +1,4 @@
-"""What histories of collections say beside their documents: how an update is remembered, and what became of the collection."""
+"""Notes and changes in the histories of collections: updates with their descriptions, and events of collections."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from mayflydb.query.mongo.update import difference
 from mayflydb.query.mongo.values import Document, decode, encode
 
 _MARK: Final = b"\0\0\0\0"
-"""No document begins so: it would have no bytes."""
+"""The prefix of a described change. No document begins with it, since its size would be 0."""
 
 
 class StoredVersion(msgspec.Struct, frozen=True, gc=False):
-    """A version of a document. `change`: what an update did to the one before; None: it was put in its place.
+    """A version of a document.
 
-    `before`: the one before, where the collection keeps such images.
+    `change`: the description of the update; None: the document was inserted or replaced. `before`: the previous
+    version, where the collection keeps pre-images.
     """
 
     document: Document
@@ -25,7 +26,7 @@ class StoredVersion(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_change(before: Document, after: Document, replaced: bool, image: bool) -> bytes:
-    """A changed document as its history keeps it. `image`: with the one before."""
+    """Encode a changed document for its history. `image`: with the previous version."""
     kept: Document = {"document": after}
     if not replaced:
         kept["change"] = difference(before, after)
@@ -35,7 +36,7 @@ def encode_change(before: Document, after: Document, replaced: bool, image: bool
 
 
 def decode_value(value: bytes) -> StoredVersion:
-    """It again."""
+    """Decode a value of a history."""
     if not value.startswith(_MARK):
         return StoredVersion(decode(value))
     kept = decode(value[len(_MARK) :])
@@ -43,25 +44,25 @@ def decode_value(value: bytes) -> StoredVersion:
 
 
 def expanded_event(operation: str, description: Document) -> bytes:
-    """Something that only expanded events tell."""
+    """Encode an event that only `showExpandedEvents` shows."""
     return encode({"op": operation, "description": description})
 
 
 def drop_event(view: bool) -> bytes:
-    """A collection was dropped."""
+    """Encode the drop of a collection or view."""
     return encode({"op": "dropView" if view else "drop"})
 
 
 def drop_database_event() -> bytes:
-    """A database was dropped."""
+    """Encode the drop of a database."""
     return encode({"op": "dropDatabase"})
 
 
 def rename_event(database: str, name: str, target: bytes | None) -> bytes:
-    """A collection got this name. `target`: the UUID of the collection that had it."""
+    """Encode a rename, in the renamed collection. `target`: the UUID of the collection that it replaced; None: none."""
     return encode({"op": "rename", "to": {"db": database, "coll": name}, "dropTarget": target})
 
 
 def replacement_event(database: str, name: str, target: bytes) -> bytes:
-    """Another collection, which was called this, took its place. `target`: its own UUID."""
+    """Encode a rename, in the collection that was replaced. `target`: its own UUID."""
     return encode({"op": "replaced", "from": {"db": database, "coll": name}, "dropTarget": target})

@@ -1,4 +1,4 @@
-"""Opening change streams."""
+"""The opening of change streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mayflydb.query.mongo.values import Document
 
 
 def is_stream(stages: list[Any]) -> bool:
-    """Whether a pipeline begins with `$changeStream`."""
+    """Return True if a pipeline begins with `$changeStream`."""
     return bool(stages) and isinstance(stages[0], dict) and "$changeStream" in stages[0]
 
 
@@ -31,7 +31,10 @@ async def open_stream(
     env: Env,
     source: PipelineSource,
 ) -> StreamCursor:
-    """The cursor of a pipeline that begins with `$changeStream`. MqlError 40573, 166, 73, 20, and those of its arguments."""
+    """Open the cursor of a pipeline that begins with `$changeStream`.
+
+    Raise MqlError 40573, 166, 73, 20, and those of arguments.
+    """
     if services.options.topology == "standalone":
         raise MqlError(40573, "The $changeStream stage is only supported on replica sets")
     level = (call.body.get("readConcern") or {}).get("level", "majority")
@@ -43,7 +46,8 @@ async def open_stream(
     scope, namespace = _scope(call, target, options)
     if collection is not None and collection.view_on is not None:
         raise MqlError(166, f"Namespace {namespace} is a view, not a collection")
-    compile_pipeline(stages, env, source)  # Refused as everywhere, before they are as no part of a stream.
+    # Errors of stages have priority over the error of a stage that streams exclude.
+    compile_pipeline(stages, env, source)
     for name in (next(iter(stage)) for stage in stages[1:]):
         if name not in ALLOWED_STAGES:
             raise MqlError(20, f"{name} is not permitted in a $changeStream pipeline")

@@ -1,4 +1,4 @@
-"""The arguments of `$changeStream`.
+"""Arguments of `$changeStream`.
 
 https://www.mongodb.com/docs/manual/reference/operator/aggregation/changeStream/
 """
@@ -33,11 +33,14 @@ _END_OF_SECONDS: Final = (MAX_TIMESTAMP_SECONDS + 1) * SECOND
 ALLOWED_STAGES: Final = frozenset(
     {"$addFields", "$match", "$project", "$redact", "$replaceRoot", "$replaceWith", "$set", "$unset"}
 )
-"""Stages that may follow."""
+"""Stages that may follow `$changeStream`."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """`after`: the token to go on behind; `restart`: even if that is an invalidation. `instant`: when to begin."""
+    """`after`: the token after which to continue.
+
+    `restart`: also after an invalidation. `instant`: the instant to begin at.
+    """
 
     full_document: str = "default"
     before_change: str = "off"
@@ -49,7 +52,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 def parse_stream_options(spec: Document) -> StreamOptions:
-    """MqlError 40415, 14, 2, 40674 and 260 for what cannot be."""
+    """Parse the stage. Raise MqlError 40415, 14, 2, 40674, 50865 and 260."""
     for field in spec:
         if field not in _FIELDS:
             raise MqlError(40415, f"BSON field '$changeStream.{field}' is an unknown field.")
@@ -77,10 +80,10 @@ def parse_stream_options(spec: Document) -> StreamOptions:
 
 
 def cluster_time(instant: Instant) -> Timestamp:
-    """An instant as cluster time: the microseconds of its second are the increment, and one more, since none is 0.
+    """The cluster time of an instant. The increment is the microseconds within the second, plus one since it cannot be 0.
 
-    A cluster time has 32 bits of seconds. Behind the last of them, in 2106, the increment counts minutes, so that it lasts until
-    the year 9999; all instants of such a minute have one cluster time.
+    A cluster time has 32 bits of seconds. After the last of them, in 2106, the increment counts minutes instead, which
+    lasts until the year 9999. All instants of such a minute share one cluster time.
     """
     seconds, microseconds = divmod(instant, SECOND)
     if seconds <= MAX_TIMESTAMP_SECONDS:
@@ -89,7 +92,7 @@ def cluster_time(instant: Instant) -> Timestamp:
 
 
 def first_instant(time: Timestamp) -> Instant:
-    """The first instant that has this cluster time."""
+    """The first instant of a cluster time."""
     if time.time == MAX_TIMESTAMP_SECONDS and time.inc > SECOND:
         return _END_OF_SECONDS + (time.inc - SECOND - 1) * MINUTE
     return time.time * SECOND + min(max(time.inc - 1, 0), SECOND)

@@ -1,6 +1,6 @@
-"""Resume tokens: where a change stream stands in each history it reads.
+"""Resume tokens: the position of a change stream in each history that it reads.
 
-Their text sorts as the events they are of: it begins with the instant and the stamp of the last one.
+Tokens sort as text in the order of their events, since they begin with the instant and the stamp of the last event.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
 
 Purpose = Literal["event", "idle", "last", "invalidate"]
-"""`idle`: nothing has happened since. `last`: of an event after which the stream is invalidated."""
+"""`idle`: nothing has happened since. `last`: the token of an event after which the stream is invalidated."""
 
 _PURPOSES: Final[tuple[Purpose, ...]] = ("event", "idle", "last", "invalidate")
 _HEAD: Final = Struct(">BQ12s8sB")
@@ -28,9 +28,10 @@ _BIAS: Final = 1 << 63
 
 
 class ResumeToken(msgspec.Struct, frozen=True):
-    """`scope`: eight bytes that tell streams on one thing from those on another. `at` and `stamp` are those of the last event.
+    """The position of a change stream.
 
-    `lsns`: the last line told of each container. Those that are not among them and have ids up to `known` are not told at all.
+    `scope`: eight bytes that identify the scope. `at`, `stamp`: those of the last event. `lsns`: the last lsn of each
+    container. `known`: containers with ids up to this one that are not in `lsns` do not belong to the stream.
     """
 
     scope: bytes
@@ -42,7 +43,7 @@ class ResumeToken(msgspec.Struct, frozen=True):
 
     @property
     def document(self) -> Document:
-        """As clients get it."""
+        """The token in the form that clients get."""
         data = bytearray(_HEAD.pack(_VERSION, self.at + _BIAS, self.stamp, self.scope, _PURPOSES.index(self.purpose)))
         _append_varint(data, self.known)
         last = 0
@@ -54,7 +55,7 @@ class ResumeToken(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_document(cls, given: Any) -> ResumeToken:
-        """MqlError 260 for what is no token of ours."""
+        """Decode a token. Raise MqlError 260 for an invalid one."""
         text = given.get("_data") if isinstance(given, dict) else None
         if not isinstance(text, str):
             raise invalid_token("Bad resume token: _data of missing or of wrong type")
@@ -82,7 +83,7 @@ NO_STAMP: Final = STAMP.pack(0, 0)
 
 
 def invalid_token(text: str) -> MqlError:
-    """260 InvalidResumeToken."""
+    """The error 260 InvalidResumeToken."""
     return MqlError(260, text)
 
 
