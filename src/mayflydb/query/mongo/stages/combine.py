@@ -74,10 +74,10 @@ class SourceStage:
         return self._source.special(self.name, self.spec)
 
 
-def special(name: str) -> Callable[[Value, StageScope], Stage]:
+def compile_source_stage(name: str) -> Callable[[Value, StageScope], Stage]:
     """Return the compiler of a stage that the source provides. In a sub-pipeline it raises MqlError 238."""
 
-    def compile_special(spec: Value, scope: StageScope) -> Stage:
+    def compile_stage(spec: Value, scope: StageScope) -> Stage:
         if scope.inside:
             raise MqlError(238, f"{name} within {scope.inside} is not supported")
         if type(spec) is not dict and name in ("$listLocalSessions", "$listSessions"):
@@ -86,7 +86,7 @@ def special(name: str) -> Callable[[Value, StageScope], Stage]:
             raise failed_to_parse(f"{name} must take a nested object but found: {shell({name: spec})[2:-2]}")
         return SourceStage(name, spec, scope.source)
 
-    return compile_special
+    return compile_stage
 
 
 # --- $unionWith ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from mayflydb.query.mongo.stages import basic, buckets, combine, gaps, group, sh
 from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, FilterStage, Stage, StageCompiler, StageScope
 from mayflydb.query.mongo.stages.basic import MatchStage
 from mayflydb.query.mongo.stages.chain import run_stages
-from mayflydb.query.mongo.stages.combine import DocumentsStage, SourceStage, WriteStage, special
+from mayflydb.query.mongo.stages.combine import DocumentsStage, SourceStage, WriteStage, compile_source_stage
 from mayflydb.query.mongo.stages.fields import add_fields
 from mayflydb.query.mongo.stages.graph import compile_graph_lookup
 from mayflydb.query.mongo.stages.group import Group
@@ -23,7 +23,14 @@ from mayflydb.query.mongo.stages.windows import compile_set_window_fields
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import MISSING, Value
 
-_SPECIAL: Final = ("$collStats", "$indexStats", "$currentOp", "$listLocalSessions", "$listSessions", "$changeStream")
+_SOURCE_STAGES: Final = (
+    "$collStats",
+    "$indexStats",
+    "$currentOp",
+    "$listLocalSessions",
+    "$listSessions",
+    "$changeStream",
+)
 
 STAGES: Final[Mapping[str, StageCompiler]] = {
     "$addFields": add_fields("$addFields"),
@@ -54,7 +61,7 @@ STAGES: Final[Mapping[str, StageCompiler]] = {
     "$unionWith": combine.compile_union_with,
     "$unset": shapes.compile_unset,
     "$unwind": shapes.compile_unwind,
-    **{name: special(name) for name in _SPECIAL},
+    **{name: compile_source_stage(name) for name in _SOURCE_STAGES},
 }
 
 UNSUPPORTED_STAGES: Final = frozenset({
@@ -72,7 +79,7 @@ MAX_STAGES: Final = 1000
 MAX_DEPTH: Final = 20
 """The maximum nesting of sub-pipelines."""
 
-_FIRST: Final = frozenset({"$documents", *_SPECIAL})
+_FIRST: Final = frozenset({"$documents", *_SOURCE_STAGES})
 _LAST: Final = frozenset({"$out", "$merge"})
 _NOT_IN_FACET: Final = frozenset({"$facet", "$geoNear", "$search", "$searchMeta", "$vectorSearch"}) | _FIRST | _LAST
 
