@@ -14,11 +14,11 @@ from importlib import import_module
 from typing import Final
 
 from mayflydb.query.yql.expression import AggregateBuilder, Builder
-from mayflydb.query.yql.functions import absent
+from mayflydb.query.yql.functions import unsupported
 
 _PACKAGE: Final = "mayflydb.query.yql.functions"
 _BUILTINS: Final = (
-    *("constructors", "optionals", "lists", "list_sources", "dicts", "structs", "types_of", "strings", "clock"),
+    *("constructors", "optionals", "lists", "list_sources", "dicts", "structs", "type_functions", "strings", "clock"),
 )
 _MODULES: Final = {
     "datetime": ("datetime_intervals", "datetime_module", "datetime_formats"),
@@ -44,15 +44,15 @@ def find(name: str) -> Builder | None:
     module, colons, function = name.lower().partition("::")
     if not colons:
         plain = module.replace("_", "")
-        return _builtins().get(plain) or (absent.refuse if plain in absent.BUILTINS else None)
+        return _builtins().get(plain) or (unsupported.refuse if plain in unsupported.BUILTINS else None)
     found = _module(module).get(function)
-    return absent.refuse if found is None and (module in absent.MODULES or module in _MODULES) else found
+    return unsupported.refuse if found is None and (module in unsupported.MODULES or module in _MODULES) else found
 
 
 def find_aggregate(name: str) -> AggregateBuilder | None:
     """Return the builder of an aggregate; None for an unknown name. `COUNT(*)` is a call without operands."""
     plain = name.lower().replace("_", "")
-    return _aggregates().get(plain) or (absent.refuse if plain in absent.AGGREGATES else None)
+    return _aggregates().get(plain) or (unsupported.refuse if plain in unsupported.AGGREGATES else None)
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ from typing import Final
 
 from mayflydb.query.yql.expression import Bound, Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.broken_down import (
+from mayflydb.query.yql.functions.broken_down_time import (
     DAY,
     SECOND,
     TM,

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
-from mayflydb.query.yql.functions.broken_down import (
+from mayflydb.query.yql.functions.broken_down_time import (
     DAY,
     SECOND,
     TM,
