@@ -63,7 +63,7 @@ def planes(chance: random.Random) -> Iterator[tuple[Plane, float]]:
             position(180, 0),
             arcs.unit((chance.gauss(0, 1), chance.gauss(0, 1), chance.gauss(0, 1))),
         )[number % 4]
-        east = arcs.square(centre)
+        east = arcs.perpendicular(centre)
         yield Plane(centre, east, arcs.cross(centre, east)), 10 ** chance.uniform(-6, 0.3)
 
 

@@ -85,7 +85,7 @@ class ExpressionCompiler:
         """Compile `node` to a closure; BadQuery for unknown names, wrong argument counts and missing parameters."""
         if self.grouping is not None and not isinstance(node, Literal | QueryParameter):
             if is_aggregate(node):
-                return self._aggregate(node, self.grouping)
+                return self._compile_aggregate(node, self.grouping)
             if find_aggregate(node) is None:
                 slot = self.slots.allocate()
                 self.grouping.leaves.append((slot, self.without_grouping().compile(node)))
@@ -104,7 +104,7 @@ class ExpressionCompiler:
             return operators.all_true(parts) if node.operator == "AND" else operators.any_true(parts)
         return self.compile(node)
 
-    def _aggregate(self, node: Any, grouping: Grouping) -> Evaluate:
+    def _compile_aggregate(self, node: Any, grouping: Grouping) -> Evaluate:
         name = node.name.upper()
         if len(node.arguments) != 1:
             raise bad_query(f"The {name} function requires 1 argument(s).", node.start, node.end, ARGUMENT_COUNT)
@@ -207,10 +207,10 @@ class ExpressionCompiler:
             raise bad_query(_count_message(name, function), node.start, node.end, ARGUMENT_COUNT)
         arguments = self.compile_all(node.arguments)
         if is_measure(node):
-            function, arguments = distance_function(self.embedding(node), node), arguments[:2]
+            function, arguments = distance_function(self.embedding_of(node), node), arguments[:2]
         elif name in fulltext.NAMES:
-            function = fulltext.in_language(self._language(node.arguments[0]))[name]
-        found = _call(function, arguments)
+            function = fulltext.in_language(self._language_of(node.arguments[0]))[name]
+        found = _build_call(function, arguments)
         return found if function.contextual else _fold_constant(found, arguments)
 
     def compile_user_function(self, node: FunctionCall) -> Evaluate:
@@ -223,7 +223,7 @@ class ExpressionCompiler:
         arguments = self.compile_all(node.arguments)
         return lambda frame: frame[CONTEXT_SLOT].call(name, [argument(frame) for argument in arguments])
 
-    def embedding(self, node: FunctionCall) -> Embedding:
+    def embedding_of(self, node: FunctionCall) -> Embedding:
         """The embedding that a VectorDistance uses: that of its first path with a declared one, changed by the options of the
         call.
         """
@@ -231,14 +231,14 @@ class ExpressionCompiler:
         given = [option.value for option in options if isinstance(option, Constant)]
         if len(given) < len(options):
             raise bad_query("The options of VectorDistance must be constants.", node.start, node.end)
-        known = (self.declared.embeddings.get(self._names(each) or ()) for each in node.arguments[:2])
+        known = (self.declared.embeddings.get(self._property_names(each) or ()) for each in node.arguments[:2])
         return with_options(next((found for found in known if found is not None), Embedding()), given, node)
 
-    def _language(self, node: Expression) -> str:
+    def _language_of(self, node: Expression) -> str:
         """The language of the text at the path `node`, or the container's default."""
-        return self.declared.languages.get(self._names(node) or (), self.declared.language)
+        return self.declared.languages.get(self._property_names(node) or (), self.declared.language)
 
-    def _names(self, node: Expression) -> tuple[str, ...] | None:
+    def _property_names(self, node: Expression) -> tuple[str, ...] | None:
         """The property names of a path of the document; None for any other expression."""
         if not isinstance(node, Path) or not isinstance(node.base, Name):
             return None
@@ -265,7 +265,7 @@ def _fold_constant(found: Evaluate, parts: Sequence[Evaluate]) -> Evaluate:
     return Constant(found([])) if all(isinstance(part, Constant) for part in parts) else found
 
 
-def _call(function: BuiltinFunction, arguments: Sequence[Evaluate]) -> Evaluate:
+def _build_call(function: BuiltinFunction, arguments: Sequence[Evaluate]) -> Evaluate:
     """Return a call with its type checks. Calls with one and two arguments have closures of their own, which are faster."""
     compute, types = function.compute, function.types_of(len(arguments))
     if function.contextual:
@@ -297,26 +297,26 @@ def _call(function: BuiltinFunction, arguments: Sequence[Evaluate]) -> Evaluate:
     return call
 
 
-def _between(expressions: ExpressionCompiler, node: Between) -> Evaluate:
+def _compile_between(expressions: ExpressionCompiler, node: Between) -> Evaluate:
     found = operators.between(*expressions.compile_all((node.operand, node.low, node.high)))
     return operators.negation(found) if node.negated else found
 
 
-def _in(expressions: ExpressionCompiler, node: In) -> Evaluate:
+def _compile_in(expressions: ExpressionCompiler, node: In) -> Evaluate:
     found = operators.membership(expressions.compile(node.operand), expressions.compile_all(node.choices))
     return operators.negation(found) if node.negated else found
 
 
-def _conditional(expressions: ExpressionCompiler, node: Conditional) -> Evaluate:
+def _compile_conditional(expressions: ExpressionCompiler, node: Conditional) -> Evaluate:
     return operators.conditional(*expressions.compile_all((node.test, node.chosen, node.otherwise)))
 
 
-def _array(expressions: ExpressionCompiler, node: Array) -> Evaluate:
+def _compile_array(expressions: ExpressionCompiler, node: Array) -> Evaluate:
     items = expressions.compile_all(node.items)
     return _fold_constant(operators.array_of(items), items)
 
 
-def _object(expressions: ExpressionCompiler, node: Object) -> Evaluate:
+def _compile_object(expressions: ExpressionCompiler, node: Object) -> Evaluate:
     fields = [(field.name, expressions.compile(field.value)) for field in node.fields]
     return _fold_constant(operators.object_of(fields), [field for _, field in fields])
 
@@ -329,12 +329,12 @@ _COMPILERS: Final[dict[type[SyntaxNode], Callable[[ExpressionCompiler, Any], Eva
     Unary: ExpressionCompiler.compile_unary,
     Binary: ExpressionCompiler.compile_binary,
     Logical: lambda expressions, node: operators.logical(node.operator, expressions.compile_all(node.operands)),
-    Between: _between,
-    In: _in,
+    Between: _compile_between,
+    In: _compile_in,
     Like: ExpressionCompiler.compile_like,
-    Conditional: _conditional,
+    Conditional: _compile_conditional,
     FunctionCall: ExpressionCompiler.compile_call,
-    Array: _array,
-    Object: _object,
+    Array: _compile_array,
+    Object: _compile_object,
     Subquery: lambda expressions, node: expressions.subqueries(node, expressions.scope),
 }

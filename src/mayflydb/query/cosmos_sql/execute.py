@@ -101,7 +101,7 @@ def rows(program: Program, frame: Frame) -> Iterator[Value]:
             yield value
 
 
-def collect(program: Program, frame: Frame) -> list[Value]:
+def collect_rows(program: Program, frame: Frame) -> list[Value]:
     """Return all result rows of a SELECT over the one document in `frame`, as a subquery needs them."""
     if program.streams:
         return list(islice(rows(program, frame), program.skip, program.stop))

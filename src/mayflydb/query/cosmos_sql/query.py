@@ -14,7 +14,7 @@ from mayflydb.query.cosmos_sql.execute import (
     RowPosition,
     SortedAccumulation,
     bind_rows,
-    collect,
+    collect_rows,
     rows,
     start_accumulation,
 )
@@ -94,7 +94,7 @@ class Query:
     def matches(self, document: Value, context: Context) -> bool:
         """True if some row of the document passes WHERE."""
         if self.has_blocking_source:
-            return bool(collect(self.program, self._frame(document, context)))
+            return bool(collect_rows(self.program, self._frame(document, context)))
         if self.program.inputs:
             return any(True for _ in bind_rows(self.program, self._frame(document, context)))
         where = self._where

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from mayflydb.query.cosmos_sql import operators
 from mayflydb.query.cosmos_sql.compile import COMPOSITION, ExpressionCompiler
 from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
-from mayflydb.query.cosmos_sql.execute import BlockingSource, Input, Program, collect, rows
+from mayflydb.query.cosmos_sql.execute import BlockingSource, Input, Program, collect_rows, rows
 from mayflydb.query.cosmos_sql.faults import (
     CARDINALITY,
     LIMIT_COUNT,
@@ -73,19 +73,20 @@ class SelectCompiler:
         """Compile a SELECT inside `outer`. `container`: an unknown name at the head of FROM means the container."""
         scope = AliasScope(outer, container=container or (outer is not None and outer.container))
         expressions = self._expressions(scope)
-        blocking, inputs = self._inputs(select, expressions, container=container)
+        blocking, inputs = self._compile_inputs(select, expressions, container=container)
         where = None if select.where is None else expressions.compile_condition(select.where)
-        grouping = self._grouping(select, expressions)
+        grouping = self._compile_grouping(select, expressions)
         # Queries of their own compute the scores after RANK.
-        orders = tuple(_order(each, expressions) for each in _check_orders(select, outer) if _is_key(each))
+        orders = tuple(_compile_order(each, expressions) for each in _check_orders(select, outer) if _is_key(each))
         nearest = any(is_measure(order.expression) or is_score(order.expression) for order in select.order_by)
         if grouping is not None:
             # The one row of an aggregate has no order. https://github.com/Azure/azure-cosmos-dotnet-v3/issues/2244
             orders, nearest = (), False
             expressions = self._expressions(scope, grouping)
-        skip, take = self._window(select, expressions)
+        skip, take = self._resolve_window(select, expressions)
         return Program(
-            inputs=inputs, where=where, project=self._projection(select, expressions, inputs), orders=orders, grouping=grouping,
+            inputs=inputs, where=where, project=self._compile_projection(select, expressions, inputs), orders=orders,
+            grouping=grouping,
             distinct=select.distinct and not (container and outer is not None and is_identity(select)),
             skip=skip, take=take, nearest=nearest, blocking_source=blocking,
         )  # fmt: skip
@@ -95,7 +96,7 @@ class SelectCompiler:
 
     # FROM.
 
-    def _inputs(
+    def _compile_inputs(
         self, select: Select, expressions: ExpressionCompiler, *, container: bool
     ) -> tuple[BlockingSource | None, tuple[Input, ...]]:
         if len(select.sources) > MAX_JOINS + 1:
@@ -106,18 +107,18 @@ class SelectCompiler:
         for place, source in enumerate(select.sources):
             head = container and place == 0
             if head and isinstance(source.expression, Name) and not source.unnest:
-                self._bind(expressions.scope, source, DOCUMENT_SLOT)
+                self._bind_alias(expressions.scope, source, DOCUMENT_SLOT)
                 continue
-            found = self._values(source, expressions, head=head)
+            found = self._compile_source(source, expressions, head=head)
             slot = self.slots.allocate()
-            self._bind(expressions.scope, source, slot)
+            self._bind_alias(expressions.scope, source, slot)
             if isinstance(found, Program):
                 blocking = BlockingSource(slot, found, source.unnest)
             else:
                 inputs.append(Input(slot, found))
         return blocking, tuple(inputs)
 
-    def _bind(self, scope: AliasScope, source: FromSource, slot: int) -> None:
+    def _bind_alias(self, scope: AliasScope, source: FromSource, slot: int) -> None:
         alias = source.alias if source.alias is not None else output_name(source.expression)
         if alias is None:
             return
@@ -126,7 +127,7 @@ class SelectCompiler:
             raise bad_query(message, source.start, source.end)
         scope.own[alias] = slot
 
-    def _values(
+    def _compile_source(
         self, source: FromSource, expressions: ExpressionCompiler, *, head: bool
     ) -> Program | Callable[[Frame], Iterable[Value]]:
         """Return a function that gives the source's values for one row, or the program of a blocking source."""
@@ -136,7 +137,7 @@ class SelectCompiler:
                 return program
             produce = _subquery_rows(program)
             return (lambda frame: _elements(produce(frame))) if source.unnest else produce
-        evaluate = self._collection(source.expression, expressions, head=head)
+        evaluate = self._compile_collection(source.expression, expressions, head=head)
         if source.unnest:
 
             def elements(frame: Frame) -> Iterable[Value]:
@@ -151,7 +152,7 @@ class SelectCompiler:
 
         return single
 
-    def _collection(self, node: Expression, expressions: ExpressionCompiler, *, head: bool) -> Evaluate:
+    def _compile_collection(self, node: Expression, expressions: ExpressionCompiler, *, head: bool) -> Evaluate:
         """Compile a source that is no subquery. At the head of FROM the first name is the container, whatever the name."""
         if not head:
             return expressions.compile(node)
@@ -166,19 +167,19 @@ class SelectCompiler:
         program = self.compile_select(node.select, scope)
         match node.form:
             case "EXISTS":
-                return _exists(program)
+                return _compile_exists(program)
             case "ARRAY":
-                return lambda frame: collect(program, frame)
+                return lambda frame: collect_rows(program, frame)
             case "ALL":
-                return lambda frame: all(value is True for value in collect(program, frame))
+                return lambda frame: all(value is True for value in collect_rows(program, frame))
             case "FIRST":
-                return lambda frame: next(iter(collect(program, frame)), UNDEFINED)
+                return lambda frame: next(iter(collect_rows(program, frame)), UNDEFINED)
             case "LAST":
-                return lambda frame: next(reversed(collect(program, frame)), UNDEFINED)
+                return lambda frame: next(reversed(collect_rows(program, frame)), UNDEFINED)
         start, end = node.start, node.end
 
         def scalar(frame: Frame) -> Value:
-            found = collect(program, frame)
+            found = collect_rows(program, frame)
             if len(found) > 1:
                 raise bad_query(CARDINALITY, start, end)
             return found[0] if found else UNDEFINED
@@ -187,15 +188,17 @@ class SelectCompiler:
 
     # SELECT.
 
-    def _projection(self, select: Select, expressions: ExpressionCompiler, inputs: tuple[Input, ...]) -> Evaluate:
+    def _compile_projection(
+        self, select: Select, expressions: ExpressionCompiler, inputs: tuple[Input, ...]
+    ) -> Evaluate:
         if select.star:
-            return self._star(select, inputs)
+            return self._compile_star(select, inputs)
         if select.value is not None:
             return expressions.compile(select.value)
         values = [expressions.compile(item.expression) for item in select.items]
         return operators.object_of(list(zip(output_names(select), values, strict=True)))
 
-    def _star(self, select: Select, inputs: tuple[Input, ...]) -> Evaluate:
+    def _compile_star(self, select: Select, inputs: tuple[Input, ...]) -> Evaluate:
         if not select.sources:
             raise bad_query("'SELECT *' is not valid if FROM clause is omitted.", select.start, select.end)
         if len(select.sources) > 1:
@@ -204,7 +207,7 @@ class SelectCompiler:
 
     # Groups.
 
-    def _grouping(self, select: Select, expressions: ExpressionCompiler) -> Grouping | None:
+    def _compile_grouping(self, select: Select, expressions: ExpressionCompiler) -> Grouping | None:
         selected = [select.value] if select.value is not None else [item.expression for item in select.items]
         if not select.group_by and not any(map(find_aggregate, selected)):
             return None
@@ -224,16 +227,16 @@ class SelectCompiler:
 
     # TOP, OFFSET, LIMIT.
 
-    def _window(self, select: Select, expressions: ExpressionCompiler) -> tuple[int, int | None]:
+    def _resolve_window(self, select: Select, expressions: ExpressionCompiler) -> tuple[int, int | None]:
         if select.top is not None and select.offset is not None:
             raise bad_query("TOP and OFFSET LIMIT cannot be combined.", select.top.start, select.top.end)
-        skip = 0 if select.offset is None else _count("OFFSET", select.offset, expressions)
+        skip = 0 if select.offset is None else _resolve_count("OFFSET", select.offset, expressions)
         if select.top is not None:
-            return skip, _count("TOP", select.top, expressions)
-        return skip, None if select.limit is None else _count("LIMIT", select.limit, expressions)
+            return skip, _resolve_count("TOP", select.top, expressions)
+        return skip, None if select.limit is None else _resolve_count("LIMIT", select.limit, expressions)
 
 
-def _count(clause: str, node: Expression, expressions: ExpressionCompiler) -> int:
+def _resolve_count(clause: str, node: Expression, expressions: ExpressionCompiler) -> int:
     value: Any = expressions.parameter_value(node) if isinstance(node, QueryParameter) else getattr(node, "value", None)
     number = whole(value) if type(value) in NUMBERS else None
     top = clause == "TOP"
@@ -255,13 +258,13 @@ def _elements(held: Iterable[Value]) -> Iterable[Value]:
 
 def _subquery_rows(program: Program) -> Callable[[Frame], Iterable[Value]]:
     """Return a function that gives the rows of a subquery over one document."""
-    return (lambda frame: rows(program, frame)) if program.is_plain else (lambda frame: collect(program, frame))
+    return (lambda frame: rows(program, frame)) if program.is_plain else (lambda frame: collect_rows(program, frame))
 
 
-def _exists(program: Program) -> Evaluate:
+def _compile_exists(program: Program) -> Evaluate:
     if program.is_plain:
         return lambda frame: any(True for _ in rows(program, frame))
-    return lambda frame: bool(collect(program, frame))
+    return lambda frame: bool(collect_rows(program, frame))
 
 
 def _is_key(order: Order) -> bool:
@@ -280,10 +283,10 @@ def _check_orders(select: Select, outer: AliasScope | None) -> tuple[Order, ...]
     return select.order_by
 
 
-def _order(order: Order, expressions: ExpressionCompiler) -> tuple[Evaluate, bool]:
+def _compile_order(order: Order, expressions: ExpressionCompiler) -> tuple[Evaluate, bool]:
     """Return the closure of a sort key and whether it is descending. A distance sorts from the nearest to the farthest."""
     node, key = order.expression, expressions.compile(order.expression)
-    return key, expressions.embedding(node).is_descending if is_distance(node) else order.descending
+    return key, expressions.embedding_of(node).is_descending if is_distance(node) else order.descending
 
 
 def _check_composition(root: SyntaxNode) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.functions.spatial.relations import intersects, separation, within
-from mayflydb.query.cosmos_sql.functions.spatial.shapes import Invalid, Shape, shape
+from mayflydb.query.cosmos_sql.functions.spatial.shapes import Invalid, Shape, parse_shape
 from mayflydb.query.cosmos_sql.numbers import number
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
@@ -22,7 +22,7 @@ def _of_shapes(compute: Callable[..., Value]) -> Callable[..., Value]:
 
     def evaluate(*geometries: dict[str, Any]) -> Value:
         try:
-            return compute(*map(shape, geometries))
+            return compute(*map(parse_shape, geometries))
         except Invalid:
             return UNDEFINED
 
@@ -31,7 +31,7 @@ def _of_shapes(compute: Callable[..., Value]) -> Callable[..., Value]:
 
 def _validity(geometry: dict[str, Any]) -> dict[str, Any]:
     try:
-        shape(geometry)
+        parse_shape(geometry)
     except Invalid as problem:
         return {"valid": False, "reason": str(problem)}
     return {"valid": True}

@@ -52,7 +52,7 @@ def unit(vector: Vector) -> Vector:
     return scale(vector, 1 / length) if length else vector
 
 
-def square(vector: Vector) -> Vector:
+def perpendicular(vector: Vector) -> Vector:
     """A unit vector at right angles to this one."""
     axis: Vector = (1.0, 0.0, 0.0) if abs(vector[0]) <= abs(vector[1]) else (0.0, 1.0, 0.0)
     return unit(cross(axis, vector))

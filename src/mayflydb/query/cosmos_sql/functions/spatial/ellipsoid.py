@@ -25,9 +25,9 @@ from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
     cross,
     dot,
     minus,
+    perpendicular,
     plus,
     scale,
-    square,
     unit,
 )
 
@@ -98,7 +98,7 @@ def _by_half_way(one: Vector, other: Vector) -> float:
     Every way to the far side crosses the circle of points 90 degrees from `one`; the geodesic crosses it where the sum is
     least.
     """
-    east = square(one)
+    east = perpendicular(one)
     north = cross(one, east)
 
     def length(azimuth: float) -> float:

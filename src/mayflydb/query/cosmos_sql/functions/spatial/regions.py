@@ -26,9 +26,9 @@ from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
     minus,
     nearest,
     pairs,
+    perpendicular,
     plus,
     scale,
-    square,
     touch,
     unit,
 )
@@ -72,7 +72,7 @@ class Region:
         """The side of all points outside the ball around the boundary; None if the ball contains the whole sphere."""
         centre, radius = self.tree.centre, self.tree.radius + TOUCH
         # A point beside the ball is tested, not the opposite point, which is equally far from everything.
-        for point in (square(centre), scale(unit(centre), -1)):
+        for point in (perpendicular(centre), scale(unit(centre), -1)):
             if chord(point, centre) > radius:
                 return self._near(point)
         return None

@@ -43,7 +43,7 @@ class Shape(msgspec.Struct, frozen=True):
     regions: list[Region] = []
 
 
-def shape(value: dict[str, Any]) -> Shape:
+def parse_shape(value: dict[str, Any]) -> Shape:
     """Build the geometry of a GeoJSON object; raises Invalid."""
     kind = value.get("type")
     build = _BUILDERS.get(kind) if type(kind) is str else None
