@@ -269,7 +269,7 @@ OF_EXPRESSIONS: list[tuple[list[Expression], Type | None]] = [
 
 @pytest.mark.parametrize(("expressions", "result"), OF_EXPRESSIONS, ids=range(len(OF_EXPRESSIONS)))
 def test_common_of_expressions(expressions: list[Expression], result: Type | None) -> None:
-    found = conversions.meet(expressions)
+    found = conversions.unify(expressions)
     assert (found and found[0]) == result
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from mayflydb.query.yql import decimals, moments
-from mayflydb.query.yql.sizes import concatenated
+from mayflydb.query.yql.sizes import concatenate
 from mayflydb.query.yql.texts import BOUNDS, to_single
 from mayflydb.query.yql.types import (
     DOUBLE,
@@ -158,19 +158,19 @@ def _numbers(operator: str, left: Type, right: Type) -> Result:
     whole = _WHOLE[operator]
     if operator in ("/", "%"):
 
-        def divided(a: int, b: int) -> int | None:
+        def divide(a: int, b: int) -> int | None:
             a, b = (a, b) if safe else (wrap(a), wrap(b))
             result = whole(a, b) if b else None
             # The least number by -1 has no quotient in its type.
             return result if result is not None and wrap(result) == result else None
 
-        return OptionalType(common), divided
+        return OptionalType(common), divide
     if safe:
         return common, lambda a, b: wrap(whole(a, b))
     return common, lambda a, b: wrap(whole(wrap(a), wrap(b)))
 
 
-def _truncated(a: int, b: int) -> int:
+def _integer_quotient(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
@@ -200,7 +200,7 @@ _WHOLE: Final[Mapping[str, Callable[[int, int], int]]] = {
     "+": python.add,
     "-": python.sub,
     "*": python.mul,
-    "/": _truncated,
+    "/": _integer_quotient,
     "%": _remainder,
 }
 _FLOATING: Final[Mapping[str, Callable[[float, float], float]]] = {
@@ -225,7 +225,7 @@ def _shift(operator: str, left: Type, right: Type) -> Result | None:
     bits = BOUNDS[left][1].bit_length()
     mask = BOUNDS[left][1]
 
-    def shifted(a: int, b: int) -> int:
+    def shift(a: int, b: int) -> int:
         if operator in ("|<<", ">>|"):
             by = b % bits if operator == "|<<" else -b % bits
             return (a << by | a >> (bits - by)) & mask
@@ -233,7 +233,7 @@ def _shift(operator: str, left: Type, right: Type) -> Result | None:
             return 0
         return a << b & mask if operator == "<<" else a >> b
 
-    return left, shifted
+    return left, shift
 
 
 # --- decimals --------------------------------------------------------------------------------------------------------
@@ -269,9 +269,9 @@ def _decimals(operator: str, left: Type, right: Type) -> Result | None:
 
 def _concatenation(left: Type, right: Type) -> Result | None:
     if left == right and left in (STRING, UTF8):
-        return left, concatenated
+        return left, concatenate
     if left in (STRING, UTF8) and right in (STRING, UTF8):
-        return STRING, lambda a, b: concatenated(_bytes(a), _bytes(b))
+        return STRING, lambda a, b: concatenate(_bytes(a), _bytes(b))
     return None
 
 
@@ -285,20 +285,20 @@ def _bytes(text: str | bytes) -> bytes:
 def _moments(operator: str, left: Type, right: Type) -> Result | None:
     match operator:
         case "+" if left in moments.SPANS and right in moments.MOMENTS:
-            later = _moved(right, left, 1)
+            later = _moment_plus_interval(right, left, 1)
             return later[0], lambda a, b: later[1](b, a)
         case "+" | "-" if left in moments.MOMENTS and right in moments.SPANS:
-            return _moved(left, right, 1 if operator == "+" else -1)
+            return _moment_plus_interval(left, right, 1 if operator == "+" else -1)
         case "-" if left in moments.MOMENTS and right in moments.MOMENTS:
             return _difference(left, right)
         case "+" | "-" if left in moments.SPANS and right in moments.SPANS:
-            return _span(_wider(left, right), _WHOLE[operator])
+            return _interval_result(_wider(left, right), _WHOLE[operator])
         case "*" if left in INTEGERS and right in moments.SPANS:
-            return _span(right, python.mul)
+            return _interval_result(right, python.mul)
         case "*" if left in moments.SPANS and right in INTEGERS:
-            return _span(left, python.mul)
+            return _interval_result(left, python.mul)
         case "/" if left in moments.SPANS and right in INTEGERS:
-            return _span(left, lambda a, b: _truncated(a, b) if b else None)
+            return _interval_result(left, lambda a, b: _integer_quotient(a, b) if b else None)
     return None
 
 
@@ -306,34 +306,34 @@ def _wider(left: Type, right: Type) -> Type:
     return INTERVAL64 if INTERVAL64 in (left, right) else INTERVAL
 
 
-def _span(type: Type, operation: Callable[[int, int], int | None]) -> Result:
-    def checked(a: int, b: int) -> int | None:
+def _interval_result(type: Type, operation: Callable[[int, int], int | None]) -> Result:
+    def compute(a: int, b: int) -> int | None:
         value = operation(a, b)
         return value if value is not None and moments.fits(type, value) else None
 
-    return OptionalType(type), checked
+    return OptionalType(type), compute
 
 
-def _moved(type: Type, span: Type, sign: int) -> Result:
+def _moment_plus_interval(type: Type, span: Type, sign: int) -> Result:
     """A moment and an interval, in the moment's type; a wide interval makes a narrow moment wide."""
-    result = _WIDENED[type] if span == INTERVAL64 and type in _WIDENED else type
+    result = _WIDE_FORMS[type] if span == INTERVAL64 and type in _WIDE_FORMS else type
     scale = moments.SCALES[type]
 
-    def moved(value: int, by: int) -> int | None:
+    def add(value: int, by: int) -> int | None:
         there = (value * scale + sign * by) // scale
         return there if moments.fits(result, there) else None
 
     if type not in moments.ZONED:
-        return OptionalType(result), moved
+        return OptionalType(result), add
 
-    def moved_there(value: tuple[int, str], by: int) -> tuple[int, str] | None:
-        there = moved(value[0], by)
+    def add_zoned(value: tuple[int, str], by: int) -> tuple[int, str] | None:
+        there = add(value[0], by)
         return None if there is None else (there, value[1])
 
-    return OptionalType(result), moved_there
+    return OptionalType(result), add_zoned
 
 
-_WIDENED: Final[Mapping[Type, Primitive]] = dict(zip(moments.NARROW, moments.WIDE, strict=True))
+_WIDE_FORMS: Final[Mapping[Type, Primitive]] = dict(zip(moments.NARROW, moments.WIDE, strict=True))
 
 
 def _difference(left: Type, right: Type) -> Result:

@@ -36,11 +36,11 @@ from mayflydb.query.yql.types import (
 )
 
 
-class Outcome(Enum):
+class Failure(Enum):
     FAILED = "failed"
 
 
-FAILED: Final = Outcome.FAILED
+FAILED: Final = Failure.FAILED
 """What a converter gives where there is no value."""
 
 Converter: TypeAlias = tuple[Callable[[Any], Value], bool]
@@ -54,7 +54,7 @@ def itself(value: Value) -> Value:
     return value
 
 
-def primitive(source: Type, to: Type) -> Converter | None:
+def find_cast(source: Type, to: Type) -> Converter | None:
     """From one type without parts (a Decimal among them) to another; None: there is no such CAST."""
     if source == to:
         return itself, False
@@ -187,11 +187,11 @@ def _to_decimal(source: Type, to: DecimalType) -> Converter | None:
             # Only rounding up can take a digit too many, and that is an infinity.
             return lambda value: decimals.rescale(value, other, to), False
 
-        def rescaled(value: int) -> Value:
+        def rescale(value: int) -> Value:
             result = decimals.rescale(value, other, to)
             return FAILED if decimals.is_finite(value) and not decimals.is_finite(result) else result
 
-        return rescaled, True
+        return rescale, True
     if source not in INTEGERS:
         return None
     factor = 10**to.scale
@@ -258,7 +258,7 @@ def _to_moment(source: Type, to: Type) -> Converter:
     if to == TZ_DATE and source in (TZ_DATETIME, TZ_TIMESTAMP):
         return lambda value: (zones.day_of(value[0] * moments.SCALES[source], value[1]), value[1]), False
 
-    def moved(value: Any) -> Value:
+    def convert(value: Any) -> Value:
         there = moments.scale(number(value), source, to)
         if not low <= there <= high:
             return FAILED
@@ -266,13 +266,13 @@ def _to_moment(source: Type, to: Type) -> Converter:
             return there
         return (there, value[1] if source in moments.ZONED else _ZONE)
 
-    return moved, fails
+    return convert, fails
 
 
 # --- literals --------------------------------------------------------------------------------------------------------
 
 
-def literal(value: Value, source: Type, to: Type) -> Value:
+def convert_literal(value: Value, source: Type, to: Type) -> Value:
     """What a literal's value is in another type that can hold it; `FAILED` if that type cannot, or takes no such literal.
 
     Whole numbers go into any type of numbers, dates, times and intervals; String into Utf8, Json, JsonDocument and Yson, and
@@ -281,7 +281,7 @@ def literal(value: Value, source: Type, to: Type) -> Value:
     if source in INTEGERS:
         return _literal_integer(value, to)
     if source in (STRING, UTF8) and to in (UTF8, JSON, JSON_DOCUMENT, YSON):
-        converter = primitive(source, to)
+        converter = find_cast(source, to)
         return converter[0](value) if converter else FAILED
     return FAILED
 
@@ -301,7 +301,7 @@ def _literal_integer(value: int, to: Type) -> Value:
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 
-def bits(source: Type, to: Type) -> Callable[[Any], Value] | None:
+def find_bitcast(source: Type, to: Type) -> Callable[[Any], Value] | None:
     """BITCAST: the low bits of an integer as another one; None for other types."""
     if to not in INTEGERS or source not in (*INTEGERS, BOOL):
         return None

@@ -73,9 +73,9 @@ def equal(left: Type, right: Type) -> Equal | None:
     """
     match left, right:
         case OptionalType(), _:
-            return _past_null(equal(left.item, right.item if isinstance(right, OptionalType) else right))
+            return _unwrap_optionals(equal(left.item, right.item if isinstance(right, OptionalType) else right))
         case _, OptionalType():
-            return _past_null(equal(left, right.item))
+            return _unwrap_optionals(equal(left, right.item))
         case TaggedType(), _:
             return equal(left.item, right)
         case _, TaggedType():
@@ -111,20 +111,20 @@ def relation(operator: str, left: Type, right: Type) -> Equal | None:
         same = equal(left, right)
         if same is None or operator == "==":
             return same
-        return _negated(same)
+        return _negate(same)
     ordered = compare(left, right)
     if ordered is None:
         return None
     order, holds = ordered, _OPERATORS[operator]
     exact = has_no_null(left) and has_no_null(right)
 
-    def related(a: Value, b: Value) -> bool | None:
+    def relate(a: Value, b: Value) -> bool | None:
         result = order(a, b)
         if result is None:
             return False if exact else None
         return holds(result)
 
-    return related
+    return relate
 
 
 def refusal(operator: str, left: Type, right: Type) -> str:
@@ -192,7 +192,7 @@ def _decimals(left: Type, right: Type) -> Compare | None:
     def order(a: int, b: int) -> int | None:
         if (special[0] and a == DECIMAL_NAN) or (special[1] and b == DECIMAL_NAN):
             return None
-        return _order(_widened(a, up[0], special[0]), _widened(b, up[1], special[1]))
+        return _order(_rescale(a, up[0], special[0]), _rescale(b, up[1], special[1]))
 
     return order
 
@@ -206,7 +206,7 @@ def _scale(type: Type) -> int | None:
 _BEYOND: Final = 10**80
 
 
-def _widened(value: int, factor: int, special: bool) -> int:
+def _rescale(value: int, factor: int, special: bool) -> int:
     if special and abs(value) == DECIMAL_INF:
         return _BEYOND if value > 0 else -_BEYOND
     return value * factor
@@ -218,9 +218,9 @@ def _widened(value: int, factor: int, special: bool) -> int:
 def _containers(left: Type, right: Type, of: Callable[[Type, Type], Compare | None]) -> Compare | None:
     match left, right:
         case OptionalType(), _:
-            return _past_null(of(left.item, right.item if isinstance(right, OptionalType) else right))
+            return _unwrap_optionals(of(left.item, right.item if isinstance(right, OptionalType) else right))
         case _, OptionalType():
-            return _past_null(of(left, right.item))
+            return _unwrap_optionals(of(left, right.item))
         case TaggedType(), _:
             return of(left.item, right)
         case _, TaggedType():
@@ -242,17 +242,17 @@ def _containers(left: Type, right: Type, of: Callable[[Type, Type], Compare | No
     return None
 
 
-def _past_null(of: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any] | None:
+def _unwrap_optionals(of: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any] | None:
     if of is None:
         return None
     inner = of
 
-    def unwrapped(a: Value, b: Value) -> Any:
+    def compare_inner(a: Value, b: Value) -> Any:
         if a is None or b is None:
             return None
         return inner(a.value if isinstance(a, Just) else a, b.value if isinstance(b, Just) else b)
 
-    return unwrapped
+    return compare_inner
 
 
 def _lexical(orders: tuple[Compare | None, ...]) -> Compare | None:
@@ -293,7 +293,7 @@ def _same(order: Compare) -> Equal:
     return same
 
 
-def _negated(same: Equal) -> Equal:
+def _negate(same: Equal) -> Equal:
     def different(a: Value, b: Value) -> bool | None:
         result = same(a, b)
         return None if result is None else not result

@@ -28,7 +28,7 @@ Convert: TypeAlias = Callable[[Any], Value]
 Step: TypeAlias = Callable[[Type, Type], Converter | None]
 
 
-def parts_of(source: Type, to: Type, step: Step, strict: bool = False) -> Converter | None:
+def find_conversion(source: Type, to: Type, step: Step, strict: bool = False) -> Converter | None:
     """A container as another one of its kind, its parts by `step`; None if the kinds differ or a part has no way.
 
     `strict`: no part is dropped. Without, Lists and Dicts lose those that fail, Tuples and Structs those that are not wanted.
@@ -43,7 +43,7 @@ def parts_of(source: Type, to: Type, step: Step, strict: bool = False) -> Conver
         case DictType(), DictType():
             return _dict(step(source.key, to.key), step(source.payload, to.payload), strict)
         case TupleType(), TupleType():
-            named, wanted = _numbered(source.items), _numbered(to.items)
+            named, wanted = _number_members(source.items), _number_members(to.items)
             return None if strict and len(named) != len(wanted) else _struct(named, wanted, step)
         case StructType(), StructType():
             names = {name for name, _ in to.members}
@@ -63,11 +63,11 @@ def _list(item: Converter | None, strict: bool) -> Converter | None:
     if not fails:
         return lambda value: [step(each) for each in value], False
 
-    def converted(value: list[Value]) -> Value:
+    def convert(value: list[Value]) -> Value:
         parts = [each for each in map(step, value) if each is not FAILED]
         return FAILED if strict and len(parts) < len(value) else parts
 
-    return converted, strict
+    return convert, strict
 
 
 def _dict(key: Converter | None, payload: Converter | None, strict: bool) -> Converter | None:
@@ -75,12 +75,12 @@ def _dict(key: Converter | None, payload: Converter | None, strict: bool) -> Con
         return None
     first, second = key[0], payload[0]
 
-    def converted(value: dict[Any, Any]) -> Value:
+    def convert(value: dict[Any, Any]) -> Value:
         pairs = [(first(each), second(of)) for each, of in value.items()]
         kept = {each: of for each, of in pairs if each is not FAILED and of is not FAILED}
         return FAILED if strict and any(FAILED in pair for pair in pairs) else kept
 
-    return converted, strict and (key[1] or payload[1])
+    return convert, strict and (key[1] or payload[1])
 
 
 Members: TypeAlias = tuple[tuple[str, Type], ...]
@@ -104,11 +104,11 @@ def _struct(source: Members, to: Members, step: Step) -> Converter | None:
         fails = fails or converter[1]
         steps.append((place, converter[0]))
 
-    def converted(value: tuple[Value, ...]) -> Value:
+    def convert(value: tuple[Value, ...]) -> Value:
         parts = tuple([None if place < 0 else each(value[place]) for place, each in steps])
         return FAILED if fails and FAILED in parts else parts
 
-    return converted, fails
+    return convert, fails
 
 
 def _variant(source: VariantType, to: VariantType, step: Step) -> Converter | None:
@@ -123,19 +123,19 @@ def _variant(source: VariantType, to: VariantType, step: Step) -> Converter | No
     if not any(ways):
         return None
 
-    def converted(value: tuple[int, Value]) -> Value:
+    def convert(value: tuple[int, Value]) -> Value:
         way = ways[value[0]]
         result = FAILED if way is None else way[1](value[1])
         return FAILED if result is FAILED or way is None else (way[0], result)
 
-    return converted, fails
+    return convert, fails
 
 
 def _alternatives(type: VariantType) -> Members:
     if isinstance(type.over, StructType):
         return type.over.members
-    return _numbered(type.over.items) if isinstance(type.over, TupleType) else ()
+    return _number_members(type.over.items) if isinstance(type.over, TupleType) else ()
 
 
-def _numbered(items: tuple[Type, ...]) -> Members:
+def _number_members(items: tuple[Type, ...]) -> Members:
     return tuple((str(place), item) for place, item in enumerate(items))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mayflydb.query.yql import arithmetic, casting, moments
 from mayflydb.query.yql.casting import FAILED, Converter, itself
-from mayflydb.query.yql.containers import Convert, parts_of
+from mayflydb.query.yql.containers import Convert, find_conversion
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import (
@@ -64,7 +64,7 @@ def widen(source: Type, to: Type) -> Convert | None:
             return lambda value: {}
         case TaggedType(_, item), TaggedType(tag, inner) if source.tag == tag:
             return widen(item, inner)
-    converter = parts_of(source, to, _widen_part, strict=True)
+    converter = find_conversion(source, to, _widen_part, strict=True)
     return None if converter is None or converter[1] else converter[0]
 
 
@@ -85,10 +85,10 @@ def _into_optional(source: Type, to: OptionalType) -> Convert | None:
             None if value is None else Just(step(value.value)) if nested and isinstance(value, Just) else step(value)
         )
     inner = widen(source, to.item)
-    return None if inner is None else _wrapped(inner, to.item)
+    return None if inner is None else _wrap_nested(inner, to.item)
 
 
-def _wrapped(step: Convert, item: Type) -> Convert:
+def _wrap_nested(step: Convert, item: Type) -> Convert:
     """A value that is there as one of `item?`."""
     return (lambda value: Just(step(value))) if isinstance(item, (OptionalType, NullType)) else step
 
@@ -98,13 +98,13 @@ def _widen_primitive(source: Primitive, to: Primitive) -> Convert | None:
         if arithmetic.RANKS[to] < arithmetic.RANKS[source]:
             return None
         if to in INTEGERS:
-            return casting.bits(source, to)
-        converter = casting.primitive(source, to)
+            return casting.find_bitcast(source, to)
+        converter = casting.find_cast(source, to)
         return converter[0] if converter else None
     if (source, to) in ((INTERVAL, INTERVAL64), (UTF8, STRING), (JSON, UTF8), (JSON, STRING), (YSON, STRING)):
-        return _certain(source, to)
-    if source in moments.MOMENTS and to in moments.MOMENTS and _finer(source, to):
-        return _certain(source, to)
+        return _infallible_cast(source, to)
+    if source in moments.MOMENTS and to in moments.MOMENTS and _is_finer(source, to):
+        return _infallible_cast(source, to)
     if source in INTEGERS and to == TIMESTAMP:
         low, high = moments.LIMITS[TIMESTAMP]
         return lambda value: min(max(value, low), high)
@@ -117,35 +117,35 @@ _KINDS: Final[Mapping[Type, int]] = {
 """Dates, times of seconds, times of microseconds."""
 
 
-def _finer(source: Type, to: Type) -> bool:
+def _is_finer(source: Type, to: Type) -> bool:
     """Whether every moment of one type is one of the other: as fine or finer, and not from wide to narrow."""
     if _KINDS[source] > _KINDS[to]:
         return False
     return source in moments.NARROW or any(source in kind and to in kind for kind in (moments.WIDE, moments.ZONED))
 
 
-def _certain(source: Type, to: Type) -> Convert | None:
-    converter = casting.primitive(source, to)
+def _infallible_cast(source: Type, to: Type) -> Convert | None:
+    converter = casting.find_cast(source, to)
     return None if converter is None or converter[1] else converter[0]
 
 
 def _widen_decimal(source: DecimalType, to: DecimalType) -> Convert | None:
     if source.scale > to.scale or source.precision - source.scale > to.precision - to.scale:
         return None
-    return _certain(source, to)
+    return _infallible_cast(source, to)
 
 
 def warning(source: Type, to: Type) -> str | None:
     """What YDB warns of where a value widens by its bits alone, so that a negative one becomes another."""
     if source not in INTEGERS or to not in INTEGERS or source == to:
         return None
-    if not casting.primitive(source, to) or not _may_fail(source, to):
+    if not casting.find_cast(source, to) or not _may_fail(source, to):
         return None
     return f"Consider using explicit CAST or BITCAST to convert from {source} to {to}"
 
 
 def _may_fail(source: Type, to: Type) -> bool:
-    converter = casting.primitive(source, to)
+    converter = casting.find_cast(source, to)
     return converter is not None and converter[1]
 
 
@@ -156,35 +156,35 @@ def common(types: Iterable[Type]) -> Type | None:
     """The type that values of all these become by themselves; None if there is none, or there are no types."""
     result: Type | None = None
     for each in types:
-        result = each if result is None else _pair(result, each)
+        result = each if result is None else _common_pair(result, each)
         if result is None:
             return None
     return result
 
 
-def meet(expressions: Sequence[Expression]) -> tuple[Type, list[Expression]] | None:
+def unify(expressions: Sequence[Expression]) -> tuple[Type, list[Expression]] | None:
     """Expressions of one type, that which all of them become; None: there is none.
 
     Where literals are among them it is the type that the others have, if the literals fit it.
     """
     found = common([each.type for each in expressions])
     if found is None or any(each.literal for each in expressions):
-        found = _of_others(expressions) or found
+        found = _type_of_others(expressions) or found
     if found is None:
         return None
-    result = [fitting(each, found) for each in expressions]
+    result = [fit_expression(each, found) for each in expressions]
     return None if None in result else (found, [each for each in result if each is not None])
 
 
-def _of_others(expressions: Sequence[Expression]) -> Type | None:
+def _type_of_others(expressions: Sequence[Expression]) -> Type | None:
     """The type of those that are no literals, if the literals fit it."""
     found = common([each.type for each in expressions if not each.literal])
-    if found is None or any(fitting(each, found) is None for each in expressions):
+    if found is None or any(fit_expression(each, found) is None for each in expressions):
         return None
     return found
 
 
-def fitting(expression: Expression, to: Type) -> Expression | None:
+def fit_expression(expression: Expression, to: Type) -> Expression | None:
     """As `implicit`; but a literal number has to fit: only values that nobody knows are taken by their type alone."""
     if expression.type == to:
         return expression
@@ -194,7 +194,7 @@ def fitting(expression: Expression, to: Type) -> Expression | None:
     return None if bare(expression.type) in INTEGERS and bare(to) in INTEGERS else made
 
 
-def _pair(left: Type, right: Type) -> Type | None:
+def _common_pair(left: Type, right: Type) -> Type | None:
     if left == right or widen(right, left) is not None:
         return left
     if widen(left, right) is not None:
@@ -205,13 +205,13 @@ def _pair(left: Type, right: Type) -> Type | None:
         case _, NullType():
             return optional(left)
         case OptionalType(), _:
-            inner = _pair(left.item, right.item if isinstance(right, OptionalType) else right)
+            inner = _common_pair(left.item, right.item if isinstance(right, OptionalType) else right)
             return None if inner is None else OptionalType(inner)
         case _, OptionalType():
-            inner = _pair(left, right.item)
+            inner = _common_pair(left, right.item)
             return None if inner is None else OptionalType(inner)
         case ListType(), ListType():
-            inner = _pair(left.item, right.item)
+            inner = _common_pair(left.item, right.item)
             return None if inner is None else ListType(inner)
         case DecimalType(), DecimalType():
             return _common_decimal(left, right)
@@ -220,7 +220,7 @@ def _pair(left: Type, right: Type) -> Type | None:
         case StructType(), StructType():
             return _common_struct(left, right)
         case DictType(), DictType():
-            key, payload = _pair(left.key, right.key), _pair(left.payload, right.payload)
+            key, payload = _common_pair(left.key, right.key), _common_pair(left.payload, right.payload)
             return None if key is None or payload is None else DictType(key, payload)
     return None
 
@@ -234,7 +234,7 @@ def _common_decimal(left: DecimalType, right: DecimalType) -> Type | None:
 def _common_tuple(left: TupleType, right: TupleType) -> Type | None:
     if len(left.items) != len(right.items):
         return None
-    items = [_pair(*pair) for pair in zip(left.items, right.items, strict=True)]
+    items = [_common_pair(*pair) for pair in zip(left.items, right.items, strict=True)]
     known = tuple(item for item in items if item is not None)
     return TupleType(known) if len(known) == len(items) else None
 
@@ -246,7 +246,7 @@ def _common_struct(left: StructType, right: StructType) -> Type | None:
     members: list[tuple[str, Type]] = []
     for name in {**names, **others}:
         both = name in names and name in others
-        type = _pair(names[name], others[name]) if both else optional(names.get(name) or others[name])
+        type = _common_pair(names[name], others[name]) if both else optional(names.get(name) or others[name])
         if type is None:
             return None
         members.append((name, type))
@@ -261,16 +261,16 @@ def implicit(expression: Expression, to: Type) -> Expression | None:
     if expression.type == to:
         return expression
     if expression.literal:
-        fitted = _fit(expression.value, expression.type, to)
+        fitted = _fit_constant(expression.value, expression.type, to)
         if fitted is not FAILED:
             return constant(to, fitted, literal=True)
     step = widen(expression.type, to)
     if step is not None:
-        return _converted(expression, to, step)
+        return _convert_expression(expression, to, step)
     if expression.constant and not isinstance(expression.type, (Primitive, DecimalType)):
         # A list of literals, for one, in which each of them fits.
         try:
-            fitted = _fit(expression.evaluate((), _NO_RUN), expression.type, to)
+            fitted = _fit_constant(expression.evaluate((), _NO_RUN), expression.type, to)
         except Fault:
             return None
         return None if fitted is FAILED else constant(to, fitted)
@@ -286,28 +286,28 @@ def constant(type: Type, value: Value, literal: bool = False) -> Expression:
     return Expression(type, lambda row, run: value, constant=True, literal=literal, value=value)
 
 
-def _converted(expression: Expression, to: Type, step: Convert) -> Expression:
+def _convert_expression(expression: Expression, to: Type, step: Convert) -> Expression:
     if step is itself:
         return Expression(to, expression.evaluate, constant=expression.constant)
     inner = expression.evaluate
     return Expression(to, lambda row, run: step(inner(row, run)), constant=expression.constant)
 
 
-def _fit(value: Value, source: Type, to: Type) -> Value:
+def _fit_constant(value: Value, source: Type, to: Type) -> Value:
     """A constant's value in a type that takes it, part by part; `FAILED` if it does not."""
     if isinstance(to, OptionalType):
         if value is None:
             return None
         inner = source.item if isinstance(source, OptionalType) else source
-        fitted = _fit(value.value if isinstance(value, Just) else value, inner, to.item)
+        fitted = _fit_constant(value.value if isinstance(value, Just) else value, inner, to.item)
         return Just(fitted) if fitted is not FAILED and isinstance(to.item, OptionalType) else fitted
     if isinstance(source, (NullType, OptionalType)):
         return FAILED
     if source == to:
         return value
     if isinstance(source, Primitive):
-        return casting.literal(value, source, to)
-    converter = parts_of(source, to, lambda a, b: (lambda part: _fit(part, a, b), True), strict=True)
+        return casting.convert_literal(value, source, to)
+    converter = find_conversion(source, to, lambda a, b: (lambda part: _fit_constant(part, a, b), True), strict=True)
     return FAILED if converter is None else converter[0](value)
 
 
@@ -328,11 +328,11 @@ def cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
     if not fails:
         return to, step
 
-    def checked(value: Value) -> Value:
+    def convert(value: Value) -> Value:
         result = step(value)
         return None if result is FAILED else result
 
-    return optional(to), checked
+    return optional(to), convert
 
 
 def bitcast(source: Type, to: Type) -> tuple[Type, Convert] | None:
@@ -343,7 +343,7 @@ def bitcast(source: Type, to: Type) -> tuple[Type, Convert] | None:
             return None
         step = inner[1]
         return OptionalType(inner[0]), lambda value: None if value is None else step(value)
-    bits = casting.bits(source, to)
+    bits = casting.find_bitcast(source, to)
     return None if bits is None else (to, bits)
 
 
@@ -364,8 +364,8 @@ def _cast(source: Type, to: Type) -> Converter | None:
     if isinstance(to, TaggedType):
         return _cast(source, to.item)
     if isinstance(source, (Primitive, DecimalType)) and isinstance(to, (Primitive, DecimalType)):
-        return casting.primitive(source, to)
-    return parts_of(source, to, _cast)
+        return casting.find_cast(source, to)
+    return find_conversion(source, to, _cast)
 
 
 def _depth(type: Type) -> int:
@@ -378,7 +378,7 @@ def _cast_into(source: Type, to: OptionalType) -> Converter | None:
     if inner is None:
         return None
     step, fails = inner
-    wrap = _wrapped(itself, to.item)
+    wrap = _wrap_nested(itself, to.item)
     if not fails:
         return (step if wrap is itself else lambda value: wrap(step(value))), False
 
@@ -402,7 +402,7 @@ def _cast_within(source: OptionalType, to: OptionalType) -> Converter | None:
     inner = _cast(source.item, to.item)
     if inner is None:
         return None
-    step, wrap = inner[0], _wrapped(itself, to.item)
+    step, wrap = inner[0], _wrap_nested(itself, to.item)
 
     def within(value: Value) -> Value:
         if value is None:

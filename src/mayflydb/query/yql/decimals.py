@@ -11,7 +11,7 @@ from typing import Final
 
 from mayflydb.query.yql.types import DECIMAL_INF, DECIMAL_NAN, DecimalType
 
-LONGEST: Final = 35
+MAX_PRECISION: Final = 35
 """Digits."""
 
 _GRAMMAR: Final = re.compile(r"([+-])?(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]{1,6}))?", re.ASCII)
@@ -22,7 +22,7 @@ def is_finite(value: int) -> bool:
     return -DECIMAL_INF < value < DECIMAL_INF
 
 
-def bounded(value: int, precision: int) -> int:
+def clamp(value: int, precision: int) -> int:
     """The value, or the infinity on its side if it has more digits than `precision`."""
     limit = 10**precision
     if -limit < value < limit:
@@ -47,14 +47,14 @@ def parse(text: str, type: DecimalType) -> int | None:
     shift = int(exponent or 0) - len(fraction) + type.scale
     if not digits or len(digits) + shift < 0:
         return 0
-    if len(digits) + shift > LONGEST + 1:
+    if len(digits) + shift > MAX_PRECISION + 1:
         value = DECIMAL_INF
     elif shift >= 0:
-        value = bounded(int(digits) * 10**shift, type.precision)
+        value = clamp(int(digits) * 10**shift, type.precision)
     else:
         # Cut before int(): a text may be long, and what is cut only decides which way to round.
         kept, cut = digits[:shift], digits[shift:]
-        value = bounded(int(kept or "0") + _up(int(kept[-1:] or "0"), cut), type.precision)
+        value = clamp(int(kept or "0") + _up(int(kept[-1:] or "0"), cut), type.precision)
     return -value if sign == "-" else value
 
 
@@ -90,12 +90,12 @@ def rescale(value: int, source: DecimalType, to: DecimalType) -> int:
         value *= 10 ** (to.scale - source.scale)
     else:
         value = divide(value, 10 ** (source.scale - to.scale))
-    return bounded(value, to.precision)
+    return clamp(value, to.precision)
 
 
 def add(left: int, right: int, precision: int) -> int:
     if is_finite(left) and is_finite(right):
-        return bounded(left + right, precision)
+        return clamp(left + right, precision)
     if DECIMAL_NAN in (left, right) or (not is_finite(left) and not is_finite(right) and left != right):
         return DECIMAL_NAN
     return right if is_finite(left) else left
@@ -108,7 +108,7 @@ def negate(value: int) -> int:
 def multiply(left: int, right: int, precision: int, scale: int) -> int:
     """The product of two numbers of one scale, or with `scale` 0 of a Decimal and an integer."""
     if is_finite(left) and is_finite(right):
-        return bounded(divide(left * right, 10**scale), precision)
+        return clamp(divide(left * right, 10**scale), precision)
     if DECIMAL_NAN in (left, right) or not left or not right:
         return DECIMAL_NAN
     return DECIMAL_INF if (left > 0) == (right > 0) else -DECIMAL_INF
@@ -126,7 +126,7 @@ def quotient(left: int, right: int, precision: int, scale: int) -> int:
         return 0
     if not right:
         return DECIMAL_NAN if not left else DECIMAL_INF if left > 0 else -DECIMAL_INF
-    return bounded(divide(left * 10**scale, right), precision)
+    return clamp(divide(left * 10**scale, right), precision)
 
 
 def remainder(left: int, right: int) -> int:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 DIGITS: Final = 38
-_LEAST, _GREATEST = -129, 126
+_MIN_EXPONENT, _MAX_EXPONENT = -129, 126
 """Of the exponent in `.<digits>e<exp>`."""
 
 _GRAMMAR: Final = re.compile(r"([+-])?(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]{1,5}))?", re.ASCII)
@@ -28,7 +28,7 @@ def parse(text: str) -> Decimal | None:
     digits = digits.rstrip("0")
     if not digits:
         return Decimal(0)
-    if len(digits) > DIGITS or not _LEAST <= power <= _GREATEST:
+    if len(digits) > DIGITS or not _MIN_EXPONENT <= power <= _MAX_EXPONENT:
         return None
     return Decimal((sign == "-", tuple(map(int, digits)), power - len(digits)))
 
@@ -47,7 +47,7 @@ def is_valid(value: Decimal) -> bool:
     if not value.is_finite():
         return False
     _, digits, power = parts(value)
-    return not digits or (len(digits) <= DIGITS and _LEAST <= power <= _GREATEST)
+    return not digits or (len(digits) <= DIGITS and _MIN_EXPONENT <= power <= _MAX_EXPONENT)
 
 
 def to_text(value: Decimal) -> str:

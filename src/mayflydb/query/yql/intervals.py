@@ -14,10 +14,10 @@ from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND
 
 WEEK: Final = 7 * DAY
 
-LONGEST: Final = 49_673 * DAY - 1
+MAX_INTERVAL: Final = 49_673 * DAY - 1
 """The largest Interval, and its negative the smallest."""
 
-LONGEST_64: Final = 9_223_339_708_799_999_999
+MAX_INTERVAL_64: Final = 9_223_339_708_799_999_999
 """That of Interval64: from the first Timestamp64 to the last."""
 
 _GRAMMAR: Final = re.compile(
@@ -27,7 +27,7 @@ _GRAMMAR: Final = re.compile(
 )
 
 
-def parse(text: str, longest: int = LONGEST) -> int | None:
+def parse(text: str, longest: int = MAX_INTERVAL) -> int | None:
     """Microseconds; None for what is no interval, or longer than `longest`."""
     match = _GRAMMAR.fullmatch(text)
     if match is None:

@@ -74,7 +74,7 @@ def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
         value = None
         if tag == VALUE:
             try:
-                value, at = _codec(_whole(type))[1](key, at)
+                value, at = _codec(_without_optional(type))[1](key, at)
             except (struct.error, IndexError, UnicodeDecodeError) as error:
                 raise ValueError(f"no key: {error}") from None
         values.append(value)
@@ -86,26 +86,26 @@ def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
 @lru_cache(maxsize=1024)
 def key_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Value]], bytes]:
     """`encode_key` for rows that all have these types, which are looked at once. Values must be as many."""
-    encoders = [_tagged(_codec(_whole(type))[0]) for type in types]
+    encoders = [_with_tag(_codec(_without_optional(type))[0]) for type in types]
     if len(encoders) == 1:
         (only,) = encoders
         return lambda values: only(values[0])
     return lambda values: b"".join([encode(value) for encode, value in zip(encoders, values, strict=True)])
 
 
-def _whole(type: Type) -> Type:
+def _without_optional(type: Type) -> Type:
     inner = bare(type)
-    return _whole(inner.item) if isinstance(inner, TaggedType) else inner
+    return _without_optional(inner.item) if isinstance(inner, TaggedType) else inner
 
 
-def _tagged(encode: Encode) -> Encode:
+def _with_tag(encode: Encode) -> Encode:
     return lambda value: NULL if value is None else VALUE + encode(value)
 
 
 # --- bodies ----------------------------------------------------------------------------------------------------------
 
 
-def _fixed(width: int, signed: bool) -> tuple[Encode, Decode]:
+def _fixed_width_codec(width: int, signed: bool) -> tuple[Encode, Decode]:
     pack = struct.Struct(">" + {1: "B", 2: "H", 4: "I", 8: "Q"}[width])
     bias = 1 << 8 * width - 1 if signed else 0
 
@@ -226,7 +226,7 @@ def _decode_dynumber(key: bytes, at: int) -> tuple[Decimal, int]:
     return value, end + 1
 
 
-def _zoned(moment: tuple[Encode, Decode]) -> tuple[Encode, Decode]:
+def _zoned_codec(moment: tuple[Encode, Decode]) -> tuple[Encode, Decode]:
     encode_moment, decode_moment = moment
 
     def encode(value: tuple[int, str]) -> bytes:
@@ -251,9 +251,9 @@ def _codec(type: Type) -> tuple[Encode, Decode]:
 
 _CODECS: Final[Mapping[Type, tuple[Encode, Decode]]] = {
     BOOL: (_encode_bool, _decode_bool),
-    **{each: _fixed((BOUNDS[each][1].bit_length() + 7) // 8, each in SIGNED) for each in INTEGERS},
-    **{each: _fixed(8, signed=True) for each in (*moments.NARROW, *moments.WIDE, *moments.SPANS)},
-    **{each: _zoned(_fixed(8, signed=True)) for each in moments.ZONED},
+    **{each: _fixed_width_codec((BOUNDS[each][1].bit_length() + 7) // 8, each in SIGNED) for each in INTEGERS},
+    **{each: _fixed_width_codec(8, signed=True) for each in (*moments.NARROW, *moments.WIDE, *moments.SPANS)},
+    **{each: _zoned_codec(_fixed_width_codec(8, signed=True)) for each in moments.ZONED},
     STRING: (_encode_bytes, _decode_bytes),
     UTF8: (_encode_text, _decode_text),
     UUID: (_encode_uuid, _decode_uuid),

@@ -55,7 +55,7 @@ _MODE: Final = re.compile(r"\s*--!\s*(\w*)[^\r\n]*")
 _FOREIGN: Final = frozenset({"syntax_v0", "syntax_pg"})
 
 
-class Places:
+class LinePositions:
     """Rows and columns of offsets into a text."""
 
     def __init__(self, text: str) -> None:
@@ -92,7 +92,7 @@ class Tokens:
     def __init__(self, text: str) -> None:
         self.text = text
         self.ansi = False
-        self.places = Places(text)
+        self.places = LinePositions(text)
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.starts: list[int] = []
@@ -113,7 +113,7 @@ def tokens(text: str) -> Tokens:
     while True:
         token = match(text, offset)
         if token is None:
-            raise _unknown(text, offset, found.places)
+            raise _unknown_token(text, offset, found.places)
         group = token.lastindex
         assert group is not None
         value = token[group]
@@ -131,13 +131,13 @@ def tokens(text: str) -> Tokens:
             return found
 
 
-def _unknown(text: str, offset: int, places: Places) -> Exception:
+def _unknown_token(text: str, offset: int, places: LinePositions) -> Exception:
     blank = _BLANK.match(text, offset)
     start = blank.end() if blank else offset
     return syntax_fault(f"token recognition error at: '{text[start : start + 16]}'", places.at(start))
 
 
-def _is_ansi(text: str, places: Places) -> bool:
+def _is_ansi(text: str, places: LinePositions) -> bool:
     """Whether the lines before the first statement ask for the ANSI lexer. Faults: they ask for another language."""
     ansi = False
     offset = 0

@@ -27,18 +27,18 @@ def _same(value: Value) -> Value:
 
 
 @lru_cache(2048)
-def arranging(given: Type, to: Type) -> Arrange | None:
+def find_arrangement(given: Type, to: Type) -> Arrange | None:
     """The function that makes a value of `to` from one of `given`; None where they differ in more than the order of members."""
     if given == to:
         return _same
     match given, to:
         case OptionalType(source), OptionalType(target):
-            inner = arranging(source, target)
+            inner = find_arrangement(source, target)
             return None if inner is None else _optional(inner)
         case TaggedType(first, source), TaggedType(second, target):
-            return arranging(source, target) if first == second else None
+            return find_arrangement(source, target) if first == second else None
         case ListType(source), ListType(target):
-            inner = arranging(source, target)
+            inner = find_arrangement(source, target)
             return None if inner is None else lambda items: [inner(each) for each in items]
         case DictType(), DictType():
             return _dict(given, to)
@@ -61,7 +61,7 @@ def _optional(inner: Arrange) -> Arrange:
 
 
 def _dict(given: DictType, to: DictType) -> Arrange | None:
-    key, payload = arranging(given.key, to.key), arranging(given.payload, to.payload)
+    key, payload = find_arrangement(given.key, to.key), find_arrangement(given.payload, to.payload)
     if key is None or payload is None:
         return None
     return lambda items: {key(name): payload(value) for name, value in items.items()}
@@ -71,7 +71,7 @@ def _parts(given: Sequence[Type], to: Sequence[Type]) -> list[Arrange] | None:
     """A function for each pair of types; None where one pair has none."""
     if len(given) != len(to):
         return None
-    found = [arranging(source, target) for source, target in zip(given, to, strict=True)]
+    found = [find_arrangement(source, target) for source, target in zip(given, to, strict=True)]
     return None if None in found else [each for each in found if each is not None]
 
 

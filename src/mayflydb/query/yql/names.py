@@ -145,7 +145,7 @@ def _enum(name: TypeName) -> Type:
     return VariantType(StructType(tuple((label, VOID) for label in labels)))
 
 
-def _tagged(name: TypeName) -> Type:
+def _tagged_type(name: TypeName) -> Type:
     match name.arguments:
         case (TypeName() as item, str() as tag):
             return TaggedType(tag, resolve(item))
@@ -174,6 +174,6 @@ _CONTAINERS: Final[Mapping[str, Callable[[TypeName], Type]]] = {
     "struct": _struct,
     "variant": _variant,
     "enum": _enum,
-    "tagged": _tagged,
+    "tagged": _tagged_type,
     "decimal": _decimal,
 }

@@ -171,17 +171,17 @@ def document_text(value: Any) -> str:
     """A JsonDocument as text, from what JSON became. Errors: RecursionError."""
     match value:
         case dict():
-            members = (f"{_quoted(name)}:{document_text(value[name])}" for name in sorted(value))
+            members = (f"{_encode_json(name)}:{document_text(value[name])}" for name in sorted(value))
             return "{" + ",".join(members) + "}"
         case list():
             return "[" + ",".join(map(document_text, value)) + "]"
         case bool() | None | str():
-            return _quoted(value)
+            return _encode_json(value)
         case _:
             return _write_double(float(value))
 
 
-def _quoted(value: bool | str | None) -> str:
+def _encode_json(value: bool | str | None) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -214,7 +214,7 @@ def _moment_text(type: Primitive) -> Callable[[int], str]:
     return lambda value: moments.to_text(type, value)
 
 
-def _zoned(type: Primitive) -> Callable[[str], tuple[int, str] | None]:
+def _zoned_reader(type: Primitive) -> Callable[[str], tuple[int, str] | None]:
     return lambda text: zones.parse(type, text)
 
 
@@ -238,10 +238,10 @@ _READERS: Final[Mapping[Type, Callable[[str], Value]]] = {
     JSON_DOCUMENT: _read_document,
     UUID: uuids.parse,
     DYNUMBER: dynumbers.parse,
-    INTERVAL: _span(intervals.LONGEST),
-    INTERVAL64: _span(intervals.LONGEST_64),
+    INTERVAL: _span(intervals.MAX_INTERVAL),
+    INTERVAL64: _span(intervals.MAX_INTERVAL_64),
     **{each: _moment(each) for each in (*moments.NARROW, *moments.WIDE)},
-    **{each: _zoned(each) for each in moments.ZONED},
+    **{each: _zoned_reader(each) for each in moments.ZONED},
 }
 
 _WRITERS: Final[Mapping[Type, Callable[[Any], str]]] = {

@@ -10,15 +10,15 @@ _GRAMMAR: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{
 
 def parse(text: str) -> bytes | None:
     """The 16 bytes; None unless the text is of the form `f9d5cc3f-f1dc-4d9c-b97e-766e57ca4ccb`."""
-    return _turned(bytes.fromhex(text.replace("-", ""))) if _GRAMMAR.fullmatch(text) else None
+    return _swap_groups(bytes.fromhex(text.replace("-", ""))) if _GRAMMAR.fullmatch(text) else None
 
 
 def to_text(value: bytes) -> str:
     """In lower case, with hyphens."""
-    digits = _turned(value).hex()
+    digits = _swap_groups(value).hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def _turned(value: bytes) -> bytes:
+def _swap_groups(value: bytes) -> bytes:
     """The first three groups the other way round."""
     return value[3::-1] + value[5:3:-1] + value[7:5:-1] + value[8:]

@@ -44,7 +44,7 @@ from mayflydb.query.yql.syntax import (
     Values,
     Window,
 )
-from query.yql.printing.names import function, literal, parameter, quote, quoted
+from query.yql.printing.names import backtick, function, literal, parameter, quote
 from query.yql.printing.type_names import type_name
 
 _ANY: Final = powers.OR
@@ -152,10 +152,10 @@ def _cast(node: Cast) -> str:
 
 
 def _argument(node: Argument) -> str:
-    return f"{expression(node.value)}{named(node.name)}"
+    return f"{expression(node.value)}{alias(node.name)}"
 
 
-def named(name: str | None) -> str:
+def alias(name: str | None) -> str:
     """` AS name`, or nothing."""
     return f" AS {quote(name)}" if name is not None else ""
 
@@ -253,7 +253,7 @@ def _json(node: Json) -> str:
 
 def item(node: Item) -> str:
     """`value AS name`"""
-    return f"{expression(node.value)}{named(node.name)}"
+    return f"{expression(node.value)}{alias(node.name)}"
 
 
 def order(nodes: tuple[OrderItem, ...]) -> str:
@@ -274,10 +274,10 @@ def window(node: Window) -> str:
 
 
 def _frame(node: Frame) -> str:
-    return f"{node.kind} BETWEEN {_bound(node.lower, 'PRECEDING')} AND {_bound(node.upper, 'FOLLOWING')}"
+    return f"{node.kind} BETWEEN {_frame_end(node.lower, 'PRECEDING')} AND {_frame_end(node.upper, 'FOLLOWING')}"
 
 
-def _bound(bound: int | None, unbounded: str) -> str:
+def _frame_end(bound: int | None, unbounded: str) -> str:
     if bound is None:
         return f"UNBOUNDED {unbounded}"
     if bound == 0:
@@ -287,7 +287,7 @@ def _bound(bound: int | None, unbounded: str) -> str:
 
 WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Literal_: literal,
-    Name: lambda node: quoted(node.name) if node.quoted else function(node.name),
+    Name: lambda node: backtick(node.name) if node.quoted else function(node.name),
     Parameter: lambda node: parameter(node.name),
     Member: _member,
     Subscript: lambda node: f"{expression(node.of, _ATOM)}[{expression(node.index)}]",

@@ -23,17 +23,17 @@ def is_plain(name: str) -> bool:
 
 def quote(name: str) -> str:
     """A name, in backticks if it needs them."""
-    return name if is_plain(name) and name.upper() not in KEYWORDS else quoted(name)
+    return name if is_plain(name) and name.upper() not in KEYWORDS else backtick(name)
 
 
-def quoted(name: str) -> str:
+def backtick(name: str) -> str:
     """A name in backticks."""
     return f"`{name.translate(_NAME_ESCAPES)}`"
 
 
 def parameter(name: str) -> str:
     """`$name`, where any word may stand."""
-    return f"${name if is_plain(name) else quoted(name)}"
+    return f"${name if is_plain(name) else backtick(name)}"
 
 
 def names(these: tuple[str, ...]) -> str:
@@ -45,7 +45,7 @@ def function(name: str) -> str:
     """The name of a function, its module included."""
     if is_plain(name):
         return name
-    return "::".join(part if is_plain(part) else quoted(part) for part in name.split("::"))
+    return "::".join(part if is_plain(part) else backtick(part) for part in name.split("::"))
 
 
 def text(value: str | bytes) -> str:

@@ -104,7 +104,7 @@ def _join(node: Join) -> str:
 
 
 def _source(node: Source) -> str:
-    parts = [table(node.of) if isinstance(node.of, TableRef) else _bracketed(node.of)]
+    parts = [table(node.of) if isinstance(node.of, TableRef) else _in_parentheses(node.of)]
     if node.alias is not None:
         parts.append(f"AS {quote(node.alias)}" + (f"({names(node.columns)})" if node.columns else ""))
     if node.flatten is not None:
@@ -116,7 +116,7 @@ def _source(node: Source) -> str:
     return " ".join(parts)
 
 
-def _bracketed(node: SourceOf) -> str:
+def _in_parentheses(node: SourceOf) -> str:
     return f"({query(node.query)})" if node.query is not None else _source_of(node)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from mayflydb.query.yql.syntax import TypeName
-from query.yql.printing.names import is_plain, quote, quoted
+from query.yql.printing.names import backtick, is_plain, quote
 
 
 def type_name(node: TypeName) -> str:
     """A type; Optional in its long form, which stands wherever a type may."""
-    name = node.name if is_plain(node.name) else quoted(node.name)
+    name = node.name if is_plain(node.name) else backtick(node.name)
     if node.members is not None:
         pairs = zip(node.members, node.arguments, strict=True)
         return f"{name}<{', '.join(f'{quote(member)}: {_argument(part)}' for member, part in pairs)}>"

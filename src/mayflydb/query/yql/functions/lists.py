@@ -26,7 +26,7 @@ from mayflydb.query.yql.functions.support import (
     wrap_optional,
 )
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.sizes import chained, joined
+from mayflydb.query.yql.sizes import chain_lists, join_texts
 from mayflydb.query.yql.types import (
     BOOL,
     EMPTY_LIST,
@@ -151,7 +151,7 @@ def _flat_map(call: Invocation) -> Operand:
 
     def flat(values: list[Value], body: Call, row: Row, run: Run) -> Value:
         parts = (body((value,), row, run) for value in values)
-        return chained((part if isinstance(part, (list, type(None))) else [part] for part in parts), "ListFlatMap")
+        return chain_lists((part if isinstance(part, (list, type(None))) else [part] for part in parts), "ListFlatMap")
 
     return _with_lambda(call, kind, flat)
 
@@ -352,7 +352,7 @@ def _extend(call: Invocation) -> Operand:
     kind = given[0].type
 
     def extend(*lists: Value) -> Value:
-        return None if None in lists else chained(lists, "ListExtend")
+        return None if None in lists else chain_lists(lists, "ListExtend")
 
     return apply_with_nulls(given, kind, extend)
 
@@ -414,7 +414,7 @@ def _flatten(call: Invocation) -> Operand:
     if not isinstance(inner, (ListType, EmptyListType, NullType)):
         raise argument_fault(call, f"Expected list of lists, but got: {format_type(given.type)}")
     kind = inner if isinstance(inner, ListType) else EMPTY_LIST
-    return map_value(given, kind, lambda values: chained(values, "ListFlatten"))
+    return map_value(given, kind, lambda values: chain_lists(values, "ListFlatten"))
 
 
 def _extract(call: Invocation) -> Operand:
@@ -446,7 +446,7 @@ def _concat(call: Invocation) -> Operand:
     separator = evaluate_constant(convert_operand(call, 1, kind), call) if several else empty
 
     def concat(values: list[Value]) -> Value:
-        return joined([value for value in values if value is not None], separator or empty)
+        return join_texts([value for value in values if value is not None], separator or empty)
 
     return apply_with_nulls([given], optional(kind), lambda values: concat(values) if values else None)
 

@@ -23,7 +23,7 @@ from mayflydb.query.yql.functions.text_tools import (
     replace_last,
     split_to_list,
 )
-from mayflydb.query.yql.sizes import joined, replaced
+from mayflydb.query.yql.sizes import join_texts, replace_text
 from mayflydb.query.yql.types import Value
 
 MAX_PAD_BYTES: Final = 1_000_000
@@ -235,10 +235,10 @@ BUILDERS: Final[dict[str, Builder]] = module(
             "(String?, String, [DelimeterString:Bool?, SkipEmpty:Bool?, Limit:Uint64?]) -> List<String>",
             split_to_list,
         ),
-        "JoinFromList": ("(List<String>, String) -> String", joined),
+        "JoinFromList": ("(List<String>, String) -> String", join_texts),
         "ToByteList": ("(String) -> List<Uint8>", list),
         "FromByteList": ("(List<Uint8>) -> String", bytes),
-        "ReplaceAll": (_REPLACES, replaced),
+        "ReplaceAll": (_REPLACES, replace_text),
         "ReplaceFirst": (_REPLACES, _replace_first),
         "ReplaceLast": (_REPLACES, replace_last),
         "RemoveAll": (_OF_SET, remove_all),

@@ -135,7 +135,7 @@ def mismatch(call: Invocation, index: int, given: Type, wanted: Type) -> Fault:
 
 def common_type(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list[Expression]]:
     """The common type of these values, and each value converted to it."""
-    found = conversions.meet(given)
+    found = conversions.unify(given)
     if found is not None:
         return found
     raise argument_fault(

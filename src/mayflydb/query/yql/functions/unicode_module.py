@@ -20,7 +20,7 @@ from mayflydb.query.yql.functions.text_tools import (
     replace_last,
     split_to_list,
 )
-from mayflydb.query.yql.sizes import joined, replaced
+from mayflydb.query.yql.sizes import join_texts, replace_text
 from mayflydb.query.yql.types import Value
 
 
@@ -109,7 +109,7 @@ BUILDERS: Final[dict[str, Builder]] = module(
         "NormalizeNFKC": (_CHANGES, _normal("NFKC")),
         "NormalizeNFKD": (_CHANGES, _normal("NFKD")),
         "LevensteinDistance": ("(Utf8, Utf8) -> Uint64", distance),
-        "ReplaceAll": (_REPLACES, replaced),
+        "ReplaceAll": (_REPLACES, replace_text),
         "ReplaceFirst": (_REPLACES, lambda value, find, by: value.replace(find, by, 1) if find else value),
         "ReplaceLast": (_REPLACES, replace_last),
         "RemoveAll": (_OF_SET, remove_all),
@@ -125,7 +125,7 @@ BUILDERS: Final[dict[str, Builder]] = module(
             "(Utf8?, Utf8, [DelimeterString:Bool?, SkipEmpty:Bool?, Limit:Uint64?]) -> List<Utf8>",
             split_to_list,
         ),
-        "JoinFromList": ("(List<Utf8>, Utf8) -> Utf8", joined),
+        "JoinFromList": ("(List<Utf8>, Utf8) -> Utf8", join_texts),
         "ToUint64": ("(Utf8, [Uint16?]) -> Uint64", _to_number),
         "TryToUint64": ("(Utf8, [Uint16?]) -> Uint64?", _try_number),
         "Strip": (_CHANGES, str.strip),

@@ -32,10 +32,10 @@ def with_types(name: str, arguments: tuple[Argument, ...]) -> tuple[Argument, ..
     places = TYPES_OF.get(name.upper())
     if places is None:
         return arguments
-    return tuple(_typed(each) if number in places else each for number, each in enumerate(arguments))
+    return tuple(_as_type_argument(each) if number in places else each for number, each in enumerate(arguments))
 
 
-def _typed(argument: Argument) -> Argument:
+def _as_type_argument(argument: Argument) -> Argument:
     named = as_type(argument.value)
     if named is None or isinstance(argument.value, TypeArgument):
         return argument

@@ -11,7 +11,7 @@ from mayflydb.query.yql.lexer import END, ID, QUOTED, STRING, Tokens
 from mayflydb.query.yql.parser.literals import unquote
 from mayflydb.query.yql.syntax import At
 
-DEEPEST: Final = 64
+MAX_DEPTH: Final = 64
 """Brackets in one another that are still read: each costs a handful of frames of the stack here and in whoever binds them."""
 
 _WORDS: Final = frozenset({ID, QUOTED, *KEYWORDS.values()})
@@ -19,7 +19,7 @@ _NAMES: Final = _WORDS - {"TRUE", "FALSE"}
 _T = TypeVar("_T")
 
 
-class Cursor:
+class TokenCursor:
     """Reads tokens one after the other; `kinds` and `texts` are theirs, `index` is the next one's number."""
 
     def __init__(self, tokens: Tokens) -> None:
@@ -124,9 +124,9 @@ class Cursor:
             self.fail(ID, QUOTED)
         self.index += 1
         text = self.texts[self.index - 1]
-        return self.unquoted(text) if kind == QUOTED else text
+        return self.unquote_name(text) if kind == QUOTED else text
 
-    def unquoted(self, text: str) -> str:
+    def unquote_name(self, text: str) -> str:
         """What a quoted name says. Faults: an escape that is none, text that is no UTF-8."""
         try:
             return unquote(text)
@@ -148,16 +148,16 @@ class Cursor:
             each if each.isidentifier() or each == END else f"'{each}'" for each in sorted(set(expected), key=_rank)
         ]
         wanted = shown[0] if len(shown) == 1 else "{" + ", ".join(shown) + "}"
-        raise self.broken(f"{said} input '{self.shown()}' expecting {wanted}")
+        raise self.grammar_fault(f"{said} input '{self.next_text()}' expecting {wanted}")
 
-    def shown(self) -> str:
+    def next_text(self) -> str:
         """The next token as refusals show it."""
         text = self.texts[self.index]
         if self.kinds[self.index] == END:
             return END
         return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
-    def broken(self, message: str) -> Fault:
+    def grammar_fault(self, message: str) -> Fault:
         """A syntax error at the next token. Its column counts from 0, as YDB's do where the grammar fails, and only there."""
         place = self.at()
         return syntax_fault(message, Position(place.row, place.column - 1))
@@ -171,12 +171,12 @@ class Cursor:
     def enter(self) -> None:
         """One bracket deeper; `leave` is called behind its end, but not on the way of a Fault out."""
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             raise self.too_deep()
 
     def too_deep(self) -> Fault:
         """More brackets in one another than are read."""
-        return fault(f"Nesting deeper than {DEEPEST} is not supported", self.at())
+        return fault(f"Nesting deeper than {MAX_DEPTH} is not supported", self.at())
 
     def leave(self, levels: int = 1) -> None:
         self._depth -= levels

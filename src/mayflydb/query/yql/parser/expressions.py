@@ -43,7 +43,7 @@ POWERS: Final = {
 MATCHING: Final = frozenset({"LIKE", "ILIKE", "GLOB", "REGEXP", "RLIKE", "MATCH"})
 EQUALITIES: Final = {"=": "==", "==": "==", "!=": "!=", "<>": "!="}
 
-LONGEST_CHAIN: Final = 250
+MAX_CHAIN: Final = 250
 """Operators of one kind in a row that are still read as one deep tree; ANDs and ORs have no such limit."""
 _BALANCED_FROM: Final = 24
 
@@ -77,8 +77,8 @@ class Expressions(Operands):
             else:
                 left = self._arithmetic(left, power)
             length += 1
-            if length > LONGEST_CHAIN:
-                raise fault(f"More than {LONGEST_CHAIN} operators in a row are not supported", self.at())
+            if length > MAX_CHAIN:
+                raise fault(f"More than {MAX_CHAIN} operators in a row are not supported", self.at())
 
     def _logical(self, left: Expression, power: int) -> Expression:
         """`a OR b OR c`; long chains become balanced trees, which mean the same and are less deep."""
@@ -88,7 +88,7 @@ class Expressions(Operands):
         while self.accept(operator):
             parts.append(self.expression(power + 1))
         if len(parts) >= _BALANCED_FROM:
-            return _balanced(operator, parts)
+            return _balance(operator, parts)
         for part in parts[1:]:
             left = Binary(at, operator, left, part)
         return left
@@ -181,7 +181,7 @@ class Expressions(Operands):
         if self.kind != "(":
             return self.unsigned()
         start = self.at()
-        inner, single = self.bracket()
+        inner, single = self.parentheses()
         if self.kind in (".", "["):
             return self.suffixes(inner)
         if single and not isinstance(inner, Subquery):
@@ -189,8 +189,8 @@ class Expressions(Operands):
         return ListOf(start, inner.items) if isinstance(inner, TupleOf) and not single else inner
 
 
-def _balanced(operator: str, parts: list[Expression]) -> Expression:
+def _balance(operator: str, parts: list[Expression]) -> Expression:
     if len(parts) == 1:
         return parts[0]
     middle = (len(parts) + 1) // 2
-    return Binary(parts[0].at, operator, _balanced(operator, parts[:middle]), _balanced(operator, parts[middle:]))
+    return Binary(parts[0].at, operator, _balance(operator, parts[:middle]), _balance(operator, parts[middle:]))

@@ -24,7 +24,7 @@ from mayflydb.query.yql.syntax import (
 )
 
 _UNITS: Final[dict[str, Literal["ROWS", "RANGE", "GROUPS"]]] = {"ROWS": "ROWS", "RANGE": "RANGE", "GROUPS": "GROUPS"}
-_MOST_SETS: Final = 4096
+_MAX_SETS: Final = 4096
 _Clause = tuple[str, Expression | None, TypeName | None]
 
 
@@ -79,7 +79,8 @@ class Grouping(Expressions):
             rollup = self.word() == "ROLLUP"
             self.expect("(")
             numbers = [
-                _number(items, _named(each, "ROLLUP" if rollup else "CUBE")) for each in self.list_of(self.named_item)
+                _number(items, _require_name(each, "ROLLUP" if rollup else "CUBE"))
+                for each in self.list_of(self.named_item)
             ]
             if len(numbers) > 12:
                 raise fault("More than 12 columns of ROLLUP or CUBE are not supported", self.at())
@@ -109,8 +110,8 @@ class Grouping(Expressions):
         if self.accept("("):
             if self.accept(")"):
                 return ((),)
-            return (tuple(_number(items, _named(each)) for each in self.list_of(self.named_item)),)
-        return ((_number(items, _named(self.named_item())),),)
+            return (tuple(_number(items, _require_name(each)) for each in self.list_of(self.named_item)),)
+        return ((_number(items, _require_name(self.named_item())),),)
 
     # --- windows --------------------------------------------------------------------------------------------------------
 
@@ -145,19 +146,19 @@ class Grouping(Expressions):
         unit = _UNITS[self.word()]
         if self.accept("BETWEEN"):
             first = self.at()
-            lower = self._bound("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING")
+            lower = self._frame_end("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING")
             self.expect("AND")
-            upper = self._bound("FOLLOWING", "Frame cannot end with UNBOUNDED PRECEDING")
+            upper = self._frame_end("FOLLOWING", "Frame cannot end with UNBOUNDED PRECEDING")
             if lower is not None and upper is not None and _direction(lower) > _direction(upper):
                 start, end = (_ENDS[_direction(each)] for each in (lower, upper))
                 raise fault(f"Frame cannot start from {start} and end with {end}", first)
         else:
-            lower, upper = self._bound("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING"), 0
+            lower, upper = self._frame_end("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING"), 0
         if self.kind == "EXCLUDE":
             self.refuse("EXCLUDE of a window's frame")
         return Frame(at, unit, lower, upper)
 
-    def _bound(self, unbounded: str, otherwise: str) -> int | None:
+    def _frame_end(self, unbounded: str, otherwise: str) -> int | None:
         """One end of a frame; UNBOUNDED goes only in the direction of its own end."""
         if self.accept("CURRENT"):
             self.expect("ROW")
@@ -237,7 +238,7 @@ class Grouping(Expressions):
         return clauses
 
 
-def _named(item: Item, where: str = "GROUPING SETS") -> Item:
+def _require_name(item: Item, where: str = "GROUPING SETS") -> Item:
     """The same. Faults: it is neither a column nor named."""
     if item.name is None and not isinstance(item.value, (Name, Member)):
         raise fault(f"Unnamed expressions are not supported in {where}. Please use '<expr> AS <name>'.", item.value.at)
@@ -279,6 +280,6 @@ def _product(
     for element in elements:
         if element is not None:
             sets = [tuple(dict.fromkeys(before + each)) for before in sets for each in element]
-        if len(sets) > _MOST_SETS:
-            raise fault(f"More than {_MOST_SETS} grouping sets are not supported", cursor.at())
+        if len(sets) > _MAX_SETS:
+            raise fault(f"More than {_MAX_SETS} grouping sets are not supported", cursor.at())
     return tuple(tuple(sorted(each)) for each in sets)

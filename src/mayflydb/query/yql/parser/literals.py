@@ -46,13 +46,13 @@ def unescape(body: str) -> bytes:
     end = 0
     for escape in _ESCAPE.finditer(body):
         parts.append(body[end : escape.start()].encode("utf-8", "surrogatepass"))
-        parts.append(_escaped(escape))
+        parts.append(_decode_escape(escape))
         end = escape.end()
     parts.append(body[end:].encode("utf-8", "surrogatepass"))
     return b"".join(parts)
 
 
-def _escaped(escape: re.Match[str]) -> bytes:
+def _decode_escape(escape: re.Match[str]) -> bytes:
     octal, byte, short, long, other = escape.groups()
     if octal is not None:
         if len(octal) == 3 and int(octal, 8) < 256:

@@ -44,7 +44,7 @@ _QUERY_BEGINS: Final = frozenset({"SELECT", "FROM", "PROCESS", "REDUCE"})
 _MAYBE_QUERY_BEGINS: Final = frozenset({"COMBINE", "DISCARD", "WITH"})
 _SIGNS: Final = {"-": "-", "+": "+", "~": "~", "NOT": "NOT"}
 _INTEGER_SUFFIXES: Final = frozenset({"", "l", "s", "t", "u", "ul", "us", "ut"})
-_MOST_DIGITS: Final = 80
+_MAX_DIGITS: Final = 80
 _NAMES: Final = {
     "": "Uint64",
     "l": "Int64",
@@ -94,7 +94,7 @@ class Operands(TypeNames):
     def unsigned(self) -> Expression:
         """An operand without a sign, and what stands behind it."""
         read = _READERS.get(self.kinds[self.index])
-        found = read(self) if read is not None else self._named()
+        found = read(self) if read is not None else self._name_or_call()
         return self.suffixes(found) if self.kinds[self.index] in (".", "[", "(", "COLLATE") else found
 
     def suffixes(self, found: Expression) -> Expression:
@@ -122,8 +122,8 @@ class Operands(TypeNames):
             else:
                 return found
             length += 1
-            if length > _MOST_DIGITS:
-                raise fault(f"More than {_MOST_DIGITS} accesses in a row are not supported", self.at())
+            if length > _MAX_DIGITS:
+                raise fault(f"More than {_MAX_DIGITS} accesses in a row are not supported", self.at())
 
     def _member(self, of: Expression) -> Expression:
         kind, text = self.kind, self.texts[self.index]
@@ -141,7 +141,7 @@ class Operands(TypeNames):
 
     # --- names and calls ------------------------------------------------------------------------------------------------
 
-    def _named(self) -> Expression:
+    def _name_or_call(self) -> Expression:
         """A name, a call, or a type where a value may stand."""
         kind, following = self.kind, self.next_kind
         at = self.at()
@@ -223,7 +223,7 @@ class Operands(TypeNames):
         at = self.at()
         self.index += 1
         text = self.texts[self.index - 1]
-        if len(text) > _MOST_DIGITS:
+        if len(text) > _MAX_DIGITS:
             raise _overflow(text, at)
         value, suffix = split_integer(text)
         if suffix not in _INTEGER_SUFFIXES:
@@ -282,10 +282,10 @@ class Operands(TypeNames):
 
     # --- brackets -------------------------------------------------------------------------------------------------------
 
-    def bracketed(self) -> Expression:
-        return self.bracket()[0]
+    def parenthesized_value(self) -> Expression:
+        return self.parentheses()[0]
 
-    def bracket(self) -> tuple[Expression, bool]:
+    def parentheses(self) -> tuple[Expression, bool]:
         """What parentheses hold, and whether it is one expression alone: a query, a tuple, a struct, a lambda's parameters."""
         at = self.at()
         if self._is_lambda():
@@ -459,7 +459,7 @@ class Operands(TypeNames):
         while self.accept("WHEN"):
             condition = self.expression()
             if not self.accept("THEN"):
-                raise self.broken(f"missing THEN at '{self.shown()}'")
+                raise self.grammar_fault(f"missing THEN at '{self.next_text()}'")
             branches.append((condition, self.expression()))
         if not branches:
             self.fail("WHEN")
@@ -511,7 +511,7 @@ _LITERALS: Final[dict[str, Callable[[Operands], Literal_]]] = {
 _READERS: Final[dict[str, Callable[[Operands], Expression]]] = {
     **_LITERALS,
     "$": Operands.parameter,
-    "(": Operands.bracketed,
+    "(": Operands.parenthesized_value,
     "[": Operands.list_literal,
     "{": Operands.dict_literal,
     "<|": Operands.struct_literal,

@@ -34,7 +34,7 @@ _UNIONS: Final = frozenset({"UNION", "EXCEPT"})
 _SET_OPERATIONS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
 _JOINS: Final = frozenset({",", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "EXCLUSION", "NATURAL", "OUTER"})
 _ALIASES: Final = (COMPATIBLE - NO_ALIAS - CLAUSES) | {ID, QUOTED}
-_MOST_QUERIES: Final = 250
+_MAX_QUERIES: Final = 250
 
 
 class Queries(Grouping):
@@ -80,8 +80,8 @@ class Queries(Grouping):
             raise fault(f"{what} within UNION ALL is only allowed after last subquery", self._tail)
 
     def _check_count(self, operators: int) -> None:
-        if operators > _MOST_QUERIES:
-            raise fault(f"More than {_MOST_QUERIES} queries in one are not supported", self.at())
+        if operators > _MAX_QUERIES:
+            raise fault(f"More than {_MAX_QUERIES} queries in one are not supported", self.at())
 
     def _operator(self) -> str:
         operator = self.word()
@@ -299,14 +299,14 @@ class Queries(Grouping):
         alias = self._alias()
         columns: tuple[str, ...] = ()
         if alias is not None and self.kind == "(":
-            columns = self._derived(of)
+            columns = self._column_aliases(of)
         for word in ("SAMPLE", "TABLESAMPLE"):
             if self.kind == word:
                 self.refuse(word)
         flatten = self._flatten() if self.accept("FLATTEN") else None
         return Source(at, of, alias, columns, flatten)
 
-    def _derived(self, of: TableRef | SourceOf) -> tuple[str, ...]:
+    def _column_aliases(self, of: TableRef | SourceOf) -> tuple[str, ...]:
         """`(a, b)` behind the alias of VALUES: names of its first columns."""
         at = self.at()
         columns = self.in_parentheses(self.name)

@@ -39,9 +39,9 @@ class Settings(Writes):
         return self.in_parentheses(self._boundary)
 
     def _boundary(self) -> Expression | tuple[Expression, ...]:
-        return self.in_parentheses(self._signed) if self.kind == "(" else self._signed()
+        return self.in_parentheses(self._signed_literal) if self.kind == "(" else self._signed_literal()
 
-    def _signed(self) -> Expression:
+    def _signed_literal(self) -> Expression:
         at = self.at()
         return Unary(at, "-", self.literal()) if self.accept("-") else self.literal()
 
@@ -66,13 +66,13 @@ class Settings(Writes):
 def _plain(value: Expression) -> SettingValue:
     """A literal's value, and of a name its text; anything else as it is."""
     if isinstance(value, Literal_) and value.suffix in ("", "s", "u"):
-        return value.value.encode() if isinstance(value.value, str) else _known(value)
+        return value.value.encode() if isinstance(value.value, str) else _literal_value(value)
     if isinstance(value, Name):
         return value.name
     return value
 
 
-def _known(literal: Literal_) -> SettingValue:
+def _literal_value(literal: Literal_) -> SettingValue:
     value = literal.value
     assert value is None or isinstance(value, (bool, int, float, bytes))
     return value

@@ -8,7 +8,7 @@ from typing import Final
 from mayflydb.query.yql.definitions import AlterSequence, CreateView, Definition, DropView, Setting, ShowCreate
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.lexer import END, INTEGER, REAL, STRING
-from mayflydb.query.yql.parser.access import Access
+from mayflydb.query.yql.parser.access import AccessStatements
 from mayflydb.query.yql.statements import (
     Action,
     Commit,
@@ -41,7 +41,7 @@ _REFUSED_OBJECTS: Final = (
 _CREATED: Final = ("EXTERNAL", "GROUP", "OR", "TABLE", "TABLESTORE", "TEMP", "TEMPORARY", "USER", "VIEW")
 
 
-class Statements(Access):
+class Statements(AccessStatements):
     def script(self) -> Script:
         """Everything up to the end of the text."""
         statements = self._statements(END)

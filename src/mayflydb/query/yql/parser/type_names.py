@@ -6,7 +6,7 @@ from typing import Final
 
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.lexer import ID, INTEGER, QUOTED, STRING
-from mayflydb.query.yql.parser.cursor import Cursor
+from mayflydb.query.yql.parser.cursor import TokenCursor
 from mayflydb.query.yql.parser.literals import split_integer, split_text
 from mayflydb.query.yql.syntax import At, TypeName
 
@@ -33,10 +33,10 @@ _REFUSED: Final = frozenset({"CALLABLE", "STREAM", "FLOW"})
 _TAGS: Final = frozenset({"ENUM", "RESOURCE"})
 _COUNTS: Final = {"OPTIONAL": 1, "LIST": 1, "SET": 1, "DICT": 2}
 _BEHIND_TYPES: Final = frozenset(("?", ",", ")", ">", ";", "=", "<EOF>", "|>", "]", "}"))
-_MOST_DIGITS: Final = 9
+_MAX_DIGITS: Final = 9
 
 
-class TypeNames(Cursor):
+class TypeNames(TokenCursor):
     def type_name(self) -> TypeName:
         """A type, with as many `?` behind it as there are."""
         self.enter()
@@ -77,7 +77,7 @@ class TypeNames(Cursor):
 
     def _digits(self) -> int:
         self.expect(INTEGER) if self.kind != "$" else self.refuse("A type's digits by a named expression")
-        number, _ = split_integer(self.texts[self.index - 1][:_MOST_DIGITS])
+        number, _ = split_integer(self.texts[self.index - 1][:_MAX_DIGITS])
         return number
 
     def _composite(self, at: At) -> TypeName:
@@ -115,10 +115,10 @@ class TypeNames(Cursor):
     def _members(self, at: At, name: str) -> TypeName:
         if self.accept(">"):
             return TypeName(at, name, (), ())
-        members = self.list_of(self._tagged, ">")
+        members = self.list_of(self._tagged_member, ">")
         return TypeName(at, name, tuple(part for _, part in members), tuple(tag for tag, _ in members))
 
-    def _tagged(self) -> tuple[str, TypeName]:
+    def _tagged_member(self) -> tuple[str, TypeName]:
         tag = self.tag()
         self.expect(":")
         return tag, self.type_name()

@@ -59,9 +59,9 @@ class Writes(Queries):
         at = self.at()
         if self.accept("*"):
             return (Star(at),)
-        return self.list_of(self._returned, None)
+        return self.list_of(self._returning_item, None)
 
-    def _returned(self) -> Item:
+    def _returning_item(self) -> Item:
         at = self.at()
         return Item(at, self.column_reference())
 
@@ -79,17 +79,17 @@ class Writes(Queries):
         return Update(at, table, sets, where, None, self._returning(), batch)
 
     def _assignment(self) -> tuple[str, Expression]:
-        name = self._assigned()
+        name = self._assignment_target()
         self.expect("=")
         return name, self.expression()
 
-    def _assigned(self) -> str:
+    def _assignment_target(self) -> str:
         name = self.name()
         return self.name() if self.accept(".") else name
 
     def _assignments(self) -> tuple[tuple[str, Expression], ...]:
         """`SET (a, b) = (1, 2)`; a query there gives several values at once, which is not taken apart."""
-        names = self.in_parentheses(self._assigned)
+        names = self.in_parentheses(self._assignment_target)
         self.expect("=")
         at = self.at()
         values = self.operand()

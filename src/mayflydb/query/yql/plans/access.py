@@ -12,10 +12,10 @@ import msgspec
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, fitting
+from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, find_fit
 from mayflydb.query.yql.plans.membership import items_of
-from mayflydb.query.yql.plans.rangesets import Listed as Tuples
-from mayflydb.query.yql.plans.rangesets import Union
+from mayflydb.query.yql.plans.rangesets import RangeUnion
+from mayflydb.query.yql.plans.rangesets import TupleRanges as Tuples
 from mayflydb.query.yql.plans.relations import Ranges, Scan
 from mayflydb.query.yql.plans.trees import conjuncts
 from mayflydb.query.yql.schemas import KeyRange, Row, Run, Table
@@ -23,7 +23,7 @@ from mayflydb.query.yql.syntax import Binary, In, Item, ListOf, Member, Name, Or
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import NULL, ListType, TupleType, Type, Value, bare, is_optional
 
-MOST_RANGES = 10_000
+MAX_RANGES = 10_000
 """More than these are read as fewer, longer ones."""
 
 
@@ -45,33 +45,33 @@ class KeyRanges(msgspec.Struct, frozen=True):
     def of(self, run: Run) -> tuple[KeyRange, ...]:
         lists: list[list[Value]] = []
         for column, group in zip(self.columns, self.equal, strict=False):
-            values = _meet(column, group, run)
+            values = _intersect_values(column, group, run)
             if not values:
                 return ()
             lists.append(values)
         cut = len(lists)
-        while cut > 1 and prod(map(len, lists[:cut])) > MOST_RANGES:
+        while cut > 1 and prod(map(len, lists[:cut])) > MAX_RANGES:
             cut -= 1
         prefixes = product(*lists[:cut])
         if cut < len(lists) or not self.bounds:
             return tuple(KeyRange(prefix, prefix) for prefix in prefixes)
-        return tuple(self._bounded(run, prefixes))
+        return tuple(self._ranges_with_bounds(run, prefixes))
 
-    def _bounded(self, run: Run, prefixes: Iterator[Row]) -> Iterator[KeyRange]:
+    def _ranges_with_bounds(self, run: Run, prefixes: Iterator[Row]) -> Iterator[KeyRange]:
         column = self.columns[len(self.equal)]
         low: tuple[Value, ...] = (None,) if column.nullable else ()
         high: tuple[Value, ...] = ()
         low_open, high_open = column.nullable, False
         for each in self.bounds:
-            bound = each.bound(run)
+            bound = each.find_bound(run)
             if bound is None:
                 continue
             if isinstance(bound, bool):
                 return
             value, open_, upper = bound
-            if upper and (not high or _tighter(column, high[0], value, high_open, open_)):
+            if upper and (not high or _is_tighter(column, high[0], value, high_open, open_)):
                 high, high_open = (value,), open_
-            elif not upper and (not low or _tighter(column, value, low[0], low_open, open_)):
+            elif not upper and (not low or _is_tighter(column, value, low[0], low_open, open_)):
                 low, low_open = (value,), open_
         if low and high:
             first, last = column.key(low[0]), column.key(high[0])
@@ -81,13 +81,13 @@ class KeyRanges(msgspec.Struct, frozen=True):
             yield KeyRange(prefix + low, prefix + high, low_open, high_open)
 
 
-def _tighter(column: ColumnOrder, more: Value, less: Value, was_open: bool, is_open: bool) -> bool:
+def _is_tighter(column: ColumnOrder, more: Value, less: Value, was_open: bool, is_open: bool) -> bool:
     """Whether a bound leaves less than the one before. `more` has to be the greater one for that."""
     first, second = column.key(more), column.key(less)
     return bool(first > second or (first == second and is_open and not was_open))
 
 
-def _meet(column: ColumnOrder, group: tuple[Constraint, ...], run: Run) -> list[Value]:
+def _intersect_values(column: ColumnOrder, group: tuple[Constraint, ...], run: Run) -> list[Value]:
     """The values that all of these allow, in order, each once."""
     allowed: dict[Any, Value] | None = None
     for each in group:
@@ -99,7 +99,7 @@ def _meet(column: ColumnOrder, group: tuple[Constraint, ...], run: Run) -> list[
     return [allowed[key] for key in sorted(allowed)]
 
 
-class Choice(msgspec.Struct, frozen=True):
+class AccessPath(msgspec.Struct, frozen=True):
     """How a table will be read. `ordered`: the rows come as asked; `exact`: just those of the WHERE do."""
 
     scan: Scan
@@ -107,7 +107,9 @@ class Choice(msgspec.Struct, frozen=True):
     exact: bool
 
 
-def choose(binder: Binder, scan: Scan, table: Table, tree: Select, order: Sequence[OrderItem]) -> Choice:
+def choose_access_path(
+    binder: Binder, scan: Scan, table: Table, tree: Select, order: Sequence[OrderItem]
+) -> AccessPath:
     """The way to read `scan`'s table for the WHERE of `tree`, and in this order if a key has it.
 
     An index is taken if it was named, or if the primary key is of no use and the index is.
@@ -121,38 +123,38 @@ def choose(binder: Binder, scan: Scan, table: Table, tree: Select, order: Sequen
         found.extend(known)
     best: tuple[tuple[str, ...], str | None] | None = None
     chosen = _key(table, scan.index)
-    if scan.index is None and _use(chosen, found) == 0:
+    if scan.index is None and _score_key(chosen, found) == 0:
         for index in table.indexes:
             if index.ready and index.kind != "async":
                 columns = _key(table, index.name)
-                if _use(columns, found) > (_use(best[0], found) if best else 0):
+                if _score_key(columns, found) > (_score_key(best[0], found) if best else 0):
                     best = columns, index.name
     index_name = scan.index
     if best is not None:
         chosen, index_name = best
     ranges, used = _ranges(table, chosen, found)
-    if _use(chosen, found) == 0 and (other := _together(binder, table, chosen, parts)) is not None:
+    if _score_key(chosen, found) == 0 and (other := _multi_column_ranges(binder, table, chosen, parts)) is not None:
         ranges, exact = other, False
-    ordered, descending = _in_order(chosen, found, order, tree, binder)
-    exact = exact and used == len(found) and (ranges is None or sum(map(_many, found)) < 2)
+    ordered, descending = _order_direction(chosen, found, order, tree, binder)
+    exact = exact and used == len(found) and (ranges is None or sum(map(_has_many_values, found)) < 2)
     scan = msgspec.structs.replace(scan, index=index_name, ranges=ranges, descending=descending)
-    return Choice(scan, ordered, exact)
+    return AccessPath(scan, ordered, exact)
 
 
-def _together(binder: Binder, table: Table, key: tuple[str, ...], parts: Sequence[Tree]) -> Ranges | None:
+def _multi_column_ranges(binder: Binder, table: Table, key: tuple[str, ...], parts: Sequence[Tree]) -> Ranges | None:
     """Ranges from a condition that is about several columns at once: OR, or tuples in a list."""
     types = {each.name: each.type for each in table.columns}
     orders = tuple(comparison.sort_key(types[name]) for name in key)
     for part in parts:
-        found = _either(binder, table, key, part, orders)
+        found = _or_ranges(binder, table, key, part, orders)
         if isinstance(part, In) and isinstance(part.operand, TupleOf) and not part.negated:
-            found = _tuples(binder, part, part.operand.items, key, orders)
+            found = _tuple_ranges(binder, part, part.operand.items, key, orders)
         if found is not None:
             return found
     return None
 
 
-def _either(
+def _or_ranges(
     binder: Binder, table: Table, key: tuple[str, ...], part: Tree, orders: tuple[Callable[[Value], Any], ...]
 ) -> Ranges | None:
     """`a = 1 OR a = 2 AND b > 3`: ranges of each side, if each has some."""
@@ -169,16 +171,16 @@ def _either(
     found: list[Ranges] = []
     for side in sides:
         known = [each for each_part in conjuncts(side) for each in constraints(binder, each_part)]
-        if not _use(key, known):
+        if not _score_key(key, known):
             return None
         ranges, _ = _ranges(table, key, known)
         if ranges is None:
             return None
         found.append(ranges)
-    return Union(tuple(found), orders)
+    return RangeUnion(tuple(found), orders)
 
 
-def _tuples(
+def _tuple_ranges(
     binder: Binder,
     part: In,
     names: Sequence[Tree],
@@ -191,7 +193,7 @@ def _tuples(
     columns = {}
     for place, (tree, type) in enumerate(zip(names, items.items, strict=True)):
         column = column_of(binder, tree)
-        fit = None if column is None else fitting(bare(type), column[1])
+        fit = None if column is None else find_fit(bare(type), column[1])
         if column is not None and fit is not None:
             columns[column[0]] = place, fit
     picks = []
@@ -217,7 +219,7 @@ def _items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
     return values.evaluate, bare(container.item)
 
 
-def _many(constraint: Constraint) -> bool:
+def _has_many_values(constraint: Constraint) -> bool:
     return constraint.kind == "in"
 
 
@@ -229,7 +231,7 @@ def _key(table: Table, index: str | None) -> tuple[str, ...]:
     return (*columns, *(name for name in table.key if name not in columns))
 
 
-def _use(key: tuple[str, ...], found: Sequence[Constraint]) -> int:
+def _score_key(key: tuple[str, ...], found: Sequence[Constraint]) -> int:
     """How much of a key these fix: 2 for each column that is, 1 for one that has bounds."""
     fixed = {each.column for each in found if each.kind != "bound"}
     bounded = {each.column for each in found if each.kind == "bound"}
@@ -260,7 +262,7 @@ def _ranges(table: Table, key: tuple[str, ...], found: Sequence[Constraint]) -> 
     return KeyRanges(columns, tuple(equal)), used
 
 
-def _in_order(
+def _order_direction(
     key: tuple[str, ...], found: Sequence[Constraint], order: Sequence[OrderItem], tree: Select, binder: Binder
 ) -> tuple[bool, bool]:
     """Whether rows in order of `key` are in `order`, and whether the key has to be read backwards for that."""

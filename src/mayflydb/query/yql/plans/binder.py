@@ -11,7 +11,7 @@ from mayflydb.query.yql.expression import Expression, Operand
 from mayflydb.query.yql.faults import WARNING, Issue, Position, fault, unsupported
 from mayflydb.query.yql.plans.paths import join
 from mayflydb.query.yql.plans.plan import Prelude, Relation
-from mayflydb.query.yql.plans.scopes import EMPTY, Scope
+from mayflydb.query.yql.plans.scopes import EMPTY, RowScope
 from mayflydb.query.yql.schemas import Schemas
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import Query
@@ -122,7 +122,7 @@ class Binder:
         self,
         context: Context,
         names: Names,
-        scope: Scope = EMPTY,
+        scope: RowScope = EMPTY,
         special: Mapping[Tree, Expression] | None = None,
         width: int | None = None,
     ) -> None:
@@ -146,7 +146,7 @@ class Binder:
         if handler is None:
             raise unsupported(tree.__class__.__name__, tree.at)
         self.context.depth += 1
-        if self.context.depth > DEEPEST:
+        if self.context.depth > MAX_DEPTH:
             raise fault("The expression is nested too deeply", tree.at)
         try:
             return handler(self, tree)
@@ -167,25 +167,25 @@ class Binder:
         return found, self.context.uses == before
 
 
-class Argument(msgspec.Struct, frozen=True):
+class LambdaArgument(msgspec.Struct, frozen=True):
     """A parameter of a lambda: it stands at `index` of the row."""
 
     index: int
     type: Type
 
 
-class Named:
+class NamedExpression:
     """`$x = ...`: a tree, and where it stood. `pick`: which part of a tuple, for `$a, $b = ...`."""
 
     def __init__(self, value: Tree | Query, binder: Binder, pick: int | None = None) -> None:
         self.value, self.binder, self.pick = value, binder, pick
 
 
-Names: TypeAlias = dict[str, Argument | Named]
+Names: TypeAlias = dict[str, LambdaArgument | NamedExpression]
 """By name without `$`. What is not here is a parameter."""
 
 
-DEEPEST = 200
+MAX_DEPTH = 200
 
 HANDLERS: dict[type, Callable[[Binder, Any], Operand]] = {}
 """By class of the tree; the modules that know them fill it in (`expressions` imports them all)."""

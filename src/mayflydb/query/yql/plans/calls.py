@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from mayflydb.query.yql import functions, names
 from mayflydb.query.yql.expression import Bound, Expression, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
-from mayflydb.query.yql.plans.binder import HANDLERS, Argument, Binder, Named, Names
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression, Names
 from mayflydb.query.yql.plans.columns import whole_row
-from mayflydb.query.yql.plans.framing import PLACED
+from mayflydb.query.yql.plans.framing import WINDOW_FUNCTIONS
 from mayflydb.query.yql.plans.scopes import EMPTY
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Apply, Call, TypeArgument
@@ -25,7 +25,7 @@ def call(binder: Binder, tree: Call) -> Operand:
     if builder is None:
         if functions.find_aggregate(tree.name) is not None:
             raise fault(f"Aggregate function {tree.name} is not allowed here", tree.at)
-        if tree.name.upper() in PLACED:
+        if tree.name.upper() in WINDOW_FUNCTIONS:
             name = "".join(each.capitalize() for each in tree.name.split("_"))
             raise fault(f"Failed to use window function {name} without window specification", tree.at)
         raise fault(f"Unknown builtin: {tree.name}", tree.at)
@@ -59,10 +59,10 @@ def apply(binder: Binder, tree: Apply) -> Operand:
     if isinstance(callee, (Expression, TypeOperand)):
         raise fault("Expected a lambda or a callable here", tree.at)
     arguments = [binder.expression(each.value) for each in tree.arguments]
-    return applied(callee, arguments, tree.at)
+    return apply_lambda(callee, arguments, tree.at)
 
 
-def applied(callee: Lambda, arguments: Sequence[Expression], at: Position) -> Expression:
+def apply_lambda(callee: Lambda, arguments: Sequence[Expression], at: Position) -> Expression:
     bound = callee.bind([each.type for each in arguments])
     values, body = tuple(each.evaluate for each in arguments), bound.call
     return Expression(bound.type, lambda row, run: body(tuple([each(row, run) for each in values]), row, run))
@@ -93,7 +93,7 @@ class Closure:
     def _bind(self, types: tuple[Type, ...], missing: int) -> Bound:
         binder, width, tree = self._binder, self._binder.width, self._tree
         arguments: Names = {
-            name: Argument(width + place, type)
+            name: LambdaArgument(width + place, type)
             for place, (name, type) in enumerate(zip(tree.parameters, types, strict=True))
             if name != "_"
         }
@@ -101,7 +101,9 @@ class Closure:
         for binding in tree.bindings:
             many = len(binding.names) > 1
             for place, name in enumerate(binding.names):
-                inner.names[name] = Named(binding.value, inner.within({}, inner.width), place if many else None)
+                inner.names[name] = NamedExpression(
+                    binding.value, inner.within({}, inner.width), place if many else None
+                )
         body = inner.expression(tree.body)
         evaluate, rest = body.evaluate, (None,) * missing
 

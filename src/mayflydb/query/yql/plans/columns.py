@@ -15,7 +15,7 @@ from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.operators import coalesce
-from mayflydb.query.yql.plans.scopes import EMPTY, Scope, no_member, slot
+from mayflydb.query.yql.plans.scopes import EMPTY, RowScope, no_member, slot
 from mayflydb.query.yql.syntax import At, Item, Member, Name, Star
 from mayflydb.query.yql.syntax import Expression as Tree
 
@@ -106,13 +106,13 @@ def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], se
         elif field.source not in shared.get(field.name, ()):
             found.append((full if prefixed else field.name, slot(field.type, index)))
         elif _is_first(scope, index, without):
-            found.append((field.name, _merged(scope, field.name, tree.at)))
+            found.append((field.name, _coalesce_join_columns(scope, field.name, tree.at)))
     if tree.source is None:
         _check_collisions(found, tree)
     return found
 
 
-def _is_first(scope: Scope, index: int, without: Sequence[str]) -> bool:
+def _is_first(scope: RowScope, index: int, without: Sequence[str]) -> bool:
     """Whether a column by which tables were joined stands here first."""
     name, owners = scope.fields[index].name, scope.shared[scope.fields[index].name]
     for place, field in enumerate(scope.fields):
@@ -121,7 +121,7 @@ def _is_first(scope: Scope, index: int, without: Sequence[str]) -> bool:
     return False
 
 
-def _merged(scope: Scope, name: str, at: Position) -> Expression:
+def _coalesce_join_columns(scope: RowScope, name: str, at: Position) -> Expression:
     """The first that is not NULL of the columns of this name by which tables were joined."""
     owners = scope.shared[name]
     same = [slot(f.type, i) for i, f in enumerate(scope.fields) if f.name == name and f.source in owners]

@@ -13,17 +13,17 @@ from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import Bound, bind_query
-from mayflydb.query.yql.plans.limiting import cut, limits, sort_keys
+from mayflydb.query.yql.plans.limiting import limit_rows, limits, sort_keys
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import Distinct, Sort, gathered, project
-from mayflydb.query.yql.plans.scopes import Field, Scope, slot
-from mayflydb.query.yql.plans.values import constant, met
+from mayflydb.query.yql.plans.relations import DistinctRows, SortRows, collect_rows, project
+from mayflydb.query.yql.plans.scopes import Field, RowScope, slot
+from mayflydb.query.yql.plans.values import constant, require_common_type
 from mayflydb.query.yql.schemas import Run, Tables
 from mayflydb.query.yql.syntax import Compound
 from mayflydb.query.yql.types import NULL, Value
 
 
-class Appended(msgspec.Struct, frozen=True):
+class AppendRows(msgspec.Struct, frozen=True):
     """One after the other."""
 
     sources: tuple[Relation, ...]
@@ -37,7 +37,7 @@ class Appended(msgspec.Struct, frozen=True):
                 yield batch
 
 
-class Matched(msgspec.Struct, frozen=True):
+class MatchRows(msgspec.Struct, frozen=True):
     """Rows of `left` that `right` has too (`keep`), or has not; with `all` each as often as it is in both, or is left over."""
 
     left: Relation
@@ -50,7 +50,7 @@ class Matched(msgspec.Struct, frozen=True):
         return (self.left, self.right)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        rows = await gathered(self.right, run, tables)
+        rows = await collect_rows(self.right, run, tables)
         counts: Counter[Any] = Counter(map(self._key, rows))
         async for batch in self.left.batches(run, tables):
             found = []
@@ -71,26 +71,26 @@ class Matched(msgspec.Struct, frozen=True):
 def bind_compound(context: Context, names: Names, tree: Compound) -> Bound:
     limit, offset = limits(context, names, tree.limit, tree.offset)
     left, right = bind_query(context, names, tree.left), bind_query(context, names, tree.right)
-    first, second, fields = _matched(context, left, right, tree)
+    first, second, fields = _align_columns(context, left, right, tree)
     keys = tuple(comparison.group_key(each.type) for each in fields)
     relation: Relation
     if tree.operator.startswith("UNION"):
-        relation = Appended((first, second))
+        relation = AppendRows((first, second))
         if tree.operator == "UNION":
-            relation = Distinct(relation, keys)
+            relation = DistinctRows(relation, keys)
     else:
         every = tree.operator.endswith("ALL")
-        relation = Matched(first, second, keys, tree.operator.startswith("INTERSECT"), every)
+        relation = MatchRows(first, second, keys, tree.operator.startswith("INTERSECT"), every)
         if not every:
-            relation = Distinct(relation, keys)
+            relation = DistinctRows(relation, keys)
     if tree.order:
         values: list[Expression] = [slot(each.type, index) for index, each in enumerate(fields)]
-        sorts, extra = sort_keys(Binder(context, names, Scope(fields)), tree.order, values)
-        relation = Sort(project(relation, [*values, *extra], len(fields)), sorts, len(fields))
-    return Bound(cut(relation, limit, offset), fields)
+        sorts, extra = sort_keys(Binder(context, names, RowScope(fields)), tree.order, values)
+        relation = SortRows(project(relation, [*values, *extra], len(fields)), sorts, len(fields))
+    return Bound(limit_rows(relation, limit, offset), fields)
 
 
-def _matched(
+def _align_columns(
     context: Context, left: Bound, right: Bound, tree: Compound
 ) -> tuple[Relation, Relation, tuple[Field, ...]]:
     """Both sides with the same columns: by name, NULL where one has none; or, by a pragma, by place."""
@@ -105,13 +105,13 @@ def _matched(
                 msgspec.structs.replace(b, name=a.name) for a, b in zip(left.fields, right.fields, strict=True)
             ),
         )
-    sides = Scope([_plain(each) for each in left.fields]), Scope([_plain(each) for each in right.fields])
+    sides = RowScope([_plain(each) for each in left.fields]), RowScope([_plain(each) for each in right.fields])
     names = dict.fromkeys((*(each.name for each in left.fields), *(each.name for each in right.fields)))
     columns: list[tuple[Expression, Expression]] = []
     fields = []
     for name in names:
         values = [_value(bound, scope.find(name)) for bound, scope in zip((left, right), sides, strict=True)]
-        type, converted = met(values, tree.operator.split()[0].capitalize(), tree.at)
+        type, converted = require_common_type(values, tree.operator.split()[0].capitalize(), tree.at)
         fields.append(Field(name, type))
         columns.append((converted[0], converted[1]))
     return (

@@ -12,7 +12,7 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.functions.patterns import prefix_of
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.membership import items_of
-from mayflydb.query.yql.plans.names import Given
+from mayflydb.query.yql.plans.names import ParameterValue
 from mayflydb.query.yql.plans.operators import alike
 from mayflydb.query.yql.plans.scopes import Slot
 from mayflydb.query.yql.plans.values import both_integers, converter
@@ -69,7 +69,7 @@ class Constraint(msgspec.Struct, frozen=True):
         fitted = [self.fit(each) for each in (found if self.kind == "in" else (found,)) if each is not None]
         return [each for each in fitted if each is not OUTSIDE]
 
-    def bound(self, run: Run) -> tuple[Value, bool, bool] | bool | None:
+    def find_bound(self, run: Run) -> tuple[Value, bool, bool] | bool | None:
         """(value, whether it is out itself, whether it is the upper one); None: no bound; False: nothing is within."""
         value = self.value((), run)
         if value is None:
@@ -89,13 +89,19 @@ def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
     found: list[Constraint | None]
     match tree:
         case Binary(_, word, left, right) if word in _MIRRORED:
-            found = [_side(binder, left, word, right) or _side(binder, right, _MIRRORED[word], left)]
+            found = [
+                _comparison_constraint(binder, left, word, right)
+                or _comparison_constraint(binder, right, _MIRRORED[word], left)
+            ]
         case Between(_, operand, low, high, False, False):
-            found = [_side(binder, operand, ">=", low), _side(binder, operand, "<=", high)]
+            found = [
+                _comparison_constraint(binder, operand, ">=", low),
+                _comparison_constraint(binder, operand, "<=", high),
+            ]
         case In(_, operand, _, False):
-            found = [_within(binder, operand, tree)]
+            found = [_in_constraint(binder, operand, tree)]
         case Like(_, "LIKE", operand, pattern, None, False):
-            return _prefix(binder, operand, pattern)
+            return _prefix_constraints(binder, operand, pattern)
         case Unary(_, "IS NULL", operand) if (column := column_of(binder, operand)) is not None:
             found = [Constraint(column[0], "eq", lambda row, run: None, _same, null=True)]
         case Unary(_, "NOT", operand) if (column := column_of(binder, operand)) is not None and str(
@@ -126,7 +132,7 @@ def column_of(binder: Binder, tree: Tree) -> tuple[str, Type] | None:
     return name, bare(binder.scope.fields[index].type)
 
 
-def _side(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | None:
+def _comparison_constraint(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | None:
     column = column_of(binder, tree)
     if column is None or column_of(binder, other) is not None:
         return None
@@ -135,18 +141,18 @@ def _side(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | No
         return None
     name, type = column
     _, value = alike(Slot(type, value.evaluate, index=0), value)
-    fit = fitting(bare(value.type), type)
+    fit = find_fit(bare(value.type), type)
     if fit is None:
         return None
     least, greatest = limits(type) if both_integers(type, bare(value.type)) else (None, None)
     kind: Literal["eq", "bound"] = "eq" if word == "==" else "bound"
-    exact = fit is not _decoded
+    exact = fit is not _decode
     return Constraint(
         name, kind, value.evaluate, fit, word, least=least, greatest=greatest, text=_text(value), exact=exact
     )
 
 
-def _prefix(binder: Binder, operand: Tree, pattern: Tree) -> list[Constraint]:
+def _prefix_constraints(binder: Binder, operand: Tree, pattern: Tree) -> list[Constraint]:
     """`LIKE "abc%"`: what begins with `abc` lies between it and what follows."""
     column = column_of(binder, operand)
     if column is None or column[1] not in (STRING, UTF8):
@@ -160,12 +166,12 @@ def _prefix(binder: Binder, operand: Tree, pattern: Tree) -> list[Constraint]:
         low = begin.decode("utf-8", "ignore")
     if not low or (isinstance(low, str) and low.encode() != begin):
         return []
-    found = [_fixed(column[0], ">=", low)]
+    found = [_bound_constraint(column[0], ">=", low)]
     after = _after(low)
-    return found if after is None else [*found, _fixed(column[0], "<", after)]
+    return found if after is None else [*found, _bound_constraint(column[0], "<", after)]
 
 
-def _fixed(name: str, word: str, value: str | bytes) -> Constraint:
+def _bound_constraint(name: str, word: str, value: str | bytes) -> Constraint:
     text = value if isinstance(value, str) else value.decode(errors="replace")
     return Constraint(name, "bound", lambda row, run: value, _same, word, text=text, exact=False)
 
@@ -178,23 +184,23 @@ def _after(low: str | bytes) -> str | bytes | None:
     return low[:-1] + chr(code) if code < 0xD800 else None
 
 
-def _within(binder: Binder, tree: Tree, condition: In) -> Constraint | None:
+def _in_constraint(binder: Binder, tree: Tree, condition: In) -> Constraint | None:
     column = column_of(binder, tree)
     if column is None:
         return None
     name, type = column
     if isinstance(condition.within, (ListOf, TupleOf)):
-        return _written(binder, name, type, condition.within.items)
+        return _list_constraint(binder, name, type, condition.within.items)
     values, free = items_of(binder, condition.within)
     container = bare(values.type)
     if not free or not isinstance(container, (ListType, DictType)):
         return None
     item = container.item if isinstance(container, ListType) else container.key
-    fit = fitting(bare(item), type)
+    fit = find_fit(bare(item), type)
     return None if fit is None else Constraint(name, "in", values.evaluate, fit, text=_text(values))
 
 
-def _written(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> Constraint | None:
+def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> Constraint | None:
     """`IN (a, b)`: each of its own type."""
     pairs: list[tuple[Evaluate, Fit]] = []
     shown: list[str] = []
@@ -203,7 +209,7 @@ def _written(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> 
         if value.type == NULL:
             continue
         _, value = alike(Slot(type, value.evaluate, index=0), value)
-        fit = fitting(bare(value.type), type)
+        fit = find_fit(bare(value.type), type)
         if not free or fit is None:
             return None
         pairs.append((value.evaluate, fit))
@@ -220,10 +226,10 @@ def _text(value: Expression) -> str:
     type = bare(value.type)
     if value.constant and isinstance(type, (Primitive, DecimalType)) and value.value is not None:
         return texts.to_text(type, value.value)
-    return f"${value.parameter}" if isinstance(value, Given) else "expr"
+    return f"${value.parameter}" if isinstance(value, ParameterValue) else "expr"
 
 
-def fitting(source: Type, column: Type) -> Fit | None:
+def find_fit(source: Type, column: Type) -> Fit | None:
     """From a value of one type to the equal one of a column's; None: a key cannot tell."""
     if source == column:
         return _same
@@ -231,13 +237,13 @@ def fitting(source: Type, column: Type) -> Fit | None:
         least, greatest = limits(column)
         return lambda value: value if least <= value <= greatest else OUTSIDE
     if source == STRING and column == UTF8:
-        return _decoded
+        return _decode
     if is_optional(source):
         return None
     return converter(source, column)
 
 
-def _decoded(value: Value) -> Value:
+def _decode(value: Value) -> Value:
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -6,8 +6,8 @@ from typing import Final
 
 from mayflydb.query.yql import names as type_names
 from mayflydb.query.yql.faults import fault, unsupported
-from mayflydb.query.yql.members import arranging
-from mayflydb.query.yql.plans.binder import Binder, Context, Named, Names
+from mayflydb.query.yql.members import find_arrangement
+from mayflydb.query.yql.plans.binder import Binder, Context, NamedExpression, Names
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.statements import Declare, Pragma, Statement
 from mayflydb.query.yql.syntax import Binding
@@ -20,7 +20,7 @@ def prepare(context: Context, names: Names, statement: Statement) -> bool:
         case Declare(at, name, type_name):
             type = type_names.resolve(type_name)
             given = context.given.get(name)
-            if given is not None and arranging(given, type) is None:
+            if given is not None and find_arrangement(given, type) is None:
                 raise fault(
                     f"Parameter ${name} type mismatch, expected: {format_long(type)}, actual: {format_long(given)}",
                     at,
@@ -32,7 +32,7 @@ def prepare(context: Context, names: Names, statement: Statement) -> bool:
         case Binding(_, bound, value):
             binder = Binder(context, dict(names))
             for place, name in enumerate(bound):
-                names[name] = Named(value, binder, place if len(bound) > 1 else None)
+                names[name] = NamedExpression(value, binder, place if len(bound) > 1 else None)
         case _:
             return False
     return True

@@ -9,12 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 from mayflydb.query.yql.plans.access import KeyRanges
-from mayflydb.query.yql.plans.compounds import Appended, Matched
+from mayflydb.query.yql.plans.compounds import AppendRows, MatchRows
 from mayflydb.query.yql.plans.constraints import Constraint
 from mayflydb.query.yql.plans.grouping import Group
 from mayflydb.query.yql.plans.joining import JoinRows, LookupRows
 from mayflydb.query.yql.plans.plan import Plan, Relation
-from mayflydb.query.yql.plans.relations import Cut, Distinct, Filter, Listed, Project, Scan, Sort
+from mayflydb.query.yql.plans.relations import (
+    DistinctRows,
+    FilterRows,
+    LimitRows,
+    ListRows,
+    ProjectRows,
+    Scan,
+    SortRows,
+)
 from mayflydb.query.yql.plans.writes import Change
 
 Json = dict[str, Any]
@@ -31,18 +39,18 @@ def explain(plan: Plan) -> Json:
         plans = [_node(each, tables) for each in roots]
         kind = "ResultSet"
         if isinstance(step.action, Change):
-            plans.append(_change(step.action, tables))
+            plans.append(_write_node(step.action, tables))
             kind = "Sink"
         queries.append({"Node Type": kind, "PlanNodeType": kind, "Plans": plans})
     root = {"Node Type": "Query", "PlanNodeType": "Query", "Plans": queries}
     return {
-        "Plan": _numbered(root),
+        "Plan": _number_nodes(root),
         "meta": {"type": "query", "version": "0.2"},
         "tables": [tables[name] for name in sorted(tables)],
     }
 
 
-def _numbered(root: Json) -> Json:
+def _number_nodes(root: Json) -> Json:
     number = 0
     left = [root]
     while left:
@@ -57,22 +65,22 @@ def _table(tables: dict[str, Json], path: str) -> Json:
     return tables.setdefault(path, {"name": path})
 
 
-def _change(change: Change, tables: dict[str, Json]) -> Json:
+def _write_node(change: Change, tables: dict[str, Json]) -> Json:
     name = {"DELETE": "Delete", "INSERT": "Insert", "UPDATE": "Update"}.get(change.verb, change.verb.capitalize())
     kind = "MultiErase" if change.verb == "DELETE" else f"Multi{name}"
     _table(tables, change.table).setdefault("writes", []).append({"type": kind, "columns": list(change.columns)})
-    operator = {"Name": name, "Table": _short(change.table), "Path": change.table}
+    operator = {"Name": name, "Table": _table_name(change.table), "Path": change.table}
     return _stage(name, operator, [_node(change.source, tables)], change.table)
 
 
-def _short(path: str) -> str:
+def _table_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
 def _stage(name: str, operator: Json, plans: list[Json], table: str | None = None) -> Json:
     node: Json = {"Node Type": name, "Operators": [operator]}
     if table is not None:
-        node["Tables"] = [_short(table)]
+        node["Tables"] = [_table_name(table)]
     if plans:
         node["Plans"] = plans
     return node
@@ -86,7 +94,7 @@ def _node(relation: Relation, tables: dict[str, Json]) -> Json:
         assert isinstance(scan, Scan)
         entry = {"type": "Lookup", "lookup_by": list(relation.names), "columns": list(scan.columns)}
         _table(tables, scan.table).setdefault("reads", []).append(entry)
-        operator = {"Name": f"{_join(relation.kind)} (Lookup)", "Table": _short(scan.table), "Path": scan.table}
+        operator = {"Name": f"{_join(relation.kind)} (Lookup)", "Table": _table_name(scan.table), "Path": scan.table}
         operator["LookupKeyColumns"] = list(relation.names)  # type: ignore[assignment]  # JSON of any kind.
         return _stage("TableLookupJoin", operator, [_node(relation.left.relation, tables)], scan.table)
     name, operator = _plain(relation)
@@ -97,27 +105,27 @@ def _join(kind: str) -> str:
     return "".join(word.capitalize() for word in kind.split()) + "Join"
 
 
-def _sorted(sort: Sort) -> tuple[str, Json]:
+def _sort_operator(sort: SortRows) -> tuple[str, Json]:
     name = "Sort" if sort.limit is None else "TopSort"
     return name, {"Name": name}
 
 
-def _matched(each: Matched) -> tuple[str, Json]:
+def _set_operator(each: MatchRows) -> tuple[str, Json]:
     name = "Intersect" if each.keep else "Except"
     return name, {"Name": name}
 
 
 _NAMES: dict[type, Callable[[Any], tuple[str, Json]]] = {
-    Filter: lambda each: ("Filter", {"Name": "Filter"}),
-    Sort: _sorted,
-    Cut: lambda each: ("Limit", {"Name": "Limit"}),
+    FilterRows: lambda each: ("Filter", {"Name": "Filter"}),
+    SortRows: _sort_operator,
+    LimitRows: lambda each: ("Limit", {"Name": "Limit"}),
     Group: lambda each: ("Aggregate", {"Name": "Aggregate"}),
-    Distinct: lambda each: ("Aggregate", {"Name": "Aggregate", "Phase": "Final"}),
+    DistinctRows: lambda each: ("Aggregate", {"Name": "Aggregate", "Phase": "Final"}),
     JoinRows: lambda each: (_join(each.kind), {"Name": f"{_join(each.kind)} (MapJoin)"}),
-    Appended: lambda each: ("UnionAll", {"Name": "UnionAll"}),
-    Matched: _matched,
-    Project: lambda each: ("Stage", {"Name": "Map"}),
-    Listed: lambda each: ("ConstantExpr", {"Name": "Iterator"}),
+    AppendRows: lambda each: ("UnionAll", {"Name": "UnionAll"}),
+    MatchRows: _set_operator,
+    ProjectRows: lambda each: ("Stage", {"Name": "Map"}),
+    ListRows: lambda each: ("ConstantExpr", {"Name": "Iterator"}),
 }
 
 
@@ -130,10 +138,10 @@ def _plain(relation: Relation) -> tuple[str, Json]:
 
 def _scan(scan: Scan, tables: dict[str, Json]) -> Json:
     path = scan.table if scan.index is None else f"{scan.table}/{scan.index}/indexImplTable"
-    operator: Json = {"Name": "TableFullScan", "Table": _short(scan.table), "Path": path}
+    operator: Json = {"Name": "TableFullScan", "Table": _table_name(scan.table), "Path": path}
     entry: Json = {"type": "FullScan", "columns": list(scan.columns)}
     if isinstance(scan.ranges, KeyRanges):
-        bounds = shown(scan.ranges)
+        bounds = format_ranges(scan.ranges)
         whole = len(scan.ranges.equal) == len(scan.ranges.columns)
         operator["Name"] = "TablePointLookup" if whole else "TableRangeScan"
         operator["ReadRange"] = bounds
@@ -154,20 +162,20 @@ def _scan(scan: Scan, tables: dict[str, Json]) -> Json:
     return _stage(operator["Name"], operator, [], scan.table)
 
 
-def shown(ranges: KeyRanges) -> list[str]:
+def format_ranges(ranges: KeyRanges) -> list[str]:
     """`id (1)`, `n [5, +∞)`: column by column."""
     texts = []
     for column, group in zip(ranges.columns, ranges.equal, strict=False):
         texts.append(f"{column.name} ({' AND '.join(each.text for each in group)})")
     if ranges.bounds:
         column = ranges.columns[len(ranges.equal)]
-        low = _bound(ranges.bounds, ">")
-        high = _bound(ranges.bounds, "<")
+        low = _find_bound(ranges.bounds, ">")
+        high = _find_bound(ranges.bounds, "<")
         left = "(-∞" if low is None else ("[" if low.word == ">=" else "(") + low.text
         right = "+∞)" if high is None else high.text + ("]" if high.word == "<=" else ")")
         texts.append(f"{column.name} {left}, {right}")
     return texts
 
 
-def _bound(bounds: tuple[Constraint, ...], side: str) -> Constraint | None:
+def _find_bound(bounds: tuple[Constraint, ...], side: str) -> Constraint | None:
     return next((each for each in bounds if each.word[0] == side), None)

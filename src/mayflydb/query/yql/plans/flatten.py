@@ -16,8 +16,8 @@ from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import Bound
 from mayflydb.query.yql.plans.names import part
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import hold, project
-from mayflydb.query.yql.plans.scopes import Field, Scope, slot
+from mayflydb.query.yql.plans.relations import project, reserve_rows
+from mayflydb.query.yql.plans.scopes import Field, RowScope, slot
 from mayflydb.query.yql.schemas import Run, Tables
 from mayflydb.query.yql.syntax import Item, Member, Name, Source
 from mayflydb.query.yql.types import DictType, ListType, OptionalType, StructType, TupleType, Type, Value, format_long
@@ -25,7 +25,7 @@ from mayflydb.query.yql.types import DictType, ListType, OptionalType, StructTyp
 Items = Callable[[Value], Sequence[Value]]
 
 
-class Flattened(msgspec.Struct, frozen=True):
+class FlattenRows(msgspec.Struct, frozen=True):
     """Each row as often as its containers have items, all of them with each other.
 
     `items`: a container, what is in it, and the place of the column that gets it; one behind the row is added.
@@ -46,17 +46,17 @@ class Flattened(msgspec.Struct, frozen=True):
                     for value, (_, _, place) in zip(values, self.items, strict=True):
                         fresh[place : place + 1] = [value]
                     found.append(tuple(fresh))
-            hold(run, len(found))
+            reserve_rows(run, len(found))
             yield found
             run.budget += len(found)
 
 
-def flattened(
+def bind_flatten(
     context: Context, names: Names, bound: Bound, alias: str, flatten: tuple[str, tuple[Item, ...]], source: Source
 ) -> Bound:
     """`bound` with its containers laid out. Faults: what is named is no container of this kind."""
     mode, trees = flatten
-    binder = Binder(context, names, Scope(bound.fields, bound.sources))
+    binder = Binder(context, names, RowScope(bound.fields, bound.sources))
     if mode == "COLUMNS":
         return _columns(bound, alias)
     fields = list(bound.fields)
@@ -69,7 +69,7 @@ def flattened(
         field = Field(name, type, alias)
         fields[place : place + 1] = [field]
         items.append((value.evaluate, listed, place))
-    relation = Flattened(bound.relation, tuple(items))
+    relation = FlattenRows(bound.relation, tuple(items))
     return Bound(relation, tuple(fields), sources=bound.sources)
 
 

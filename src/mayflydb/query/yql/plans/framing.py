@@ -15,20 +15,20 @@ from mayflydb.query.yql.syntax import Call, Frame, Window
 from mayflydb.query.yql.types import DOUBLE, INTEGERS, UINT64, Type, Value, optional
 
 
-class Rows(msgspec.Struct, frozen=True):
+class WindowPartition(msgspec.Struct, frozen=True):
     """Rows of one part by their places, in order; `peers`: for each the number of its group of equals."""
 
     places: list[int]
     peers: list[int]
 
 
-Placed: TypeAlias = Callable[[Sequence[Row], Sequence[int], Run], list[Value]]
+ComputeWindow: TypeAlias = Callable[[Sequence[Row], Sequence[int], Run], list[Value]]
 """From rows in order, and the groups of equals that they are in, to a value for each."""
 
-Made: TypeAlias = tuple[Type, Placed]
+WindowFunction: TypeAlias = tuple[Type, ComputeWindow]
 
 
-def bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[int]], tuple[int, int]]:
+def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[int]], tuple[int, int]]:
     """For a row the first of its frame and the one behind the last. Without a frame: all up to its equals, or all."""
     if frame is None:
         frame = Frame(over.at, "RANGE" if over.order else "ROWS", None, 0 if over.order else None)
@@ -55,9 +55,9 @@ def bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[int]], 
     return by_peers
 
 
-def aggregated(aggregation: Aggregation, operands: Sequence[Expression], over: Window) -> Made:
+def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], over: Window) -> WindowFunction:
     """An aggregate over the frame of each row. A frame that only grows is folded once."""
-    frame = bounds(over.frame, over)
+    frame = frame_bounds(over.frame, over)
     values = tuple(each.evaluate for each in operands)
     step, finish = aggregation.step, aggregation.finish
 
@@ -85,11 +85,11 @@ def _has_itself(frame: Frame) -> bool:
     return (frame.lower is None or frame.lower <= 0) and (frame.upper is None or frame.upper >= 0)
 
 
-def _row_number(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _row_number(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
     return UINT64, lambda rows, peers, run: list(range(1, len(rows) + 1))
 
 
-def _rank(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _rank(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
     return UINT64, lambda rows, peers, run: _ranks(peers)
 
 
@@ -100,11 +100,11 @@ def _ranks(peers: Sequence[int]) -> list[Value]:
     return found
 
 
-def _dense_rank(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _dense_rank(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
     return UINT64, lambda rows, peers, run: [peer + 1 for peer in peers]
 
 
-def _percent_rank(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _percent_rank(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
         others = len(rows) - 1
         return [(rank - 1) / others if others else 0.0 for rank in _ranks(peers)]
@@ -112,7 +112,7 @@ def _percent_rank(call: Call, operands: Sequence[Expression], over: Window) -> M
     return DOUBLE, compute
 
 
-def _cume_dist(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _cume_dist(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
         ends: dict[int, int] = {peer: place + 1 for place, peer in enumerate(peers)}
         return [ends[peer] / len(rows) for peer in peers]
@@ -120,7 +120,7 @@ def _cume_dist(call: Call, operands: Sequence[Expression], over: Window) -> Made
     return DOUBLE, compute
 
 
-def _ntile(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _ntile(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
     count = _number(call, operands, 0)
     if count < 1:
         raise fault("NTILE expects a positive number", call.at)
@@ -136,8 +136,8 @@ def _ntile(call: Call, operands: Sequence[Expression], over: Window) -> Made:
     return UINT64, compute
 
 
-def _shifted(sign: int) -> Callable[[Call, Sequence[Expression], Window], Made]:
-    def make(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _offset_function(sign: int) -> Callable[[Call, Sequence[Expression], Window], WindowFunction]:
+    def make(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
         value = _value(call, operands)
         distance = sign * (_number(call, operands, 1) if len(operands) > 1 else 1)
 
@@ -151,26 +151,28 @@ def _shifted(sign: int) -> Callable[[Call, Sequence[Expression], Window], Made]:
     return make
 
 
-def _chosen(
+def _frame_function(
     pick: Callable[[Sequence[Value]], Value],
-) -> Callable[[Call, Sequence[Expression], Window], Made]:
+) -> Callable[[Call, Sequence[Expression], Window], WindowFunction]:
     """One value of the frame."""
 
-    def make(call: Call, operands: Sequence[Expression], over: Window) -> Made:
-        return _picked(call, operands, over, pick)
+    def make(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+        return _pick_from_frame(call, operands, over, pick)
 
     return make
 
 
-def _nth_value(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+def _nth_value(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
     number = _number(call, operands, 1)
     if number < 1:
         raise fault("NTH_VALUE expects a positive number", call.at)
-    return _picked(call, operands, over, lambda values: values[number - 1] if number <= len(values) else None)
+    return _pick_from_frame(call, operands, over, lambda values: values[number - 1] if number <= len(values) else None)
 
 
-def _picked(call: Call, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]) -> Made:
-    value, frame, skip = _value(call, operands), bounds(over.frame, over), bool(call.ignore_nulls)
+def _pick_from_frame(
+    call: Call, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]
+) -> WindowFunction:
+    value, frame, skip = _value(call, operands), frame_bounds(over.frame, over), bool(call.ignore_nulls)
 
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
         given = [value.evaluate(row, run) for row in rows]
@@ -199,7 +201,7 @@ def _number(call: Call, operands: Sequence[Expression], place: int) -> int:
     return found
 
 
-PLACED: dict[str, Callable[[Call, Sequence[Expression], Window], Made]] = {
+WINDOW_FUNCTIONS: dict[str, Callable[[Call, Sequence[Expression], Window], WindowFunction]] = {
     "ROW_NUMBER": _row_number,
     "ROWNUMBER": _row_number,
     "RANK": _rank,
@@ -208,9 +210,9 @@ PLACED: dict[str, Callable[[Call, Sequence[Expression], Window], Made]] = {
     "PERCENT_RANK": _percent_rank,
     "CUME_DIST": _cume_dist,
     "NTILE": _ntile,
-    "LAG": _shifted(-1),
-    "LEAD": _shifted(1),
-    "FIRST_VALUE": _chosen(lambda values: values[0] if values else None),
-    "LAST_VALUE": _chosen(lambda values: values[-1] if values else None),
+    "LAG": _offset_function(-1),
+    "LEAD": _offset_function(1),
+    "FIRST_VALUE": _frame_function(lambda values: values[0] if values else None),
+    "LAST_VALUE": _frame_function(lambda values: values[-1] if values else None),
     "NTH_VALUE": _nth_value,
 }

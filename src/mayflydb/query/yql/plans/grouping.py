@@ -13,8 +13,8 @@ from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.calls import invocation
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import BATCH, Filter, hold
-from mayflydb.query.yql.plans.scopes import Field, Scope, Slot, slot
+from mayflydb.query.yql.plans.relations import BATCH, FilterRows, reserve_rows
+from mayflydb.query.yql.plans.scopes import Field, RowScope, Slot, slot
 from mayflydb.query.yql.plans.values import condition
 from mayflydb.query.yql.schemas import Row, Run, Tables
 from mayflydb.query.yql.syntax import Call, GroupBy, Member, Name, Select, Subquery, Syntax
@@ -61,7 +61,7 @@ def _is_grouping(call: Call) -> bool:
     return call.name.upper() == "GROUPING"
 
 
-class Folded(msgspec.Struct, frozen=True):
+class BoundAggregate(msgspec.Struct, frozen=True):
     """An aggregate and its operands. `distinct`: what makes values of the first one equal, where each counts once."""
 
     aggregation: Aggregation
@@ -79,7 +79,7 @@ class Folded(msgspec.Struct, frozen=True):
             key = self.distinct(values[0])
             if key in state[1]:
                 return
-            hold(run, 1)
+            reserve_rows(run, 1)
             state[1].add(key)
         state[0] = self.aggregation.step(state[0], values)
 
@@ -92,7 +92,7 @@ class Group(msgspec.Struct, frozen=True):
 
     source: Relation
     keys: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
-    folded: tuple[Folded, ...]
+    folded: tuple[BoundAggregate, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
     always: bool = False
 
@@ -106,7 +106,7 @@ class Group(msgspec.Struct, frozen=True):
                 for place, key, values in self._keys(row, run):
                     group = groups.get((place, key))
                     if group is None:
-                        hold(run, 1)
+                        reserve_rows(run, 1)
                         group = groups[place, key] = values, [each.start() for each in self.folded]
                     for each, state in zip(self.folded, group[1], strict=True):
                         each.step(state, row, run)
@@ -131,7 +131,7 @@ class Group(msgspec.Struct, frozen=True):
             yield place, tuple([self.keys[i][1](values[i]) for i in within]), part
 
 
-def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
+def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
     """The groups of `relation`, and a binder over them in which keys and aggregates are known."""
     group = tree.group
     if group is None and tree.having is None and not aggregates(tree.items, tree.windows):
@@ -146,14 +146,14 @@ def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation,
             special[item.value] = slot(field.type, place)
             if item.name is not None:
                 special[Name(item.at, item.name)] = slot(field.type, place)
-    folded: list[Folded] = []
+    folded: list[BoundAggregate] = []
     calls = aggregates(tree.items, tree.having, tree.order, tree.windows)
     width = len(fields) + sum(not _is_grouping(call) for call in calls)
     for call in calls:
         if _is_grouping(call):
             special[call] = _grouping(call, group, fields, width)
             continue
-        made = _folded(binder, call)
+        made = _bind_aggregate(binder, call)
         type = made.aggregation.type
         if group is None and type != UINT64:
             type = optional(type)
@@ -164,13 +164,13 @@ def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation,
     over = Binder(
         binder.context,
         binder.names,
-        Scope(fields, binder.scope.sources, joined=binder.scope.joined),
+        RowScope(fields, binder.scope.sources, joined=binder.scope.joined),
         special,
         len(fields) + 1,
     )
     over.grouped = True
     if tree.having is not None:
-        relation = Filter(relation, condition(over.expression(tree.having), "Having", tree.having.at))
+        relation = FilterRows(relation, condition(over.expression(tree.having), "Having", tree.having.at))
     return relation, over
 
 
@@ -207,7 +207,7 @@ def _group_keys(
     return keys, fields
 
 
-def _folded(binder: Binder, call: Call) -> Folded:
+def _bind_aggregate(binder: Binder, call: Call) -> BoundAggregate:
     builder = functions.find_aggregate(call.name)
     assert builder is not None
     made = invocation(binder, call.name, call.arguments, call.at)
@@ -220,4 +220,4 @@ def _folded(binder: Binder, call: Call) -> Folded:
         if not operands:
             raise fault(f"{call.name}(DISTINCT) needs an argument", call.at)
         distinct = comparison.group_key(operands[0].type)
-    return Folded(aggregation, tuple(each.evaluate for each in operands), distinct)
+    return BoundAggregate(aggregation, tuple(each.evaluate for each in operands), distinct)

@@ -9,7 +9,7 @@ import msgspec
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.constraints import OUTSIDE
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import BATCH, Scan, gathered, hold
+from mayflydb.query.yql.plans.relations import BATCH, Scan, collect_rows, reserve_rows
 from mayflydb.query.yql.schemas import Access, KeyRange, Row, Run, Tables
 from mayflydb.query.yql.types import Value
 
@@ -53,7 +53,7 @@ class Side(msgspec.Struct, frozen=True):
                     if key is None or key not in met:
                         fresh.append(row)
                     if key is not None and key not in met:
-                        hold(run, 1)
+                        reserve_rows(run, 1)
                         met.add(key)
                 batch = fresh
             yield batch
@@ -63,7 +63,7 @@ class Side(msgspec.Struct, frozen=True):
 Matches = dict[tuple[Hashable, ...], list[int]]
 
 
-def _indexed(side: Side, rows: Sequence[Row], run: Run) -> Matches:
+def _index_rows(side: Side, rows: Sequence[Row], run: Run) -> Matches:
     found: Matches = {}
     for place, row in enumerate(rows):
         key = side.key(row, run)
@@ -72,7 +72,7 @@ def _indexed(side: Side, rows: Sequence[Row], run: Run) -> Matches:
     return found
 
 
-def matched(
+def join_rows(
     kind: str,
     left: Side,
     batch: Sequence[Row],
@@ -115,14 +115,14 @@ class JoinRows(msgspec.Struct, frozen=True):
         return (self.left.relation, self.right.relation)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        rows = await gathered(self.right, run, tables)
-        index = _indexed(self.right, rows, run)
+        rows = await collect_rows(self.right, run, tables)
+        index = _index_rows(self.right, rows, run)
         seen: set[int] = set()
         async for batch in self.left.batches(run, tables):
             for start in range(0, len(batch), BATCH):
                 part = batch[start : start + BATCH]
-                found = matched(self.kind, self.left, part, rows, index, run, seen, self.right.width)
-                hold(run, len(found))
+                found = join_rows(self.kind, self.left, part, rows, index, run, seen, self.right.width)
+                reserve_rows(run, len(found))
                 yield found
                 run.budget += len(found)
         if self.kind in ("RIGHT", "FULL", "EXCLUSION"):
@@ -156,10 +156,10 @@ class LookupRows(msgspec.Struct, frozen=True):
                 ranges = self._ranges(part, run)
                 if ranges:
                     async for found in tables.read(Access(scan.table, scan.columns, scan.index, ranges)):
-                        hold(run, len(found))
+                        reserve_rows(run, len(found))
                         rows.extend(found)
-                index = _indexed(self.right, rows, run)
-                yield matched(self.kind, self.left, part, rows, index, run, set(), self.right.width)
+                index = _index_rows(self.right, rows, run)
+                yield join_rows(self.kind, self.left, part, rows, index, run, set(), self.right.width)
                 run.budget += len(rows)
 
     def _ranges(self, batch: Sequence[Row], run: Run) -> tuple[KeyRange, ...]:

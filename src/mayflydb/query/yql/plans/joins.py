@@ -9,16 +9,16 @@ import msgspec
 
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.plans.access import choose
+from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import Bound
-from mayflydb.query.yql.plans.constraints import fitting
+from mayflydb.query.yql.plans.constraints import find_fit
 from mayflydb.query.yql.plans.joining import JoinRows, LookupRows, Pairing, Side
 from mayflydb.query.yql.plans.membership import keys
 from mayflydb.query.yql.plans.operators import alike
 from mayflydb.query.yql.plans.plan import Relation
-from mayflydb.query.yql.plans.relations import Filter, Scan, project
-from mayflydb.query.yql.plans.scopes import Field, Scope, Slot, slot
+from mayflydb.query.yql.plans.relations import FilterRows, Scan, project
+from mayflydb.query.yql.plans.scopes import Field, RowScope, Slot, slot
 from mayflydb.query.yql.plans.sources import bind_source
 from mayflydb.query.yql.plans.trees import conjuncts, nodes
 from mayflydb.query.yql.plans.values import condition
@@ -40,13 +40,13 @@ def bind_from(
     kinds = [join.kind for join in tree.joins]
     parts = conjuncts(where)
     if not any(kind in _LOOSE_LEFT for kind in kinds):
-        bound = _narrowed(context, names, bound, rights, parts)
+        bound = _push_down(context, names, bound, rights, parts)
     for place, (join, right) in enumerate(zip(tree.joins, rights, strict=True)):
         strict = join.kind in ("INNER", "CROSS") and not any(kind in _LOOSE_LEFT for kind in kinds[place + 1 :])
         others = [bound, *rights[:place], *rights[place + 1 :]]
-        mine = [each for each in parts if _alone(context, names, each, right, others)] if strict else []
+        mine = [each for each in parts if _is_about_one_source(context, names, each, right, others)] if strict else []
         ones = tree.any and place == 0, join.any
-        bound = _joined(context, names, bound, right, join, mine, ones)
+        bound = _bind_join(context, names, bound, right, join, mine, ones)
     return bound
 
 
@@ -66,14 +66,14 @@ def _check_sources(sources: Sequence[Bound], tree: From) -> None:
         known |= each.sources
 
 
-def _alone(context: Context, names: Names, part: Tree, bound: Bound, others: Sequence[Bound]) -> bool:
+def _is_about_one_source(context: Context, names: Names, part: Tree, bound: Bound, others: Sequence[Bound]) -> bool:
     """Whether a condition names columns of `bound`, and none of the others."""
     if any(isinstance(each, (Subquery, Call, Lambda)) for each in nodes(part)):
         return False
     for name in nodes(part):
         if isinstance(name, Name) and any(each.name == name.name for other in others for each in other.fields):
-            return not _is_bare(name, part) and _belongs(part, _over(context, names, bound))
-    return _belongs(part, _over(context, names, bound))
+            return not _is_bare(name, part) and _is_of_side(part, _bind_over(context, names, bound))
+    return _is_of_side(part, _bind_over(context, names, bound))
 
 
 def _is_bare(name: Name, tree: Tree) -> bool:
@@ -83,45 +83,45 @@ def _is_bare(name: Name, tree: Tree) -> bool:
     )
 
 
-def _narrowed(context: Context, names: Names, bound: Bound, others: Sequence[Bound], parts: Sequence[Tree]) -> Bound:
+def _push_down(context: Context, names: Names, bound: Bound, others: Sequence[Bound], parts: Sequence[Tree]) -> Bound:
     """Only those rows of a source that can pass the conditions that are about it alone."""
-    mine = [each for each in parts if _alone(context, names, each, bound, others)]
-    return _filtered(context, names, bound, mine)
+    mine = [each for each in parts if _is_about_one_source(context, names, each, bound, others)]
+    return _filter_source(context, names, bound, mine)
 
 
-def _filtered(context: Context, names: Names, bound: Bound, parts: Sequence[Tree]) -> Bound:
+def _filter_source(context: Context, names: Names, bound: Bound, parts: Sequence[Tree]) -> Bound:
     if not parts:
         return bound
-    binder = _over(context, names, bound)
+    binder = _bind_over(context, names, bound)
     relation, exact = bound.relation, False
     whole = reduce(lambda a, b: Binary(a.at, "AND", a, b), parts)
     if isinstance(relation, Scan) and bound.table is not None:
-        choice = choose(binder, relation, bound.table, Select(whole.at, (), where=whole), ())
+        choice = choose_access_path(binder, relation, bound.table, Select(whole.at, (), where=whole), ())
         relation, exact = choice.scan, choice.exact
     if not exact:
-        relation = Filter(relation, condition(binder.expression(whole), "Where", whole.at))
+        relation = FilterRows(relation, condition(binder.expression(whole), "Where", whole.at))
     return msgspec.structs.replace(bound, relation=relation, table=None)
 
 
-Ones = tuple[bool, bool]
+AnySides = tuple[bool, bool]
 """Of which sides only one row of each key takes part."""
 
 
-def _joined(
-    context: Context, names: Names, left: Bound, right: Bound, join: Join, parts: Sequence[Tree], ones: Ones
+def _bind_join(
+    context: Context, names: Names, left: Bound, right: Bound, join: Join, parts: Sequence[Tree], ones: AnySides
 ) -> Bound:
     kind = join.kind
     pairs = _pairs(context, names, left, right, join)
-    shared = _shared(left, right, pairs)
+    shared = _shared_columns(left, right, pairs)
     if kind.startswith("RIGHT") and kind != "RIGHT":
         turned = [(b, a, (y, x)) for a, b, (x, y) in pairs]
-        bound = _oriented(context, names, right, left, turned, kind.replace("RIGHT", "LEFT"), parts, ones[::-1])
+        bound = _join_sides(context, names, right, left, turned, kind.replace("RIGHT", "LEFT"), parts, ones[::-1])
     else:
-        bound = _oriented(context, names, left, right, pairs, kind, parts, ones)
+        bound = _join_sides(context, names, left, right, pairs, kind, parts, ones)
     return msgspec.structs.replace(bound, shared=shared)
 
 
-def _shared(left: Bound, right: Bound, pairs: Sequence[Pair]) -> Mapping[str, frozenset[str]]:
+def _shared_columns(left: Bound, right: Bound, pairs: Sequence[Pair]) -> Mapping[str, frozenset[str]]:
     """The columns of one name by which the sides are joined, and whose they are."""
     found = {**left.shared, **right.shared}
     for _, _, (a, b) in pairs:
@@ -132,7 +132,7 @@ def _shared(left: Bound, right: Bound, pairs: Sequence[Pair]) -> Mapping[str, fr
     return found
 
 
-def _oriented(
+def _join_sides(
     context: Context,
     names: Names,
     left: Bound,
@@ -140,17 +140,17 @@ def _oriented(
     pairs: list[Pair],
     kind: str,
     parts: Sequence[Tree],
-    ones: Ones,
+    ones: AnySides,
 ) -> Bound:
     first, second = _sides(kind)
-    left_fields = tuple(_as(each, first) for each in left.fields)
-    right_fields = tuple(_as(each, second) for each in right.fields)
+    left_fields = tuple(_as_nullable(each, first) for each in left.fields)
+    right_fields = tuple(_as_nullable(each, second) for each in right.fields)
     lookup = None
     if kind in _LOOKUPS and isinstance(right.relation, Scan) and right.table:
         lookup = _lookup(right.relation, right.table, right.fields, pairs)
     if lookup is None:
-        right = _filtered(context, names, right, parts)
-        if kind == "INNER" and not any(ones) and (turned := _turned(left, right, pairs)) is not None:
+        right = _filter_source(context, names, right, parts)
+        if kind == "INNER" and not any(ones) and (turned := _swap_sides(left, right, pairs)) is not None:
             return turned
     left_side = Side(left.relation, tuple(a for a, _, _ in pairs), len(left.fields), ones[0])
     right_side = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields), ones[1])
@@ -162,7 +162,7 @@ def _oriented(
     return Bound(JoinRows(kind, left_side, right_side), fields, sources=sources)
 
 
-def _turned(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
+def _swap_sides(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
     """An INNER JOIN the other way round: where little is read of the right side, and the left can be looked up by it."""
     scan = left.relation
     if not isinstance(scan, Scan) or left.table is None or not _is_narrow(right.relation):
@@ -180,7 +180,7 @@ def _turned(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
 
 
 def _is_narrow(relation: Relation) -> bool:
-    if isinstance(relation, Filter):
+    if isinstance(relation, FilterRows):
         relation = relation.source
     return isinstance(relation, Scan) and relation.ranges is not None
 
@@ -193,7 +193,7 @@ def _sides(kind: str) -> tuple[bool, bool]:
     return kind in ("RIGHT", "FULL", "EXCLUSION"), kind in ("LEFT", "FULL", "EXCLUSION")
 
 
-def _as(field: Field, absent: bool) -> Field:
+def _as_nullable(field: Field, absent: bool) -> Field:
     type = optional(field.type) if absent else field.type
     return Field(field.name, type, field.source)
 
@@ -205,7 +205,7 @@ def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join
     """What has to be equal on both sides."""
     if join.kind == "CROSS":
         return []
-    first, second = _over(context, names, left), _over(context, names, right)
+    first, second = _bind_over(context, names, left), _bind_over(context, names, right)
     trees: list[tuple[Tree, Tree]] = []
     if join.using:
         trees = [(Name(join.at, each), Name(join.at, each)) for each in join.using]
@@ -216,8 +216,8 @@ def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join
     return [_pair(first.expression(a), second.expression(b), join) for a, b in trees]
 
 
-def _over(context: Context, names: Names, bound: Bound) -> Binder:
-    return Binder(context, names, Scope(bound.fields, bound.sources))
+def _bind_over(context: Context, names: Names, bound: Bound) -> Binder:
+    return Binder(context, names, RowScope(bound.fields, bound.sources))
 
 
 def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
@@ -225,11 +225,11 @@ def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
     if not isinstance(tree, Binary) or tree.operator != "==":
         raise fault("JOIN ON expression must be a conjunction of equality predicates", tree.at)
     _check_names(tree, first, second)
-    if _belongs(tree.left, first) and _belongs(tree.right, second):
+    if _is_of_side(tree.left, first) and _is_of_side(tree.right, second):
         return tree.left, tree.right
-    if _belongs(tree.right, first) and _belongs(tree.left, second):
+    if _is_of_side(tree.right, first) and _is_of_side(tree.left, second):
         return tree.right, tree.left
-    if _belongs(tree.left, first) and _belongs(tree.right, first):
+    if _is_of_side(tree.left, first) and _is_of_side(tree.right, first):
         raise fault("JOIN ON equality predicate must have one of its arguments from the rightmost source", tree.at)
     raise fault("JOIN: each equality predicate argument must depend on exactly one JOIN input", tree.at)
 
@@ -254,7 +254,7 @@ def _check_names(tree: Binary, first: Binder, second: Binder) -> None:
         raise fault("JOIN: different correlation names are required for joined tables", tree.at)
 
 
-def _belongs(tree: Tree, binder: Binder) -> bool:
+def _is_of_side(tree: Tree, binder: Binder) -> bool:
     """Whether all columns in `tree`, and at least one, are of this side."""
     found = False
     for node in nodes(tree):
@@ -293,17 +293,17 @@ def _lookup(
         index = getattr(right, "index", None)
         if index is None:
             continue
-        fit = fitting(bare(left.type), bare(right.type))
+        fit = find_fit(bare(left.type), bare(right.type))
         if fit is not None:
             by_name[fields[index].name] = (left.evaluate, fit)
     found: list[Evaluate] = []
     for name in key:
         if name not in by_name:
             break
-        found.append(_fitted(*by_name[name]))
+        found.append(_fit_value(*by_name[name]))
     return (tuple(found), key[: len(found)]) if found else None
 
 
-def _fitted(evaluate: Evaluate, fit: object) -> Evaluate:
+def _fit_value(evaluate: Evaluate, fit: object) -> Evaluate:
     assert callable(fit)
     return lambda row, run: None if (value := evaluate(row, run)) is None else fit(value)

@@ -9,9 +9,9 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.plan import Relation
-from mayflydb.query.yql.plans.relations import Cut, SortKey
+from mayflydb.query.yql.plans.relations import LimitRows, SortKey
 from mayflydb.query.yql.plans.trees import nodes
-from mayflydb.query.yql.plans.values import NO_RUN, converted, sort_key
+from mayflydb.query.yql.plans.values import NO_RUN, convert, sort_key
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import Member, Name, OrderItem, Parameter
 from mayflydb.query.yql.types import NULL, UINT64, OptionalType, format_long
@@ -49,7 +49,7 @@ def _count(context: Context, names: Names, tree: Tree | None, function: str) -> 
     if value.type == NULL:
         return value.evaluate
     to = OptionalType(UINT64) if isinstance(value.type, OptionalType) else UINT64
-    found = converted(value, to)
+    found = convert(value, to)
     if found is None and value.constant and conversions.common([value.type, UINT64]) is not None:
         number = value.evaluate((), NO_RUN)
         found = value if isinstance(number, int) and number >= 0 else None
@@ -58,5 +58,5 @@ def _count(context: Context, names: Names, tree: Tree | None, function: str) -> 
     return found.evaluate
 
 
-def cut(relation: Relation, limit: Evaluate | None, offset: Evaluate | None) -> Relation:
-    return relation if limit is None and offset is None else Cut(relation, limit, offset)
+def limit_rows(relation: Relation, limit: Evaluate | None, offset: Evaluate | None) -> Relation:
+    return relation if limit is None and offset is None else LimitRows(relation, limit, offset)

@@ -9,7 +9,7 @@ from mayflydb.query.yql import texts
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.values import constant, derived, met
+from mayflydb.query.yql.plans.values import constant, derive, require_common_type
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import DictOf, ListOf, Literal_, StructOf, TupleOf
 from mayflydb.query.yql.types import (
@@ -106,9 +106,9 @@ def _text(tree: Literal_, plain: Type) -> tuple[Type, Value]:
 def list_of(binder: Binder, tree: ListOf) -> Expression:
     if not tree.items:
         return constant(EMPTY_LIST, [])
-    type, items = met([binder.expression(each) for each in tree.items], "AsList", tree.at)
+    type, items = require_common_type([binder.expression(each) for each in tree.items], "AsList", tree.at)
     values = tuple(each.evaluate for each in items)
-    return derived(ListType(type), lambda row, run: [each(row, run) for each in values], *items)
+    return derive(ListType(type), lambda row, run: [each(row, run) for each in values], *items)
 
 
 def tuple_of(binder: Binder, tree: TupleOf) -> Expression:
@@ -119,7 +119,7 @@ def tuple_of(binder: Binder, tree: TupleOf) -> Expression:
 def tuple_expression(items: Sequence[Expression]) -> Expression:
     values = tuple(each.evaluate for each in items)
     type = TupleType(tuple(each.type for each in items))
-    return derived(type, lambda row, run: tuple([each(row, run) for each in values]), *items)
+    return derive(type, lambda row, run: tuple([each(row, run) for each in values]), *items)
 
 
 def struct_of(binder: Binder, tree: StructOf) -> Expression:
@@ -130,7 +130,7 @@ def struct_of(binder: Binder, tree: StructOf) -> Expression:
             raise fault(f"Duplicated member: {first}", tree.at)
     values = tuple(each.evaluate for _, each in members)
     type = StructType(tuple((name, each.type) for name, each in members))
-    return derived(type, lambda row, run: tuple([each(row, run) for each in values]), *[each for _, each in members])
+    return derive(type, lambda row, run: tuple([each(row, run) for each in values]), *[each for _, each in members])
 
 
 def is_dict_key(type: Type) -> bool:
@@ -150,7 +150,7 @@ def is_dict_key(type: Type) -> bool:
 def dict_of(binder: Binder, tree: DictOf) -> Expression:
     if not tree.items:
         return constant(EMPTY_DICT, {})
-    key_type, keys = met([binder.expression(key) for key, _ in tree.items], "AsDict", tree.at)
+    key_type, keys = require_common_type([binder.expression(key) for key, _ in tree.items], "AsDict", tree.at)
     if not is_dict_key(key_type):
         raise type_fault(
             "AsDict", f"Expected hashable and equatable type for key, but got: {format_long(key_type)}", tree.at
@@ -158,16 +158,16 @@ def dict_of(binder: Binder, tree: DictOf) -> Expression:
     payloads = [binder.expression(payload) for _, payload in tree.items if payload is not None]
     if not payloads:
         names = tuple(each.evaluate for each in keys)
-        return derived(DictType(key_type, VOID), lambda row, run: {each(row, run): None for each in names}, *keys)
+        return derive(DictType(key_type, VOID), lambda row, run: {each(row, run): None for each in names}, *keys)
     if len(payloads) != len(keys):
         raise fault("A dict has a payload for each key, a set for none", tree.at)
-    payload_type, payloads = met(payloads, "AsDict", tree.at)
+    payload_type, payloads = require_common_type(payloads, "AsDict", tree.at)
     pairs = tuple((key.evaluate, payload.evaluate) for key, payload in zip(keys, payloads, strict=True))
 
     def evaluate(row: Row, run: Run) -> Value:
         return {key(row, run): payload(row, run) for key, payload in pairs}
 
-    return derived(DictType(key_type, payload_type), evaluate, *keys, *payloads)
+    return derive(DictType(key_type, payload_type), evaluate, *keys, *payloads)
 
 
 HANDLERS.update({Literal_: literal, ListOf: list_of, TupleOf: tuple_of, StructOf: struct_of, DictOf: dict_of})

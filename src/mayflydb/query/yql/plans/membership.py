@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable
 from mayflydb.query.yql import comparison, conversions
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault, type_fault
-from mayflydb.query.yql.plans.binder import HANDLERS, Binder, Named
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder, NamedExpression
 from mayflydb.query.yql.plans.subqueries import column, is_query
-from mayflydb.query.yql.plans.values import both_integers, constant, converted, converter, derived, strict_unary
+from mayflydb.query.yql.plans.values import both_integers, constant, convert, converter, derive, strict_unary
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import In, ListOf, Parameter, Subquery, TupleOf
@@ -43,7 +43,7 @@ def within(binder: Binder, tree: In) -> Expression:
 
 def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
     if isinstance(tree.within, (ListOf, TupleOf)):
-        return _of_written(binder, tree, operand, tree.within.items)
+        return _in_list(binder, tree, operand, tree.within.items)
     values, free = items_of(binder, tree.within)
     container = bare(values.type)
     match container:
@@ -63,7 +63,7 @@ def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
             )
         case _:
             raise type_fault("SqlIn", f"IN expects a list, dict or tuple, but got: {format_long(values.type)}", tree.at)
-    return _search(tree, operand, values, item, free)
+    return _in_collection(tree, operand, values, item, free)
 
 
 def items_of(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
@@ -72,12 +72,12 @@ def items_of(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
         return column(binder, tree.query), True
     if isinstance(tree, Parameter):
         entry = binder.names.get(tree.name)
-        if isinstance(entry, Named) and is_query(entry.value):
+        if isinstance(entry, NamedExpression) and is_query(entry.value):
             return column(entry.binder, entry.value), True  # type: ignore[arg-type]  # It is a query.
     return binder.free(tree)
 
 
-def _of_written(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, ...]) -> Expression:
+def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, ...]) -> Expression:
     items = []
     free = True
     for each in trees:
@@ -86,7 +86,7 @@ def _of_written(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree
         free = free and same
     if not items:
         return constant(BOOL, False)
-    kinds = [converted(item, operand.type) if item.literal else None for item in items]
+    kinds = [convert(item, operand.type) if item.literal else None for item in items]
     items = [new or old for new, old in zip(kinds, items, strict=True)]
     types = list(dict.fromkeys(each.type for each in items))
     item_type = types[0] if len(types) == 1 else conversions.common(types)
@@ -100,7 +100,7 @@ def _of_written(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree
     def evaluate(row: Row, run: Run) -> Value:
         return [way(value(row, run)) for value, way in pairs if way is not None]
 
-    return _search(tree, operand, derived(ListType(item_type), evaluate, *items), item_type, free)
+    return _in_collection(tree, operand, derive(ListType(item_type), evaluate, *items), item_type, free)
 
 
 def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
@@ -122,7 +122,7 @@ def _same(value: Value) -> Value:
     return value
 
 
-def _search(tree: In, operand: Expression, values: Expression, item: Type, free: bool) -> Expression:
+def _in_collection(tree: In, operand: Expression, values: Expression, item: Type, free: bool) -> Expression:
     found = keys(bare(operand.type), bare(item))
     if found is None:
         raise type_fault("SqlIn", f"Can't compare {format_long(operand.type)} and {format_long(item)}", tree.at)
@@ -153,7 +153,7 @@ def _search(tree: In, operand: Expression, values: Expression, item: Type, free:
         return None if unknown else False
 
     nullable = is_optional(operand.type) or is_optional(item) or is_optional(values.type)
-    return derived(OptionalType(BOOL) if nullable else BOOL, evaluate, operand, values)
+    return derive(OptionalType(BOOL) if nullable else BOOL, evaluate, operand, values)
 
 
 HANDLERS[In] = within

@@ -8,10 +8,10 @@ from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Expression, Invocation, Operand
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.functions.signatures import NODE
-from mayflydb.query.yql.plans.binder import HANDLERS, Argument, Binder, Named
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression
 from mayflydb.query.yql.plans.scopes import EMPTY, no_member, slot
 from mayflydb.query.yql.plans.subqueries import is_query, scalar
-from mayflydb.query.yql.plans.values import constant, derived, strict_binary, strict_unary
+from mayflydb.query.yql.plans.values import constant, derive, strict_binary, strict_unary
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Member, Name, Parameter, Query, Subscript
 from mayflydb.query.yql.types import (
@@ -35,7 +35,7 @@ ANONYMOUS: Final = "_"
 """What `$_` names is nothing that could be read."""
 
 
-class Given(Expression, frozen=True):
+class ParameterValue(Expression, frozen=True):
     """The value of a parameter."""
 
     parameter: str = ""
@@ -46,11 +46,11 @@ def name(binder: Binder, tree: Name) -> Expression:
     if binder.scope is EMPTY:
         raise fault(f"Column references are not allowed without FROM: {tree.name}", tree.at)
     if binder.grouped:
-        _not_grouped(binder, tree.name, None, tree)
+        _check_grouping(binder, tree.name, None, tree)
     return binder.scope.slot(tree.name, None, tree.at)
 
 
-def _not_grouped(binder: Binder, column: str, source: str | None, tree: Name | Member) -> None:
+def _check_grouping(binder: Binder, column: str, source: str | None, tree: Name | Member) -> None:
     """Refuse a column that is no key of the grouping."""
     if binder.scope.find(column, source) is None:
         named = column if source is None else f"{source}.{column}"
@@ -64,29 +64,29 @@ def parameter(binder: Binder, tree: Parameter) -> Operand:
     if tree.name == ANONYMOUS:
         raise fault("Unable to reference anonymous name $_", tree.at)
     entry = binder.names.get(tree.name)
-    if isinstance(entry, Argument):
+    if isinstance(entry, LambdaArgument):
         binder.context.uses += 1
         return slot(entry.type, entry.index)
     if entry is not None:
-        return named(binder, entry)
+        return resolve_binding(binder, entry)
     type, key = binder.context.parameter(tree.name, tree.at), tree.name
-    return Given(type, lambda row, run: run.parameters[key], parameter=key)
+    return ParameterValue(type, lambda row, run: run.parameters[key], parameter=key)
 
 
-def named(binder: Binder, entry: Named) -> Operand:
+def resolve_binding(binder: Binder, entry: NamedExpression) -> Operand:
     """What `$x` came to, evaluated once in a statement where it is the same for all rows."""
     context = binder.context
     kept = context.memo.get(entry)
     if kept is None:
         before = context.uses
-        kept = _named(entry), context.uses != before
+        kept = _bind_value(entry), context.uses != before
         context.memo[entry] = kept
     found, dependent = kept
     context.uses += dependent
     return found
 
 
-def _named(entry: Named) -> Operand:
+def _bind_value(entry: NamedExpression) -> Operand:
     binder = entry.binder
     if is_query(entry.value):
         return scalar(binder, entry.value)  # type: ignore[arg-type]  # It is a query.
@@ -94,14 +94,14 @@ def _named(entry: Named) -> Operand:
     found: Operand = binder.operand(entry.value)  # type: ignore[arg-type]  # Queries went the other way.
     if entry.pick is not None and isinstance(found, Expression):
         found = part(found, entry.pick, entry.value)
-    plain = not isinstance(found, Expression) or found.constant or isinstance(found, Given)
+    plain = not isinstance(found, Expression) or found.constant or isinstance(found, ParameterValue)
     if plain or binder.context.uses != before:
         return found
     assert isinstance(found, Expression)
-    return once(binder, found)
+    return evaluate_once(binder, found)
 
 
-def once(binder: Binder, expression: Expression) -> Expression:
+def evaluate_once(binder: Binder, expression: Expression) -> Expression:
     """The same, evaluated the first time that anybody asks in a run."""
     number, inner = binder.context.number(), expression.evaluate
 
@@ -119,22 +119,22 @@ def member(binder: Binder, tree: Member) -> Expression:
     if isinstance(of, Name) and isinstance(tree.name, str) and of.name in binder.scope.sources:
         binder.context.uses += 1
         if binder.grouped:
-            _not_grouped(binder, tree.name, of.name, tree)
+            _check_grouping(binder, tree.name, of.name, tree)
         return binder.scope.slot(tree.name, of.name, tree.at)
     if binder.grouped and isinstance(of, Name) and binder.scope.find(of.name) is None:
-        _not_grouped(binder, str(tree.name), of.name, tree)
+        _check_grouping(binder, str(tree.name), of.name, tree)
     if isinstance(of, Name) and binder.scope is not EMPTY and not binder.special and binder.scope.find(of.name) is None:
         raise fault(f"Unknown correlation name: {of.name}", of.at)
     found = binder.expression(of)
     if bare(found.type) in _DOCUMENTS:
-        return looked_up(found, constant(STRING, str(tree.name).encode()), tree.at)
+        return look_up(found, constant(STRING, str(tree.name).encode()), tree.at)
     return part(found, tree.name, tree)
 
 
 _DOCUMENTS = (JSON, YSON, NODE)
 
 
-def looked_up(of: Expression, key: Expression, at: Position) -> Expression:
+def look_up(of: Expression, key: Expression, at: Position) -> Expression:
     """A member of a document, or an item of it: a node. NULL where there is none."""
     if bare(key.type) in INTEGERS:
         key = strict_unary(STRING, lambda number: str(number).encode(), key)
@@ -156,13 +156,13 @@ def part(of: Expression, name: str | int, tree: Member | Query | Expression | ob
         raise type_fault("Member", f"Expected struct or tuple type, but got: {format_long(of.type)}", at)
     inner = of.evaluate
     if not is_optional(of.type):
-        return derived(result, lambda row, run: inner(row, run)[index], of)
+        return derive(result, lambda row, run: inner(row, run)[index], of)
 
     def evaluate(row: Row, run: Run) -> Value:
         value = inner(row, run)
         return None if value is None else value[index]
 
-    return derived(optional(result), evaluate, of)
+    return derive(optional(result), evaluate, of)
 
 
 def _place(type: Type, name: str | int) -> tuple[int, Type | None]:
@@ -180,7 +180,7 @@ def subscript(binder: Binder, tree: Subscript) -> Expression:
     of, index = binder.expression(tree.of), binder.expression(tree.index)
     type = bare(of.type)
     if type in _DOCUMENTS:
-        return looked_up(of, index, tree.at)
+        return look_up(of, index, tree.at)
     if isinstance(type, ListType) and bare(index.type) in INTEGERS:
         return strict_binary(optional(type.item), _at, of, index)
     if isinstance(type, DictType):

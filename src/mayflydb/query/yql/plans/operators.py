@@ -14,9 +14,9 @@ from mayflydb.query.yql.plans.values import (
     both_integers,
     condition,
     constant,
-    converted,
-    derived,
-    met,
+    convert,
+    derive,
+    require_common_type,
     strict_binary,
     strict_unary,
 )
@@ -66,9 +66,9 @@ def unary(binder: Binder, tree: Unary) -> Expression:
     operand, word = binder.expression(tree.operand), tree.operator
     inner = operand.evaluate
     if word == "IS NULL":
-        return derived(BOOL, lambda row, run: inner(row, run) is None, operand)
+        return derive(BOOL, lambda row, run: inner(row, run) is None, operand)
     if word == "IS NOT NULL":
-        return derived(BOOL, lambda row, run: inner(row, run) is not None, operand)
+        return derive(BOOL, lambda row, run: inner(row, run) is not None, operand)
     if operand.type == NULL:
         return operand
     if word == "NOT":
@@ -124,7 +124,7 @@ def combine(word: str, left: Expression, right: Expression, at: Position) -> Exp
     if word == "??":
         return coalesce([left, right], at)
     if word in _DIRECT:
-        return compared(word, left, right, at)
+        return compare(word, left, right, at)
     if word in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
         return _distinct(word == "IS DISTINCT FROM", left, right, at)
     if NULL in (left.type, right.type):
@@ -153,30 +153,30 @@ def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     if first == second or both_integers(first, second):
         return left, right
     if right.literal and not left.literal and right.value is not None:
-        return left, converted(right, first) or right
+        return left, convert(right, first) or right
     if left.literal and not right.literal and left.value is not None:
-        return converted(left, second) or left, right
+        return convert(left, second) or left, right
     return left, right
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------
 
 
-def comparing(word: str, left: Type, right: Type) -> comparison.Equal | None:
+def find_comparison(word: str, left: Type, right: Type) -> comparison.Equal | None:
     """How two values that are not NULL compare, NULL where one inside leaves it open; None: they cannot."""
     if both_integers(left, right) or (left == right and left in _PLAIN):
         return _DIRECT[word]
     return comparison.relation(word, left, right)
 
 
-def compared(word: str, left: Expression, right: Expression, at: Position) -> Expression:
+def compare(word: str, left: Expression, right: Expression, at: Position) -> Expression:
     if NULL in (left.type, right.type):
         return constant(OptionalType(BOOL), None)
     left, right = alike(left, right)
     first, second = bare(left.type), bare(right.type)
     if isinstance(first, TupleType) and isinstance(second, TupleType) and len(first.items) == len(second.items):
         return _tuples(word, left, right, at)
-    found = comparing(word, first, second)
+    found = find_comparison(word, first, second)
     if found is None:
         raise type_fault(word, comparison.refusal(word, left.type, right.type), at)
     exact = comparison.has_no_null(first) and comparison.has_no_null(second)
@@ -190,12 +190,12 @@ def _tuples(word: str, left: Expression, right: Expression, at: Position) -> Exp
     assert isinstance(second, TupleType)
     pairs = [(_item(left, i, a), _item(right, i, b)) for i, (a, b) in enumerate(zip(first.items, second.items))]  # noqa: B905
     if word in ("==", "!="):
-        joined = [compared(word, a, b, at) for a, b in pairs]
+        joined = [compare(word, a, b, at) for a, b in pairs]
         return reduce(lambda a, b: connect(word == "==", a, b), joined)
-    result = compared(word, *pairs[-1], at)
+    result = compare(word, *pairs[-1], at)
     for a, b in reversed(pairs[:-1]):
-        tied = connect(True, compared("==", a, b, at), result)
-        result = connect(False, compared(word[0], a, b, at), tied)
+        tied = connect(True, compare("==", a, b, at), result)
+        result = connect(False, compare(word[0], a, b, at), tied)
     return result
 
 
@@ -205,7 +205,7 @@ def _item(of: Expression, index: int, type: Type) -> Expression:
 
 def _distinct(distinct: bool, left: Expression, right: Expression, at: Position) -> Expression:
     """Like != and ==, but NULL is a value, and equal to itself."""
-    equal = compared("==", left, right, at).evaluate
+    equal = compare("==", left, right, at).evaluate
     first, second = left.evaluate, right.evaluate
 
     def evaluate(row: Row, run: Run) -> Value:
@@ -214,19 +214,19 @@ def _distinct(distinct: bool, left: Expression, right: Expression, at: Position)
             same = first(row, run) is None and second(row, run) is None
         return same is not distinct
 
-    return derived(BOOL, evaluate, left, right)
+    return derive(BOOL, evaluate, left, right)
 
 
 def between(binder: Binder, tree: Between) -> Expression:
     operand, low, high = (binder.expression(each) for each in (tree.operand, tree.low, tree.high))
-    inside = _inside(operand, low, high, tree.at)
+    inside = _between_bounds(operand, low, high, tree.at)
     if tree.symmetric:
-        inside = connect(False, inside, _inside(operand, high, low, tree.at))
+        inside = connect(False, inside, _between_bounds(operand, high, low, tree.at))
     return strict_unary(BOOL, operator.not_, inside) if tree.negated else inside
 
 
-def _inside(operand: Expression, low: Expression, high: Expression, at: Position) -> Expression:
-    return connect(True, compared(">=", operand, low, at), compared("<=", operand, high, at))
+def _between_bounds(operand: Expression, low: Expression, high: Expression, at: Position) -> Expression:
+    return connect(True, compare(">=", operand, low, at), compare("<=", operand, high, at))
 
 
 # --- logic -----------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def connect(conjunction: bool, *operands: Expression) -> Expression:
                 result = None
         return result
 
-    return derived(optional(BOOL) if nullable else BOOL, evaluate, *operands)
+    return derive(optional(BOOL) if nullable else BOOL, evaluate, *operands)
 
 
 # --- choice ----------------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def coalesce(operands: list[Expression], at: Position) -> Expression:
     if all(type == loose[0] for type in loose):
         type, items = loose[0], given
     else:
-        type, items = met(given, "Coalesce", at)
+        type, items = require_common_type(given, "Coalesce", at)
     if any(not is_optional(each) for each in loose):
         type = bare(type)
     values = tuple(each.evaluate for each in items)
@@ -287,7 +287,7 @@ def coalesce(operands: list[Expression], at: Position) -> Expression:
                 return value
         return None
 
-    return derived(type, evaluate, *items)
+    return derive(type, evaluate, *items)
 
 
 def case(binder: Binder, tree: Case) -> Expression:
@@ -296,11 +296,13 @@ def case(binder: Binder, tree: Case) -> Expression:
     for when, _ in tree.branches:
         test = binder.expression(when)
         if subject is not None:
-            test = compared("==", subject, test, tree.at)
+            test = compare("==", subject, test, tree.at)
         condition(test, "If", tree.at)
         tests.append(test)
     otherwise = constant(NULL, None) if tree.otherwise is None else binder.expression(tree.otherwise)
-    type, results = met([*(binder.expression(then) for _, then in tree.branches), otherwise], "If", tree.at)
+    type, results = require_common_type(
+        [*(binder.expression(then) for _, then in tree.branches), otherwise], "If", tree.at
+    )
     pairs = tuple((test.evaluate, result.evaluate) for test, result in zip(tests, results, strict=False))
     last = results[-1].evaluate
 
@@ -310,7 +312,7 @@ def case(binder: Binder, tree: Case) -> Expression:
                 return result(row, run)
         return last(row, run)
 
-    return derived(type, evaluate, *tests, *results)
+    return derive(type, evaluate, *tests, *results)
 
 
 def cast(binder: Binder, tree: Cast) -> Expression:
@@ -322,7 +324,7 @@ def cast(binder: Binder, tree: Cast) -> Expression:
         raise type_fault("SafeCast", f"Cannot cast type {format_long(operand.type)} into {format_long(to)}", tree.at)
     type, function = found
     inner = operand.evaluate
-    return derived(type, lambda row, run: function(inner(row, run)), operand)
+    return derive(type, lambda row, run: function(inner(row, run)), operand)
 
 
 HANDLERS.update({Unary: unary, Binary: binary, Between: between, Case: case, Cast: cast})

@@ -8,7 +8,7 @@ from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import type_fault
 from mayflydb.query.yql.functions.patterns import matcher
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.values import NO_RUN, constant, derived, strict_binary, strict_unary
+from mayflydb.query.yql.plans.values import NO_RUN, constant, derive, strict_binary, strict_unary
 from mayflydb.query.yql.syntax import Like
 from mayflydb.query.yql.types import BOOL, NULL, STRING, UTF8, OptionalType, bare, format_long, is_optional
 
@@ -34,13 +34,13 @@ def like(binder: Binder, tree: Like) -> Expression:
     else:
         found = strict_binary(BOOL, lambda value, form: matcher(word, form, symbol, tree.at)(value), operand, pattern)
     if word in _SEARCHES:
-        found = _sure(found)
+        found = _null_as_false(found)
     return strict_unary(BOOL, operator.not_, found) if tree.negated else found
 
 
-def _sure(found: Expression) -> Expression:
+def _null_as_false(found: Expression) -> Expression:
     inner = found.evaluate
-    return derived(BOOL, lambda row, run: bool(inner(row, run)), found) if is_optional(found.type) else found
+    return derive(BOOL, lambda row, run: bool(inner(row, run)), found) if is_optional(found.type) else found
 
 
 HANDLERS[Like] = like

@@ -12,11 +12,11 @@ from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import QUERIES, Bound
 from mayflydb.query.yql.plans.compounds import bind_compound
-from mayflydb.query.yql.plans.relations import Written
+from mayflydb.query.yql.plans.relations import ValueRows
 from mayflydb.query.yql.plans.scopes import Field
 from mayflydb.query.yql.plans.select import bind_select
 from mayflydb.query.yql.plans.sources import query_source
-from mayflydb.query.yql.plans.values import met
+from mayflydb.query.yql.plans.values import require_common_type
 from mayflydb.query.yql.syntax import Compound, Select, SourceOf, Values
 
 
@@ -26,13 +26,13 @@ def bind_values(context: Context, names: Names, query: Values) -> Bound:
     rows = [[binder.expression(each) for each in row] for row in query.rows]
     if len({len(row) for row in rows}) != 1:
         raise fault("All rows of VALUES must have the same number of values", query.at)
-    columns = [met([row[index] for row in rows], "AsList", query.at) for index in range(len(rows[0]))]
+    columns = [require_common_type([row[index] for row in rows], "AsList", query.at) for index in range(len(rows[0]))]
     cells = [tuple(column[1][place].evaluate for column in columns) for place in range(len(rows))]
     fields = tuple(
         Field(f"column{index}", type, literal=_literal(expressions))
         for index, (type, expressions) in enumerate(columns)
     )
-    return Bound(Written(tuple(cells)), fields)
+    return Bound(ValueRows(tuple(cells)), fields)
 
 
 def _literal(expressions: list[Expression]) -> Expression | None:

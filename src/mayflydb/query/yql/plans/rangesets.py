@@ -19,7 +19,7 @@ Orders = tuple[Callable[[Value], Any], ...]
 _BEFORE, _AFTER = (0,), (2,)
 
 
-def disjoint(ranges: Sequence[KeyRange], orders: Orders) -> tuple[KeyRange, ...]:
+def merge_ranges(ranges: Sequence[KeyRange], orders: Orders) -> tuple[KeyRange, ...]:
     """The same stretches in ascending order, those that touch or overlap as one."""
     placed = sorted(((_lower(each, orders), _upper(each, orders), each) for each in ranges), key=lambda each: each[:2])
     found: list[KeyRange] = []
@@ -50,17 +50,17 @@ def _upper(within: KeyRange, orders: Orders) -> list[Any]:
     return [*_place(within.upper, orders), _BEFORE if within.upper_open else _AFTER]
 
 
-class Union(msgspec.Struct, frozen=True):
+class RangeUnion(msgspec.Struct, frozen=True):
     """All that is in any of these."""
 
     of_each: tuple[Ranges, ...]
     orders: Orders
 
     def of(self, run: Run) -> tuple[KeyRange, ...]:
-        return disjoint([part for each in self.of_each for part in each.of(run)], self.orders)
+        return merge_ranges([part for each in self.of_each for part in each.of(run)], self.orders)
 
 
-class Listed(msgspec.Struct, frozen=True):
+class TupleRanges(msgspec.Struct, frozen=True):
     """`(a, b) IN ((1, 2), ...)`: the first columns of a key, in its order, from items of `value`.
 
     `picks`: for each column where it stands in an item, and how it becomes one of the column.
@@ -78,4 +78,4 @@ class Listed(msgspec.Struct, frozen=True):
             values = [None if item[place] is None else fit(item[place]) for place, fit in self.picks]
             if not any(each is None or each is OUTSIDE for each in values):
                 found.append(KeyRange(tuple(values), tuple(values)))
-        return disjoint(found, self.orders)
+        return merge_ranges(found, self.orders)

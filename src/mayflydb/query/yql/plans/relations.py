@@ -19,18 +19,18 @@ BATCH = 1000
 """Rows at a time where they come from a list."""
 
 
-def hold(run: Run, count: int) -> None:
+def reserve_rows(run: Run, count: int) -> None:
     """Take `count` rows from the budget. Faults: there is not so much left."""
     run.budget -= count
     if run.budget < 0:
         raise fault("Memory limit exceeded: the query holds too many rows at once")
 
 
-async def gathered(relation: Relation, run: Run, tables: Tables) -> list[Row]:
+async def collect_rows(relation: Relation, run: Run, tables: Tables) -> list[Row]:
     """All rows of a relation."""
     rows: list[Row] = []
     async for batch in relation.batches(run, tables):
-        hold(run, len(batch))
+        reserve_rows(run, len(batch))
         rows.extend(batch)
     return rows
 
@@ -82,7 +82,7 @@ class Scan(msgspec.Struct, frozen=True):
             yield batch
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListRows(msgspec.Struct, frozen=True):
     """The items of a list as rows. `pick`: where each column stands in an item; None: it has them as they are."""
 
     value: Evaluate
@@ -100,7 +100,7 @@ class Listed(msgspec.Struct, frozen=True):
             yield items[start : start + BATCH]
 
 
-class Written(msgspec.Struct, frozen=True):
+class ValueRows(msgspec.Struct, frozen=True):
     """VALUES: rows of expressions."""
 
     rows: tuple[tuple[Evaluate, ...], ...]
@@ -113,7 +113,7 @@ class Written(msgspec.Struct, frozen=True):
             yield [tuple([each((), run) for each in row]) for row in self.rows[start : start + BATCH]]
 
 
-class Filter(msgspec.Struct, frozen=True):
+class FilterRows(msgspec.Struct, frozen=True):
     """Rows of which `condition` is true."""
 
     source: Relation
@@ -136,7 +136,7 @@ def picker(indexes: Sequence[int]) -> Callable[[Row], Row]:
     return itemgetter(*indexes) if indexes else lambda row: ()
 
 
-class Project(msgspec.Struct, frozen=True):
+class ProjectRows(msgspec.Struct, frozen=True):
     """Rows of other values, made of those of `source`. `pick`: where they stand, if they all stand there."""
 
     source: Relation
@@ -163,11 +163,11 @@ def project(source: Relation, expressions: Sequence[Expression], width: int) -> 
         pick = tuple(each.index for each in expressions if isinstance(each, Slot))
         if pick == tuple(range(width)):
             return source
-        return Project(source, tuple(each.evaluate for each in expressions), pick)
-    return Project(source, tuple(each.evaluate for each in expressions))
+        return ProjectRows(source, tuple(each.evaluate for each in expressions), pick)
+    return ProjectRows(source, tuple(each.evaluate for each in expressions))
 
 
-class Cut(msgspec.Struct, frozen=True):
+class LimitRows(msgspec.Struct, frozen=True):
     """LIMIT and OFFSET: stops as soon as it has enough. NULL as a limit is none."""
 
     source: Relation
@@ -216,7 +216,7 @@ class SortKey(msgspec.Struct, frozen=True):
     descending: bool = False
 
 
-class Sort(msgspec.Struct, frozen=True):
+class SortRows(msgspec.Struct, frozen=True):
     """In order of `keys`; rows that are equal in all of them stay in order. `keep`: only the first values of a row leave.
 
     `limit`, if there is one, is how many rows are wanted: then no more than a few times as many are held.
@@ -237,25 +237,25 @@ class Sort(msgspec.Struct, frozen=True):
         async for batch in self.source.batches(run, tables):
             rows.extend(batch)
             if wanted is not None and len(rows) > 4 * wanted + BATCH:
-                rows = self.sorted(rows)[:wanted]
+                rows = self.sort_rows(rows)[:wanted]
             if len(rows) > held:
-                hold(run, len(rows) - held)
+                reserve_rows(run, len(rows) - held)
                 held = len(rows)
-        rows = self.sorted(rows)[:wanted]
+        rows = self.sort_rows(rows)[:wanted]
         keep = self.keep
         for start in range(0, len(rows), BATCH):
             part = rows[start : start + BATCH]
             yield [row[:keep] for row in part] if part and len(part[0]) != keep else part
         run.budget += held
 
-    def sorted(self, rows: list[Row]) -> list[Row]:
+    def sort_rows(self, rows: list[Row]) -> list[Row]:
         for each in reversed(self.keys):
             index, key = each.index, each.key
             rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # Used before the next.
         return rows
 
 
-class Distinct(msgspec.Struct, frozen=True):
+class DistinctRows(msgspec.Struct, frozen=True):
     """Each row once, the first of those that are equal."""
 
     source: Relation
@@ -274,6 +274,6 @@ class Distinct(msgspec.Struct, frozen=True):
                 if key not in seen:
                     seen.add(key)
                     fresh.append(row)
-            hold(run, len(fresh))
+            reserve_rows(run, len(fresh))
             yield fresh
         run.budget += len(seen)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.members import arranging
+from mayflydb.query.yql.members import find_arrangement
 from mayflydb.query.yql.plans.plan import Part, Plan, Prelude
-from mayflydb.query.yql.plans.relations import close, gathered
+from mayflydb.query.yql.plans.relations import close, collect_rows
 from mayflydb.query.yql.schemas import Run, Tables
 from mayflydb.query.yql.types import Value, is_optional
 
@@ -18,10 +18,10 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
     `run` is for this execution alone. Faults: missing parameters, evaluation, and what `tables` refuses; what was written before
     stays written, and is the caller's to take back.
     """
-    run.parameters = {**_absent(plan, run), **_arranged(plan, run)}
+    run.parameters = {**_missing_parameters(plan, run), **_arrange_parameters(plan, run)}
     for step in plan.steps:
         for prelude in step.preludes:
-            run.named[prelude.number] = await evaluate(prelude, run, tables)
+            run.named[prelude.number] = await evaluate_prelude(prelude, run, tables)
         if step.relation is not None:
             batches = step.relation.batches(run, tables)
         else:
@@ -36,19 +36,19 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
             yield Part(step.result, ())
 
 
-def _arranged(plan: Plan, run: Run) -> dict[str, Value]:
+def _arrange_parameters(plan: Plan, run: Run) -> dict[str, Value]:
     """The values that were sent, with struct members in the order of the declared types."""
     found = dict(run.parameters)
     for name, given in plan.given.items():
         declared = plan.declared.get(name, given)
         if name in found and given != declared:
-            arrange = arranging(given, declared)
+            arrange = find_arrangement(given, declared)
             assert arrange is not None, "binding has checked it"
             found[name] = arrange(found[name])
     return found
 
 
-def _absent(plan: Plan, run: Run) -> dict[str, Value]:
+def _missing_parameters(plan: Plan, run: Run) -> dict[str, Value]:
     """NULL for parameters that take it and were not given. Faults: others that are used and were not given."""
     missing = [name for name in plan.parameters if name in plan.used and name not in run.parameters]
     for name in missing:
@@ -57,10 +57,10 @@ def _absent(plan: Plan, run: Run) -> dict[str, Value]:
     return dict.fromkeys(missing)
 
 
-async def evaluate(prelude: Prelude, run: Run, tables: Tables) -> Value:
+async def evaluate_prelude(prelude: Prelude, run: Run, tables: Tables) -> Value:
     """What a subquery comes to."""
     if prelude.mode == "list":
-        return [row[0] for row in await gathered(prelude.relation, run, tables)]
+        return [row[0] for row in await collect_rows(prelude.relation, run, tables)]
     batches = prelude.relation.batches(run, tables)
     try:
         async for batch in batches:

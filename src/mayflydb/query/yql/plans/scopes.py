@@ -34,7 +34,7 @@ class Field(msgspec.Struct, frozen=True):
     literal: Expression | None = None
 
 
-class Scope:
+class RowScope:
     """The columns of a row, in the order in which it has them. `sources`: names of tables that may have no column in it.
 
     `joined`: they are of a join. `shared`: for columns by which tables of the same column's name were joined, those tables.
@@ -81,7 +81,7 @@ class Scope:
         return slot(self.fields[index].type, index)
 
 
-EMPTY = Scope(())
+EMPTY = RowScope(())
 
 
 def no_member(name: str, at: Position) -> Exception:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mayflydb.query.yql.faults import Fault, Issue, Position, fault, type_fault, unsupported
 from mayflydb.query.yql.plans import expressions, queries, writes
-from mayflydb.query.yql.plans.binder import DEEPEST, Binder, Context, Named, Names
+from mayflydb.query.yql.plans.binder import MAX_DEPTH, Binder, Context, NamedExpression, Names
 from mayflydb.query.yql.plans.bound import bind_query
 from mayflydb.query.yql.plans.declarations import prepare
 from mayflydb.query.yql.plans.plan import Plan, ResultColumns, Step
@@ -110,11 +110,11 @@ class _Binding:
         given = Binder(self.context, dict(names))
         absent = (Literal_(statement.at, "null", None),) * missing
         bound: Names = {
-            name: Named(value, given)
+            name: NamedExpression(value, given)
             for name, value in zip(action.parameters, (*statement.arguments, *absent), strict=True)
         }
         self.context.depth += 1
-        if self.context.depth > DEEPEST:
+        if self.context.depth > MAX_DEPTH:
             raise fault("Actions are nested too deeply", statement.at)
         self.take(action.body, {**around, **bound})
         self.context.depth -= 1

@@ -10,16 +10,16 @@ from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans import grouping, windows
-from mayflydb.query.yql.plans.access import choose
+from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import Bound
 from mayflydb.query.yql.plans.columns import Columns, items
 from mayflydb.query.yql.plans.joins import bind_from
-from mayflydb.query.yql.plans.limiting import cut, limits, sort_keys
+from mayflydb.query.yql.plans.limiting import limit_rows, limits, sort_keys
 from mayflydb.query.yql.plans.plan import Relation
-from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, Sort, project
-from mayflydb.query.yql.plans.scopes import EMPTY, Field, Scope, slot
-from mayflydb.query.yql.plans.trees import wanted
+from mayflydb.query.yql.plans.relations import DistinctRows, FilterRows, OneRow, Scan, SortRows, project
+from mayflydb.query.yql.plans.scopes import EMPTY, Field, RowScope, slot
+from mayflydb.query.yql.plans.trees import required_names
 from mayflydb.query.yql.plans.values import condition
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import Item, Name, Select
@@ -30,43 +30,43 @@ def bind_select(context: Context, names: Names, tree: Select) -> Bound:
     relation: Relation = OneRow()
     scope, ordered, exact, table = EMPTY, False, False, None
     if tree.source is not None:
-        source = bind_from(context, names, tree.source, wanted(tree), tree.where)
+        source = bind_from(context, names, tree.source, required_names(tree), tree.where)
         relation, table = source.relation, source.table
-        scope = Scope(source.fields, source.sources, source.shared, bool(tree.source.joins))
+        scope = RowScope(source.fields, source.sources, source.shared, bool(tree.source.joins))
     binder = Binder(context, names, scope)
     plain = not grouping.is_grouped(tree)
     if table is not None and isinstance(relation, Scan):
         order = tree.order if plain and not tree.distinct else ()
-        choice = choose(binder, relation, table, tree, order)
+        choice = choose_access_path(binder, relation, table, tree, order)
         relation, ordered, exact = choice.scan, choice.ordered, choice.exact
-        if limit is not None and exact and plain and _streams(tree, ordered):
-            relation = msgspec.structs.replace(relation, limit=_both(limit, offset))
+        if limit is not None and exact and plain and _is_streaming(tree, ordered):
+            relation = msgspec.structs.replace(relation, limit=_rows_to_read(limit, offset))
     if tree.where is not None:
         for call in grouping.aggregates(tree.where):
             raise fault("Can not use aggregated values in filtering", call.at)
         keep = condition(binder.expression(tree.where), "Where", tree.where.at)
-        relation = relation if exact else Filter(relation, keep)
+        relation = relation if exact else FilterRows(relation, keep)
     if not plain:
-        relation, binder = grouping.grouped(binder, relation, tree)
-    relation, binder = windows.windowed(binder, relation, tree)
+        relation, binder = grouping.bind_group(binder, relation, tree)
+    relation, binder = windows.bind_windows(binder, relation, tree)
     columns = items(binder, tree.items, tree.without)
-    bound = _ordered(binder, relation, columns, tree, ordered, _both(limit, offset))
-    return msgspec.structs.replace(bound, relation=cut(bound.relation, limit, offset))
+    bound = _bind_result(binder, relation, columns, tree, ordered, _rows_to_read(limit, offset))
+    return msgspec.structs.replace(bound, relation=limit_rows(bound.relation, limit, offset))
 
 
-def _streams(tree: Select, ordered: bool) -> bool:
+def _is_streaming(tree: Select, ordered: bool) -> bool:
     """Whether the first rows that are read are the first of the result."""
-    return (ordered or not tree.order) and not tree.distinct and not windows.are_in(tree)
+    return (ordered or not tree.order) and not tree.distinct and not windows.has_windows(tree)
 
 
-def _both(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate | None:
+def _rows_to_read(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate | None:
     """How many rows are wanted, those that are left out included."""
     if limit is None or offset is None:
         return limit
     return lambda row, run: None if (n := limit(row, run)) is None else n + (offset(row, run) or 0)
 
 
-def _ordered(
+def _bind_result(
     binder: Binder, relation: Relation, columns: Columns, tree: Select, ordered: bool, limit: Evaluate | None
 ) -> Bound:
     """The projection, DISTINCT and ORDER BY, which may name columns of the result and those that it is made of."""
@@ -75,10 +75,10 @@ def _ordered(
     width = binder.width
     if tree.distinct:
         keys = tuple(comparison.group_key(each.type) for each in fields)
-        relation = Distinct(project(relation, values, width), keys)
+        relation = DistinctRows(project(relation, values, width), keys)
         values, width = [slot(each.type, i) for i, each in enumerate(fields)], len(fields)
-        written = _written(tree, values)
-        over = Binder(binder.context, binder.names, Scope([_plain(each) for each in fields]), written)
+        written = _values_by_tree(tree, values)
+        over = Binder(binder.context, binder.names, RowScope([_plain(each) for each in fields]), written)
     else:
         special: dict[Tree, Expression] = {
             Name(tree.at, name, quoted): each for name, each in columns for quoted in (False, True)
@@ -89,10 +89,10 @@ def _ordered(
         return Bound(project(relation, values, width), fields)
     keys_of, extra = sort_keys(over, tree.order, values)
     relation = project(relation, [*values, *extra], width)
-    return Bound(Sort(relation, keys_of, len(values), limit), fields)
+    return Bound(SortRows(relation, keys_of, len(values), limit), fields)
 
 
-def _written(tree: Select, values: Sequence[Expression]) -> dict[Tree, Expression]:
+def _values_by_tree(tree: Select, values: Sequence[Expression]) -> dict[Tree, Expression]:
     """What each expression of the list came to, so that ORDER BY may repeat it; with `*` names have to do."""
     trees = [each for each in tree.items if isinstance(each, Item)]
     if len(trees) != len(tree.items):

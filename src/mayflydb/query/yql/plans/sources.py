@@ -9,11 +9,11 @@ import msgspec
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault, Issue, fault, no_table, unsupported
 from mayflydb.query.yql.parser import parse
-from mayflydb.query.yql.plans.binder import PRAGMAS, Binder, Context, Named, Names
+from mayflydb.query.yql.plans.binder import PRAGMAS, Binder, Context, NamedExpression, Names
 from mayflydb.query.yql.plans.bound import Bound, bind_query
 from mayflydb.query.yql.plans.declarations import prepare
-from mayflydb.query.yql.plans.flatten import flattened
-from mayflydb.query.yql.plans.relations import Listed, Scan
+from mayflydb.query.yql.plans.flatten import bind_flatten
+from mayflydb.query.yql.plans.relations import ListRows, Scan
 from mayflydb.query.yql.plans.scopes import Field
 from mayflydb.query.yql.plans.subqueries import is_query
 from mayflydb.query.yql.schemas import PRIMARY, Index, Table, View
@@ -27,7 +27,7 @@ from mayflydb.query.yql.types import (
     format_long,
 )
 
-MOST_VIEWS: Final = 256
+MAX_VIEWS: Final = 256
 """That one query is bound through: views that name views twice would double with each."""
 
 
@@ -48,7 +48,7 @@ def bind_source(context: Context, names: Names, source: Source, wanted: frozense
     fields = tuple(msgspec.structs.replace(each, source=alias) for each in fields)
     bound = msgspec.structs.replace(bound, fields=fields, sources=frozenset((alias,)))
     if source.flatten is not None:
-        return flattened(context, names, bound, alias, source.flatten, source)
+        return bind_flatten(context, names, bound, alias, source.flatten, source)
     return bound
 
 
@@ -89,8 +89,8 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
     if view.path in context.within:
         raise fault(f"View {view.path} stands for itself", reference.at)
     context.views += 1
-    if context.views > MOST_VIEWS:
-        raise fault(f"A query may read {MOST_VIEWS} views, each as often as it is named", reference.at)
+    if context.views > MAX_VIEWS:
+        raise fault(f"A query may read {MAX_VIEWS} views, each as often as it is named", reference.at)
     script = parse(view.text)
     before = context.pragmas()
     context.within.append(view.path)
@@ -114,7 +114,7 @@ def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
         return rows_source(Binder(context, names), of.rows)
     assert of.parameter is not None
     entry = names.get(of.parameter)
-    if isinstance(entry, Named) and is_query(entry.value):
+    if isinstance(entry, NamedExpression) and is_query(entry.value):
         query: Query = entry.value  # type: ignore[assignment]  # It is one.
         return msgspec.structs.replace(bind_query(context, entry.binder.names, query), table=None)
     raise unsupported(f"${of.parameter} as a table, which is no query: AS_TABLE takes lists,", of.at)
@@ -125,9 +125,9 @@ def rows_source(binder: Binder, rows: Tree) -> Bound:
     value: Expression = binder.expression(rows)
     type = bare(value.type)
     if isinstance(type, EmptyListType):
-        return Bound(Listed(value.evaluate), ())
+        return Bound(ListRows(value.evaluate), ())
     if not isinstance(type, ListType) or not isinstance(bare(type.item), StructType):
         raise fault(f"AS_TABLE expects a list of structs, but got: {format_long(value.type)}", rows.at)
     struct = bare(type.item)
     assert isinstance(struct, StructType)
-    return Bound(Listed(value.evaluate), tuple(Field(name, part) for name, part in struct.members))
+    return Bound(ListRows(value.evaluate), tuple(Field(name, part) for name, part in struct.members))

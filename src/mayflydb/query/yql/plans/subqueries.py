@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.plans.binder import HANDLERS, Argument, Binder, Named
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression
 from mayflydb.query.yql.plans.bound import Bound, bind_query
 from mayflydb.query.yql.syntax import Compound, Query, Select, SourceOf, Subquery, Values
 from mayflydb.query.yql.types import BOOL, ListType, Type, optional
@@ -17,37 +17,37 @@ def is_query(value: Any) -> bool:
 
 
 def subquery(binder: Binder, tree: Subquery) -> Expression:
-    return _kept(binder, tree.query, "exists" if tree.exists else "scalar")
+    return _bind_once(binder, tree.query, "exists" if tree.exists else "scalar")
 
 
 def scalar(binder: Binder, query: Query) -> Expression:
     """The one column of its first row, NULL where it has none."""
-    return _kept(binder, query, "scalar")
+    return _bind_once(binder, query, "scalar")
 
 
 def column(binder: Binder, query: Query) -> Expression:
     """The one column of all its rows, as a list; for IN."""
-    return _kept(binder, query, "list")
+    return _bind_once(binder, query, "list")
 
 
-def _kept(binder: Binder, query: Query, mode: Literal["scalar", "list", "exists"]) -> Expression:
+def _bind_once(binder: Binder, query: Query, mode: Literal["scalar", "list", "exists"]) -> Expression:
     """The same subquery, met again as its statement is bound, is the same value. The tree lives as long as the statement."""
     context, key = binder.context, (id(query), mode)
     if key not in context.memo:
-        bound = _bound(binder, query)
+        bound = _bind(binder, query)
         if mode == "exists":
             type: Type = BOOL
         else:
             type = _only(bound, query)
             type = optional(type) if mode == "scalar" else ListType(type)
         context.trees.append(query)
-        context.memo[key] = _found(type, context.prelude(bound.relation, mode)), False
+        context.memo[key] = _prelude_value(type, context.prelude(bound.relation, mode)), False
     found = context.memo[key][0]
     assert isinstance(found, Expression)
     return found
 
 
-def _bound(binder: Binder, query: Query) -> Bound:
+def _bind(binder: Binder, query: Query) -> Bound:
     context = binder.context
     uses = context.uses
     names = {name: each for name, each in binder.names.items() if not local(each)}
@@ -56,9 +56,9 @@ def _bound(binder: Binder, query: Query) -> Bound:
     return bound
 
 
-def local(entry: Argument | Named) -> bool:
+def local(entry: LambdaArgument | NamedExpression) -> bool:
     """Whether a name depends on the call of a lambda, which no query does."""
-    return isinstance(entry, Argument) or entry.binder.width > 0
+    return isinstance(entry, LambdaArgument) or entry.binder.width > 0
 
 
 def _only(bound: Bound, query: Query) -> Type:
@@ -67,7 +67,7 @@ def _only(bound: Bound, query: Query) -> Type:
     return bound.fields[0].type
 
 
-def _found(type: Type, number: int) -> Expression:
+def _prelude_value(type: Type, number: int) -> Expression:
     return Expression(type, lambda row, run: run.named[number])
 
 

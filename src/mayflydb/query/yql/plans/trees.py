@@ -20,7 +20,7 @@ def nodes(tree: Any) -> Iterator[Syntax]:
             yield from nodes(part)
 
 
-def wanted(tree: Select) -> frozenset[str] | None:
+def required_names(tree: Select) -> frozenset[str] | None:
     """Names that a SELECT may take from its sources; None: all of them."""
     found: set[str] = set()
     for node in nodes(tree):

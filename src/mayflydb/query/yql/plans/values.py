@@ -31,7 +31,7 @@ def constant(type: Type, value: Value) -> Expression:
     return Expression(type, lambda row, run: value, constant=True, value=value)
 
 
-def folded(expression: Expression) -> Expression:
+def fold(expression: Expression) -> Expression:
     """The same; a constant is evaluated at once, unless that fails: then it fails when, and if, it is asked for."""
     if not expression.constant:
         return expression
@@ -42,22 +42,22 @@ def folded(expression: Expression) -> Expression:
     return constant(expression.type, value)
 
 
-def derived(type: Type, evaluate: Callable[[Row, Run], Value], *operands: Expression) -> Expression:
+def derive(type: Type, evaluate: Callable[[Row, Run], Value], *operands: Expression) -> Expression:
     """A value made of others, and constant if they are."""
-    return folded(Expression(type, evaluate, constant=all(each.constant for each in operands)))
+    return fold(Expression(type, evaluate, constant=all(each.constant for each in operands)))
 
 
 def strict_unary(type: Type, function: Callable[[Value], Value], operand: Expression) -> Expression:
     """`function` of what is not NULL."""
     inner = operand.evaluate
     if not is_optional(operand.type):
-        return derived(type, lambda row, run: function(inner(row, run)), operand)
+        return derive(type, lambda row, run: function(inner(row, run)), operand)
 
     def evaluate(row: Row, run: Run) -> Value:
         value = inner(row, run)
         return None if value is None else function(value)
 
-    return derived(optional(type), evaluate, operand)
+    return derive(optional(type), evaluate, operand)
 
 
 def strict_binary(
@@ -66,7 +66,7 @@ def strict_binary(
     """`function` of two that are not NULL."""
     first, second = left.evaluate, right.evaluate
     if not is_optional(left.type) and not is_optional(right.type):
-        return derived(type, lambda row, run: function(first(row, run), second(row, run)), left, right)
+        return derive(type, lambda row, run: function(first(row, run), second(row, run)), left, right)
 
     def evaluate(row: Row, run: Run) -> Value:
         a = first(row, run)
@@ -75,7 +75,7 @@ def strict_binary(
         b = second(row, run)
         return None if b is None else function(a, b)
 
-    return derived(optional(type), evaluate, left, right)
+    return derive(optional(type), evaluate, left, right)
 
 
 def converter(source: Type, to: Type) -> Callable[[Value], Value] | None:
@@ -95,21 +95,23 @@ def _same(value: Any) -> Any:
     return value
 
 
-def converted(expression: Expression, to: Type) -> Expression | None:
+def convert(expression: Expression, to: Type) -> Expression | None:
     """The expression as of another type; a literal may become what can hold it, anything else only widens."""
     if expression.type == to:
         return expression
-    made = conversions.fitting(expression, to)
-    return None if made is None else folded(made)
+    made = conversions.fit_expression(expression, to)
+    return None if made is None else fold(made)
 
 
-def met(expressions: Sequence[Expression], function: str, at: Position) -> tuple[Type, list[Expression]]:
+def require_common_type(
+    expressions: Sequence[Expression], function: str, at: Position
+) -> tuple[Type, list[Expression]]:
     """Expressions of one type, that which all of them become. Faults: there is none."""
-    found = conversions.meet(expressions)
+    found = conversions.unify(expressions)
     if found is None:
         kinds = " and ".join(dict.fromkeys(format_long(each.type) for each in expressions))
         raise type_fault(function, f"Cannot infer common type for {kinds}", at)
-    return found[0], [folded(each) for each in found[1]]
+    return found[0], [fold(each) for each in found[1]]
 
 
 def condition(expression: Expression, function: str, at: Position) -> Callable[[Row, Run], Value]:

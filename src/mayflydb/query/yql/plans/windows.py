@@ -15,9 +15,9 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.calls import invocation
-from mayflydb.query.yql.plans.framing import PLACED, Placed, Rows, aggregated
+from mayflydb.query.yql.plans.framing import WINDOW_FUNCTIONS, ComputeWindow, WindowPartition, bind_aggregate
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import BATCH, gathered
+from mayflydb.query.yql.plans.relations import BATCH, collect_rows
 from mayflydb.query.yql.plans.scopes import slot
 from mayflydb.query.yql.plans.values import sort_key
 from mayflydb.query.yql.schemas import Row, Run, Tables
@@ -42,18 +42,18 @@ def _calls(node: Any) -> Iterator[Call]:
             yield from _calls(part)
 
 
-def are_in(tree: Select) -> bool:
+def has_windows(tree: Select) -> bool:
     """Whether it calls window functions."""
     return next(_calls((tree.items, tree.order)), None) is not None
 
 
-class Window(msgspec.Struct, frozen=True):
+class WindowOrder(msgspec.Struct, frozen=True):
     """How rows are parted, and ordered in their parts."""
 
     partition: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
     order: tuple[tuple[Evaluate, Callable[[Value], Any], bool], ...]
 
-    def parts(self, rows: Sequence[Row], run: Run) -> list[Rows]:
+    def parts(self, rows: Sequence[Row], run: Run) -> list[WindowPartition]:
         """Which rows are together, in order, and which of them are equal in it."""
         parted: dict[Hashable, list[int]] = {}
         for place, row in enumerate(rows):
@@ -65,7 +65,7 @@ class Window(msgspec.Struct, frozen=True):
                 keys = {place: of(value(rows[place], run)) for place in places}
                 places.sort(key=keys.__getitem__, reverse=descending)
             whole = [tuple([of(value(rows[place], run)) for value, of, _ in self.order]) for place in places]
-            made.append(Rows(places, _peers(whole)))
+            made.append(WindowPartition(places, _peers(whole)))
         return made
 
 
@@ -77,19 +77,19 @@ def _peers(keys: Sequence[Hashable]) -> list[int]:
     return found
 
 
-class Windowed(msgspec.Struct, frozen=True):
+class WindowRows(msgspec.Struct, frozen=True):
     """Rows of `source`, with a value of each of `columns` behind."""
 
     source: Relation
-    columns: tuple[tuple[Window, Placed], ...]
+    columns: tuple[tuple[WindowOrder, ComputeWindow], ...]
 
     def parts(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        rows = await gathered(self.source, run, tables)
+        rows = await collect_rows(self.source, run, tables)
         extra: list[list[Value]] = [[None] * len(self.columns) for _ in rows]
-        known: dict[int, list[Rows]] = {}
+        known: dict[int, list[WindowPartition]] = {}
         for column, (window, compute) in enumerate(self.columns):
             if id(window) not in known:
                 known[id(window)] = window.parts(rows, run)
@@ -103,15 +103,15 @@ class Windowed(msgspec.Struct, frozen=True):
         run.budget += len(rows)
 
 
-def windowed(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
+def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
     """The same rows with what window functions give, and a binder that knows them."""
     calls = list(dict.fromkeys(_calls((tree.items, tree.order))))
     if not calls:
         return relation, binder
     named = dict(tree.windows)
     special: dict[Tree, Expression] = dict(binder.special)
-    windows: dict[WindowTree, Window] = {}
-    columns: list[tuple[Window, Placed]] = []
+    windows: dict[WindowTree, WindowOrder] = {}
+    columns: list[tuple[WindowOrder, ComputeWindow]] = []
     for call in calls:
         over = named.get(call.over) if isinstance(call.over, str) else call.over
         if over is None:
@@ -123,10 +123,10 @@ def windowed(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation
         columns.append((windows[over], compute))
     wide = Binder(binder.context, binder.names, binder.scope, special, binder.width + len(columns))
     wide.grouped = binder.grouped
-    return Windowed(relation, tuple(columns)), wide
+    return WindowRows(relation, tuple(columns)), wide
 
 
-def _window(binder: Binder, tree: WindowTree) -> Window:
+def _window(binder: Binder, tree: WindowTree) -> WindowOrder:
     partition = []
     for item in tree.partition:
         value = binder.expression(item.value)
@@ -135,14 +135,14 @@ def _window(binder: Binder, tree: WindowTree) -> Window:
     for each in tree.order:
         value = binder.expression(each.value)
         order.append((value.evaluate, sort_key(value.type, each.value.at), each.descending))
-    return Window(tuple(partition), tuple(order))
+    return WindowOrder(tuple(partition), tuple(order))
 
 
-def _function(binder: Binder, call: Call, over: WindowTree) -> tuple[Any, Placed]:
+def _function(binder: Binder, call: Call, over: WindowTree) -> tuple[Any, ComputeWindow]:
     """The type of a window function's values, and what computes them for the rows of a part."""
     made = invocation(binder, call.name, call.arguments, call.at)
     operands = [each for each in made.operands if isinstance(each, Expression)]
-    known = PLACED.get(call.name.upper())
+    known = WINDOW_FUNCTIONS.get(call.name.upper())
     if known is not None:
         return known(call, operands, over)
     builder = functions.find_aggregate(call.name)
@@ -150,4 +150,4 @@ def _function(binder: Binder, call: Call, over: WindowTree) -> tuple[Any, Placed
         raise fault(f"Unknown window function: {call.name}", call.at)
     if call.distinct:
         raise unsupported(f"{call.name}(DISTINCT) OVER", call.at)
-    return aggregated(builder(made), operands, over)
+    return bind_aggregate(builder(made), operands, over)

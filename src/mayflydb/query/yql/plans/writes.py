@@ -8,22 +8,22 @@ import msgspec
 
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import WARNING, Fault, Issue, Position, fault, type_fault, unsupported
-from mayflydb.query.yql.plans.access import choose
+from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import bind_query
 from mayflydb.query.yql.plans.columns import items
 from mayflydb.query.yql.plans.plan import Action, Batch, Relation, ResultColumns
-from mayflydb.query.yql.plans.relations import Filter, Scan, Written, gathered, hold, project
-from mayflydb.query.yql.plans.scopes import Field, Scope, no_member, slot
+from mayflydb.query.yql.plans.relations import FilterRows, Scan, ValueRows, collect_rows, project, reserve_rows
+from mayflydb.query.yql.plans.scopes import Field, RowScope, no_member, slot
 from mayflydb.query.yql.plans.sources import find_table
 from mayflydb.query.yql.plans.trees import named_columns
-from mayflydb.query.yql.plans.values import condition, converted
+from mayflydb.query.yql.plans.values import condition, convert
 from mayflydb.query.yql.schemas import Column, Effect, Run, Table, Tables, Verb
 from mayflydb.query.yql.statements import Delete, Update, Write
 from mayflydb.query.yql.syntax import Item, Query, Select, Star, Values
 from mayflydb.query.yql.types import NULL, StructType, Type, bare, format_long, is_optional
 
-Written_ = tuple[Action, ResultColumns | None]
+BoundWrite = tuple[Action, ResultColumns | None]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -45,19 +45,19 @@ class Change(msgspec.Struct, frozen=True):
 
     async def act(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         """All rows are there before the first is written, so a statement never meets its own effects."""
-        rows = await gathered(self.source, run, tables)
+        rows = await collect_rows(self.source, run, tables)
         if not rows:
             return
         effect = Effect(self.verb, self.table, self.columns, rows, self.returning, self.ignore_existing)
         back = await tables.write(effect)
         run.budget += len(rows)
         if self.returning is not None:
-            hold(run, 0)
+            reserve_rows(run, 0)
             values = self.returned
             yield [tuple([each(row, run) for each in values]) for row in back]
 
 
-def bind_write(context: Context, names: Names, statement: Write | Update | Delete) -> Written_:
+def bind_write(context: Context, names: Names, statement: Write | Update | Delete) -> BoundWrite:
     """A write, and the columns that it returns. Faults: names and types, missing columns, tables that nobody writes."""
     found = find_table(context, statement.table)
     if not isinstance(found, Table) or not found.writable:
@@ -112,27 +112,27 @@ def _rows(
     """Which columns are written, and the rows of their values, of the types that the table has."""
     if isinstance(query, Values):
         columns = columns or tuple(each.name for each in table.columns)
-        return columns, _written(context, names, query, columns, table)
+        return columns, _bind_values(context, names, query, columns, table)
     bound = bind_query(context, names, query)
     given = tuple(each.name for each in bound.fields)
     if columns is None:
         columns = given
-    elif _starred(query):
-        return columns, _picked(bound.relation, bound.fields, columns, table, at)
+    elif _has_star(query):
+        return columns, _project_columns(bound.relation, bound.fields, columns, table, at)
     elif len(columns) != len(given):
         raise fault(f"SELECT has {len(given)} columns, but the statement expects: {len(columns)}", at)
     elif columns != given:
         text = "Column names in SELECT don't match column specification in parenthesis"
         context.warnings.append(Issue(text, 4517, WARNING, at))
     fields = [msgspec.structs.replace(f, name=n) for f, n in zip(bound.fields, columns, strict=True)]
-    return columns, _picked(bound.relation, fields, columns, table, at)
+    return columns, _project_columns(bound.relation, fields, columns, table, at)
 
 
-def _starred(query: Query) -> bool:
+def _has_star(query: Query) -> bool:
     return not isinstance(query, Select) or any(isinstance(each, Star) for each in query.items)
 
 
-def _written(context: Context, names: Names, query: Values, columns: tuple[str, ...], table: Table) -> Relation:
+def _bind_values(context: Context, names: Names, query: Values, columns: tuple[str, ...], table: Table) -> Relation:
     binder = Binder(context, names)
     targets = _targets(table, columns, query.at)
     rows = []
@@ -141,13 +141,13 @@ def _written(context: Context, names: Names, query: Values, columns: tuple[str, 
             raise fault(f"VALUES have {len(row)} columns, INTO expects: {len(columns)}", query.at)
         cells = [fit(binder.expression(tree), target, tree.at) for tree, target in zip(row, targets, strict=True)]
         rows.append(tuple(each.evaluate for each in cells))
-    return Written(tuple(rows))
+    return ValueRows(tuple(rows))
 
 
-def _picked(
+def _project_columns(
     relation: Relation, fields: Sequence[Field], columns: tuple[str, ...], table: Table, at: Position
 ) -> Relation:
-    scope = Scope(fields)
+    scope = RowScope(fields)
     values = []
     for name, target in zip(columns, _targets(table, columns, at), strict=True):
         index = scope.find(name)
@@ -178,14 +178,14 @@ def fit(value: Expression, column: Column, at: Position) -> Expression:
             "BAD_REQUEST",
             2031,
         )
-    made = converted(value, column.type)
+    made = convert(value, column.type)
     if made is None:
         raise unfit(column.name, value.type, column.type, at)
     return made
 
 
 def _fits(value: Expression, to: Type) -> bool:
-    return converted(msgspec.structs.replace(value, type=bare(value.type)), to) is not None
+    return convert(msgspec.structs.replace(value, type=bare(value.type)), to) is not None
 
 
 def unfit(name: str, given: Type, wanted: Type, at: Position) -> Fault:
@@ -213,7 +213,7 @@ def _update(context: Context, names: Names, statement: Update, table: Table) -> 
     for each in targets:
         if each.name in table.key:
             raise fault(f"Cannot update primary key column: {each.name}", statement.at)
-    binder, relation = _found(context, names, table, statement)
+    binder, relation = _find_rows(context, names, table, statement)
     values: list[Expression] = [binder.scope.slot(name, None, statement.at) for name in table.key]
     for (_, tree), target in zip(statement.sets, targets, strict=True):
         values.append(fit(binder.expression(tree), target, tree.at))
@@ -230,7 +230,7 @@ def _delete(context: Context, names: Names, statement: Delete, table: Table) -> 
                 raise missing_key(name, statement.at)
         keys = [slot(_type(table, name), columns.index(name)) for name in table.key]
         return Change("DELETE", table.path, table.key, project(source, keys, len(columns)))
-    binder, relation = _found(context, names, table, statement)
+    binder, relation = _find_rows(context, names, table, statement)
     keys = [binder.scope.slot(name, None, statement.at) for name in table.key]
     return Change("DELETE", table.path, table.key, project(relation, keys, len(binder.scope)))
 
@@ -239,29 +239,29 @@ def _type(table: Table, name: str) -> Type:
     return next(each.type for each in table.columns if each.name == name)
 
 
-def _found(context: Context, names: Names, table: Table, statement: Update | Delete) -> tuple[Binder, Relation]:
+def _find_rows(context: Context, names: Names, table: Table, statement: Update | Delete) -> tuple[Binder, Relation]:
     """The rows that WHERE names, with all columns that the statement may name, and the key."""
     context.reads.add(table.path)
     mentioned = named_columns(statement) | set(table.key)
     columns = [each for each in table.columns if each.name in mentioned]
     alias = statement.table.name
-    scope = Scope([Field(each.name, each.type, alias) for each in columns])
+    scope = RowScope([Field(each.name, each.type, alias) for each in columns])
     binder = Binder(context, names, scope)
     scan = Scan(table.path, tuple(each.name for each in columns))
     if statement.where is None:
         return binder, scan
     select = Select(statement.at, (), where=statement.where)
-    choice = choose(binder, scan, table, select, ())
+    choice = choose_access_path(binder, scan, table, select, ())
     keep = condition(binder.expression(statement.where), "Where", statement.where.at)
-    return binder, choice.scan if choice.exact else Filter(choice.scan, keep)
+    return binder, choice.scan if choice.exact else FilterRows(choice.scan, keep)
 
 
 def _returning(
     context: Context, names: Names, change: Change, table: Table, trees: tuple[Item | Star, ...] | None
-) -> Written_:
+) -> BoundWrite:
     if trees is None:
         return change, None
-    binder = Binder(context, names, Scope([Field(each.name, each.type) for each in table.columns]))
+    binder = Binder(context, names, RowScope([Field(each.name, each.type) for each in table.columns]))
     columns = items(binder, trees)
     wanted = tuple(each.name for each in table.columns)
     change = msgspec.structs.replace(change, returning=wanted, returned=tuple(each.evaluate for _, each in columns))
