@@ -1,1 +1,2 @@
-"""YQL, the language of YDB: texts to trees, trees to plans, plans over whatever tables they are given. Pure."""
+"""YQL, the query language of YDB: parsing, binding to tables and types, and running the plans. Pure: no I/O, no clock.
+"""

@@ -1,9 +1,10 @@
-"""Operators on values that are there: numbers, decimals, texts, moments and intervals.
+"""Operators on values that are not NULL: numbers, decimals, texts, dates, times and intervals.
 
-Integers of two types meet in the one of the higher rank (Uint8, Int8, Uint16, ... Uint64, Int64), into which their bits are
-taken over, and wrap there; any integer meets a Float in Float, and a Double in Double. Division and remainder of integers cut
-towards zero and are NULL by zero. Moments beyond what their type holds are NULL.
-Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#math-operators and `types/primitive#implicit-cast`.
+Two integers are converted to the type of the higher rank (Uint8, Int8, Uint16, ... Uint64, Int64) by their bits, and
+the result wraps around in that type. An integer and a Float give a Float, an integer and a Double a Double. Division
+and remainder of integers round towards zero; by zero they are NULL. A date or time beyond the limits of its type is
+NULL. Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#math-operators and
+`types/primitive#implicit-cast`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ Result: TypeAlias = tuple[Type, Operation]
 RANKS: Final[Mapping[Type, int]] = {
     each: rank for rank, each in enumerate((UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, DOUBLE))
 }
-"""Of two numbers of different types the higher rank is that of the result."""
+"""The type of the higher rank is the type of the result."""
 
 _ARITHMETIC: Final = ("+", "-", "*", "/", "%")
 _BITWISE: Final[Mapping[str, Callable[[int, int], int]]] = {"&": python.and_, "|": python.or_, "^": python.xor}
@@ -58,9 +59,11 @@ _SHIFTS: Final = ("<<", ">>", "|<<", ">>|")
 
 
 def binary(operator: str, left: Type, right: Type) -> tuple[Type, Callable[[Value, Value], Value]] | None:
-    """The type and the way of `left operator right`; None: these types have no such operator.
+    """Return the type of `left operator right` and the function that computes it; None if these types have no such
+    operator.
 
-    Types without Optional, values that are there; a result of None is NULL, and then the type is an Optional.
+    `left` and `right` are not Optional, and the function takes no NULL. It returns None for NULL; the type is then an
+    Optional.
     """
     if operator == "||":
         return _concatenation(left, right)
@@ -78,7 +81,7 @@ def binary(operator: str, left: Type, right: Type) -> tuple[Type, Callable[[Valu
 
 
 def unary(operator: str, operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
-    """The same for `-`, `+`, `~` and `NOT`."""
+    """Return the same for a unary `-`, `+`, `~` or `NOT`."""
     if operator == "+" and (operand in NUMBERS or isinstance(operand, DecimalType) or operand in moments.SPANS):
         return operand, lambda value: value
     if operator == "-":
@@ -95,9 +98,10 @@ _VERBS: Final = {"+": "add", "-": "substract", "*": "multiply", "/": "divide", "
 
 
 def refusal(operator: str, left: Type, right: Type | None = None) -> str:
-    """What YDB says where `binary`, or without `right` `unary`, gives None. The types as they stand in the query, Optional too.
+    """YDB's message for operands that `binary` (`unary`, if `right` is None) refuses, spelled as YDB spells it.
 
-    The spelling is YDB's own. It stands below `Type annotation` and `At function: +`.
+    `left` and `right` are the types as the query has them, Optional included. The issue lies below `Type annotation`
+    and `At function: +`.
     """
     types = [left] if right is None else [left, right]
     if operator in (*_BITWISE, *_SHIFTS, "~"):
@@ -135,12 +139,12 @@ def _negation(operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
 
 
 def common_number(left: Type, right: Type) -> Type:
-    """The type in which two types of numbers meet."""
+    """The type to which two types of numbers are converted before an operation."""
     return left if RANKS[left] >= RANKS[right] else right
 
 
 def wrapping(type: Type) -> Callable[[int], int]:
-    """Into the range of a type of integers, by its bits."""
+    """Return the function that wraps an integer around into the range of a type, by its bits."""
     low, high = BOUNDS[type]
     span = high - low + 1
     return lambda value: value if low <= value <= high else (value - low) % span + low
@@ -154,6 +158,7 @@ def _numbers(operator: str, left: Type, right: Type) -> Result:
             return common, lambda a, b: operation(float(a), float(b))
         return common, lambda a, b: to_single(operation(to_single(a), to_single(b)))
     wrap = wrapping(common)
+    # Operands that the common type may not hold, such as a negative Int8 beside a Uint32, wrap around first.
     safe = all(BOUNDS[common][0] <= BOUNDS[each][0] and BOUNDS[each][1] <= BOUNDS[common][1] for each in (left, right))
     whole = _WHOLE[operator]
     if operator in ("/", "%"):
@@ -161,7 +166,7 @@ def _numbers(operator: str, left: Type, right: Type) -> Result:
         def divide(a: int, b: int) -> int | None:
             a, b = (a, b) if safe else (wrap(a), wrap(b))
             result = whole(a, b) if b else None
-            # The least number by -1 has no quotient in its type.
+            # The least number divided by -1 has no quotient in its type.
             return result if result is not None and wrap(result) == result else None
 
         return OptionalType(common), divide
@@ -219,7 +224,7 @@ def _bits(operation: Callable[[int, int], int], left: Type, right: Type) -> Resu
 
 
 def _shift(operator: str, left: Type, right: Type) -> Result | None:
-    """Shifts of an unsigned number in its bits; `|<<` and `>>|` bring in on one side what leaves on the other."""
+    """Shifts of an unsigned number; `|<<` and `>>|` rotate its bits."""
     if left not in UNSIGNED or right not in INTEGERS:
         return None
     bits = BOUNDS[left][1].bit_length()
@@ -240,12 +245,13 @@ def _shift(operator: str, left: Type, right: Type) -> Result | None:
 
 
 def _decimals(operator: str, left: Type, right: Type) -> Result | None:
-    """Of two equal types, or of one and an integer behind `*`, `/` and `%`, as in YDB."""
+    """Operators on two equal Decimal types, or on a Decimal and an integer; YDB has only `*`, `/` and `%` for the
+    latter."""
     type = left if isinstance(left, DecimalType) else right
     if not isinstance(type, DecimalType):
         return None
     if left != right and (operator in "+-" or right not in INTEGERS):
-        # A product is the same both ways round.
+        # Only a product may have the integer on its left side: the operands change places.
         swapped = binary(operator, right, left) if operator == "*" and left in INTEGERS else None
         return None if swapped is None else (swapped[0], lambda a, b: swapped[1](b, a))
     precision, scale = type.precision, type.scale
@@ -315,7 +321,8 @@ def _interval_result(type: Type, operation: Callable[[int, int], int | None]) ->
 
 
 def _moment_plus_interval(type: Type, span: Type, sign: int) -> Result:
-    """A moment and an interval, in the moment's type; a wide interval makes a narrow moment wide."""
+    """Add (`sign` 1) or subtract (-1) an interval. The result has the type of the date or time, or its wide form for an
+    Interval64."""
     result = _WIDE_FORMS[type] if span == INTERVAL64 and type in _WIDE_FORMS else type
     scale = moments.SCALES[type]
 

@@ -1,7 +1,8 @@
-"""CAST between types without parts: which pairs there are, which of them may fail, and how.
+"""CAST between primitive types and Decimal: which pairs of types have one, and which conversions may fail.
 
-A converter gives `FAILED` for a value that the target cannot hold. What is lost without failing: fractions, times of day, zones.
-Source: https://ydb.tech/docs/en/yql/reference/types/primitive#explicit-cast
+A converter returns `FAILED` for a value that the target type cannot hold. Fractions, times of day and time zones that
+the target does not have are dropped without failure. Source:
+https://ydb.tech/docs/en/yql/reference/types/primitive#explicit-cast
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Failure(Enum):
 
 
 FAILED: Final = Failure.FAILED
-"""What a converter gives where there is no value."""
+"""The result of a converter that has no value. None would be NULL, which is a value of Optional types."""
 
 Converter: TypeAlias = tuple[Callable[[Any], Value], bool]
-"""How to convert a value that is there, and whether that may fail."""
+"""A function from a value that is not NULL to one of another type, and True if it may return `FAILED`."""
 
 _ZONE: Final = "GMT"
-"""That of a moment without one."""
+"""The time zone of a date or time that is converted from a type without zones."""
 
 
 def itself(value: Value) -> Value:
@@ -55,7 +56,7 @@ def itself(value: Value) -> Value:
 
 
 def find_cast(source: Type, to: Type) -> Converter | None:
-    """From one type without parts (a Decimal among them) to another; None: there is no such CAST."""
+    """Return the converter between two primitive types or Decimals; None if YQL has no such CAST."""
     if source == to:
         return itself, False
     if to in (STRING, UTF8):
@@ -128,11 +129,11 @@ def _read(to: Type) -> Callable[[str], Value]:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 _WIDTHS: Final = {1: 3, 2: 5, 4: 10, 8: 20}
-"""Decimal digits that an integer of so many bytes may need."""
+"""Decimal digits of the largest integer, by the width of its type in bytes."""
 
 
 def digits_of(type: Type) -> int:
-    """How many digits a type of integers may need."""
+    """The number of decimal digits of the largest value of an integer type."""
     return _WIDTHS[(BOUNDS[type][1].bit_length() + 7) // 8]
 
 
@@ -184,7 +185,7 @@ def _to_decimal(source: Type, to: DecimalType) -> Converter | None:
     if isinstance(source, DecimalType):
         other = source
         if to.precision - to.scale >= other.precision - other.scale:
-            # Only rounding up can take a digit too many, and that is an infinity.
+            # Only rounding can add a digit here, and the result is then an infinity, not a failure.
             return lambda value: decimals.rescale(value, other, to), False
 
         def rescale(value: int) -> Value:
@@ -273,10 +274,10 @@ def _to_moment(source: Type, to: Type) -> Converter:
 
 
 def convert_literal(value: Value, source: Type, to: Type) -> Value:
-    """What a literal's value is in another type that can hold it; `FAILED` if that type cannot, or takes no such literal.
+    """The value of a literal in another type; `FAILED` if that type cannot hold it, or takes no such literal.
 
-    Whole numbers go into any type of numbers, dates, times and intervals; String into Utf8, Json, JsonDocument and Yson, and
-    Utf8 into the latter.
+    An integer literal becomes a number, date, time or interval. A String becomes a Utf8, Json, JsonDocument or Yson. A
+    Utf8 becomes one of the last three.
     """
     if source in INTEGERS:
         return _literal_integer(value, to)
@@ -302,7 +303,7 @@ def _literal_integer(value: int, to: Type) -> Value:
 
 
 def find_bitcast(source: Type, to: Type) -> Callable[[Any], Value] | None:
-    """BITCAST: the low bits of an integer as another one; None for other types."""
+    """Return the converter of BITCAST, which keeps the low bits of an integer; None unless both types are integers."""
     if to not in INTEGERS or source not in (*INTEGERS, BOOL):
         return None
     low, high = BOUNDS[to]

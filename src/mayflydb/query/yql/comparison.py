@@ -1,8 +1,8 @@
-"""Order and equality of values: what may be compared with what, how, and the keys that sorting and grouping use.
+"""Order and equality of values: which types compare with each other, and the keys for sorting and grouping.
 
-Numbers compare by value whatever their types, dates and times by the moment, String and Utf8 byte by byte. Comparisons with
-NULL inside a value give NULL, NaN equals nothing. Sorting and grouping are total: NULL first, NaN last and equal to itself.
-Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#comparison
+Numbers compare by value whatever their types, dates and times by the instant, String and Utf8 byte by byte. A
+comparison with a NULL inside a value is NULL, and NaN equals nothing. Sorting and grouping have a total order instead:
+NULL first, NaN last and equal to itself. Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#comparison
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ _NAN: Final = "nan"
 
 
 def compare(left: Type, right: Type) -> Compare | None:
-    """How values of two types compare, both there: below, equal or above zero; None (the answer) for NaN or a NULL inside.
+    """Return the comparison of two types: a number below, equal to or above zero, or None for NaN or a NULL inside a
+    value.
 
-    None instead of a function: they do not compare.
+    The function takes no NULL at the top level. The result is None instead of a function if the types do not compare.
     """
     if isinstance(left, DecimalType) or isinstance(right, DecimalType):
         return _decimals(left, right)
@@ -67,9 +68,10 @@ def compare(left: Type, right: Type) -> Compare | None:
 
 
 def equal(left: Type, right: Type) -> Equal | None:
-    """Whether values of two types are equal, both there; None (the answer) where a NULL inside leaves it open.
+    """Return the equality of two types; the function takes no NULL and returns None where a NULL inside a value
+    decides.
 
-    Like `compare`, but more types have it: Structs, Dicts and Variants, too.
+    More types have an equality than an order: Structs, Dicts and Variants, too.
     """
     match left, right:
         case OptionalType(), _:
@@ -103,9 +105,10 @@ _OPERATORS: Final[Mapping[str, Callable[[int], bool]]] = {
 
 
 def relation(operator: str, left: Type, right: Type) -> Equal | None:
-    """`==`, `!=`, `<`, `<=`, `>` or `>=` of values that are there: True, False or NULL. None: the types have no such relation.
+    """Return the function for `==`, `!=`, `<`, `<=`, `>` or `>=`: True, False or None for NULL. None if the types have
+    no such relation.
 
-    Of NaN all are false, but `!=`.
+    All relations with NaN are false except `!=`.
     """
     if operator in ("==", "!="):
         same = equal(left, right)
@@ -128,7 +131,7 @@ def relation(operator: str, left: Type, right: Type) -> Equal | None:
 
 
 def refusal(operator: str, left: Type, right: Type) -> str:
-    """What YDB says where `relation` gives None; below `Type annotation` and `At function: ==`."""
+    """YDB's message for types that `relation` refuses. The issue lies below `Type annotation` and `At function: ==`."""
     return f"Uncompatible types in compare: {format_long(left)} '{operator}' {format_long(right)}"
 
 
@@ -180,7 +183,8 @@ def _instant(type: Type) -> Callable[[Any], int]:
 
 
 def _decimals(left: Type, right: Type) -> Compare | None:
-    """Decimals of any precision, and integers: all at the larger of the two scales, where infinities stay outside."""
+    """Compare Decimals and integers at the larger of the two scales; the infinities are moved beyond every scaled
+    number."""
     scales = [_scale(each) for each in (left, right)]
     first, second = scales
     if first is None or second is None:
@@ -302,7 +306,7 @@ def _negate(same: Equal) -> Equal:
 
 
 def _each(pairs: list[tuple[Equal, Value, Value]]) -> bool | None:
-    """False if any differ, NULL if that is open, else True."""
+    """Return False if any pair differs, None (NULL) if none is known to differ and one is NULL, else True."""
     answer: bool | None = True
     for same, a, b in pairs:
         result = None if a is None or b is None else same(a, b)
@@ -320,7 +324,7 @@ def _all_equal(relations: tuple[Equal | None, ...]) -> Equal | None:
 
 
 def _structs(left: StructType, right: StructType) -> Equal | None:
-    """By names; the order of members does not matter."""
+    """Equality of Structs member by member; the order of the members does not matter."""
     places = {name: place for place, (name, _) in enumerate(right.members)}
     if len(left.members) != len(right.members) or any(name not in places for name, _ in left.members):
         return None
@@ -369,7 +373,7 @@ def _alternatives(type: VariantType) -> tuple[Type, ...]:
 
 
 def has_no_null(type: Type) -> bool:
-    """Whether no value of the type is NULL or has one inside, so that comparing two of them has an answer."""
+    """True if no value of the type is NULL or contains a NULL, so that a comparison of two values is never NULL."""
     match type:
         case OptionalType() | NullType():
             return False
@@ -388,12 +392,13 @@ def has_no_null(type: Type) -> bool:
 
 
 def is_sortable(type: Type) -> bool:
-    """Whether ORDER BY takes it."""
+    """True if ORDER BY accepts values of the type."""
     return isinstance(type, NullType) or compare(type, type) is not None
 
 
 def sort_key(type: Type) -> Callable[[Value], Any]:
-    """What values of the type sort by: a total order with NULL first and NaN last. Descending is the caller's `reverse`."""
+    """Return the sort key of a type: a total order with NULL first and NaN last. Callers sort with `reverse` for DESC.
+    """
     match type:
         case OptionalType(item):
             inner = sort_key(item)
@@ -432,11 +437,15 @@ def _by_text(a: Any, b: Any) -> int:
 
 
 _VARIANT: Final = cmp_to_key(_by_text)
-"""Variants do not sort in YQL; where one must be put in some order, any will do that is always the same."""
+"""YQL does not sort Variants. Where one must have a place in some order, the text of its value gives a stable one."""
 
 
 def group_key(type: Type) -> Callable[[Value], Hashable]:
-    """What stands for a value where equal ones come together: GROUP BY, DISTINCT, joins, keys of dicts. NaN equals itself."""
+    """Return the function to a hashable key that is the same for equal values: for GROUP BY, DISTINCT, joins and keys
+    of dicts.
+
+    NaN equals itself here.
+    """
     match type:
         case OptionalType(item):
             return _group_optional(item)

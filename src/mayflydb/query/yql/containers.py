@@ -1,6 +1,4 @@
-"""From one container to another, part by part, whatever is to be done with the parts.
-
-Source: https://ydb.tech/docs/en/yql/reference/types/cast
+"""Conversions between containers (List, Dict, Tuple, Struct, Variant), part by part, with any conversion of the parts.
 """
 
 from __future__ import annotations
@@ -29,9 +27,11 @@ Step: TypeAlias = Callable[[Type, Type], Converter | None]
 
 
 def find_conversion(source: Type, to: Type, step: Step, strict: bool = False) -> Converter | None:
-    """A container as another one of its kind, its parts by `step`; None if the kinds differ or a part has no way.
+    """Return the converter between two containers of one kind; None if the kinds differ or `step` has no converter for
+    a part.
 
-    `strict`: no part is dropped. Without, Lists and Dicts lose those that fail, Tuples and Structs those that are not wanted.
+    `strict`: every part must be converted. Otherwise Lists and Dicts drop the items that fail, and Tuples and Structs
+    the members that the target does not have.
     """
     match source, to:
         case ListType(), ListType():
@@ -87,7 +87,11 @@ Members: TypeAlias = tuple[tuple[str, Type], ...]
 
 
 def _struct(source: Members, to: Members, step: Step) -> Converter | None:
-    """By names: what is not wanted is dropped, what is missing is NULL and must take it, one failure is that of all."""
+    """Convert members by name. A member that the target lacks is dropped; one that the source lacks is NULL, if its
+    type allows NULL.
+
+    One member that fails makes the whole value fail.
+    """
     places = {name: (place, type) for place, (name, type) in enumerate(source)}
     steps: list[tuple[int, Convert]] = []
     fails = False

@@ -1,9 +1,9 @@
-"""From type to type: what happens by itself (`implicit`, `common`) and what only CAST does (`cast`).
+"""Conversions between types: the implicit ones (`implicit`, `common`) and those of CAST (`cast`).
 
-By itself a literal goes into any type that can hold its value, and a value only widens: to a number of a higher rank (see
-`arithmetic`), from Utf8, Json or Yson to String, from a date to a finer or wider one, from T to T?. Between containers each
-part goes by itself; a Struct may also gain members that take NULL.
-Source: https://ydb.tech/docs/en/yql/reference/types/cast and `types/primitive#implicit-cast`.
+A literal becomes any type that can hold its value. Any other value only widens: to a number of a higher rank (see
+`arithmetic`), from Utf8, Json or Yson to String, from a date to a finer or wider one, from T to T?. Between containers
+each part is converted implicitly; a Struct may also gain members that allow NULL. Source:
+https://ydb.tech/docs/en/yql/reference/types/cast and `types/primitive#implicit-cast`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from mayflydb.query.yql.types import (
 
 
 def widen(source: Type, to: Type) -> Convert | None:
-    """How a value of `source`, NULL included, becomes one of `to` by itself; None: it does not."""
+    """Return the implicit conversion of a value of `source`, NULL included, to `to`; None if there is none."""
     if source == to:
         return itself
     if isinstance(to, OptionalType):
@@ -89,7 +89,8 @@ def _into_optional(source: Type, to: OptionalType) -> Convert | None:
 
 
 def _wrap_nested(step: Convert, item: Type) -> Convert:
-    """A value that is there as one of `item?`."""
+    """Wrap the result of `step` in a Just where `item` is an Optional itself, so that a NULL inside differs from a NULL
+    outside."""
     return (lambda value: Just(step(value))) if isinstance(item, (OptionalType, NullType)) else step
 
 
@@ -114,11 +115,11 @@ def _widen_primitive(source: Primitive, to: Primitive) -> Convert | None:
 _KINDS: Final[Mapping[Type, int]] = {
     type: place for types in (moments.NARROW, moments.WIDE, moments.ZONED) for place, type in enumerate(types)
 }
-"""Dates, times of seconds, times of microseconds."""
+"""The unit of each type of dates and times: days, seconds, microseconds."""
 
 
 def _is_finer(source: Type, to: Type) -> bool:
-    """Whether every moment of one type is one of the other: as fine or finer, and not from wide to narrow."""
+    """True if `to` holds every value of `source`: its unit is as fine or finer, and it is not narrower."""
     if _KINDS[source] > _KINDS[to]:
         return False
     return source in moments.NARROW or any(source in kind and to in kind for kind in (moments.WIDE, moments.ZONED))
@@ -136,7 +137,8 @@ def _widen_decimal(source: DecimalType, to: DecimalType) -> Convert | None:
 
 
 def warning(source: Type, to: Type) -> str | None:
-    """What YDB warns of where a value widens by its bits alone, so that a negative one becomes another."""
+    """YDB's warning for an integer that widens by its bits, so that a negative number changes; None if nothing can
+    change."""
     if source not in INTEGERS or to not in INTEGERS or source == to:
         return None
     if not casting.find_cast(source, to) or not _may_fail(source, to):
@@ -153,7 +155,7 @@ def _may_fail(source: Type, to: Type) -> bool:
 
 
 def common(types: Iterable[Type]) -> Type | None:
-    """The type that values of all these become by themselves; None if there is none, or there are no types."""
+    """The type to which all of these are converted implicitly; None if there is none, or no types are given."""
     result: Type | None = None
     for each in types:
         result = each if result is None else _common_pair(result, each)
@@ -163,9 +165,9 @@ def common(types: Iterable[Type]) -> Type | None:
 
 
 def unify(expressions: Sequence[Expression]) -> tuple[Type, list[Expression]] | None:
-    """Expressions of one type, that which all of them become; None: there is none.
+    """Convert expressions to their common type, and return both; None if there is no common type.
 
-    Where literals are among them it is the type that the others have, if the literals fit it.
+    If the literals among them fit the common type of the other expressions, that type wins.
     """
     found = common([each.type for each in expressions])
     if found is None or any(each.literal for each in expressions):
@@ -177,7 +179,7 @@ def unify(expressions: Sequence[Expression]) -> tuple[Type, list[Expression]] | 
 
 
 def _type_of_others(expressions: Sequence[Expression]) -> Type | None:
-    """The type of those that are no literals, if the literals fit it."""
+    """The common type of the expressions that are no literals; None if one of the literals does not fit."""
     found = common([each.type for each in expressions if not each.literal])
     if found is None or any(fit_expression(each, found) is None for each in expressions):
         return None
@@ -185,7 +187,10 @@ def _type_of_others(expressions: Sequence[Expression]) -> Type | None:
 
 
 def fit_expression(expression: Expression, to: Type) -> Expression | None:
-    """As `implicit`; but a literal number has to fit: only values that nobody knows are taken by their type alone."""
+    """Convert implicitly as `implicit` does, but refuse an integer literal that is too large for an integer type.
+
+    An integer whose value is not known when the query is bound widens by its type alone.
+    """
     if expression.type == to:
         return expression
     made = implicit(expression, to)
@@ -240,7 +245,7 @@ def _common_tuple(left: TupleType, right: TupleType) -> Type | None:
 
 
 def _common_struct(left: StructType, right: StructType) -> Type | None:
-    """The members of both; one that only one of them has may be NULL."""
+    """A Struct with the members of both; a member that only one of them has becomes Optional."""
     others = dict(right.members)
     names = dict(left.members)
     members: list[tuple[str, Type]] = []
@@ -257,7 +262,8 @@ def _common_struct(left: StructType, right: StructType) -> Type | None:
 
 
 def implicit(expression: Expression, to: Type) -> Expression | None:
-    """The expression as one of another type, if it becomes that by itself: a literal that fits, a value that widens."""
+    """Convert an expression implicitly: a literal that fits, or a value that widens. None if there is no such
+    conversion."""
     if expression.type == to:
         return expression
     if expression.literal:
@@ -268,7 +274,7 @@ def implicit(expression: Expression, to: Type) -> Expression | None:
     if step is not None:
         return _convert_expression(expression, to, step)
     if expression.constant and not isinstance(expression.type, (Primitive, DecimalType)):
-        # A list of literals, for one, in which each of them fits.
+        # A constant container, such as a list of literals, is converted if each of its parts fits.
         try:
             fitted = _fit_constant(expression.evaluate((), _NO_RUN), expression.type, to)
         except Fault:
@@ -278,11 +284,11 @@ def implicit(expression: Expression, to: Type) -> Expression | None:
 
 
 _NO_RUN: Final[Any] = None
-"""Constant expressions read nothing of it."""
+"""Constant expressions do not read the run."""
 
 
 def constant(type: Type, value: Value, literal: bool = False) -> Expression:
-    """An expression that is always this value."""
+    """Return an expression with this constant value."""
     return Expression(type, lambda row, run: value, constant=True, literal=literal, value=value)
 
 
@@ -294,7 +300,7 @@ def _convert_expression(expression: Expression, to: Type, step: Convert) -> Expr
 
 
 def _fit_constant(value: Value, source: Type, to: Type) -> Value:
-    """A constant's value in a type that takes it, part by part; `FAILED` if it does not."""
+    """The value of a constant in another type, part by part; `FAILED` if it does not fit."""
     if isinstance(to, OptionalType):
         if value is None:
             return None
@@ -315,9 +321,10 @@ def _fit_constant(value: Value, source: Type, to: Type) -> Value:
 
 
 def cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
-    """`CAST(e AS to)`: the type of its result and how to get it from a value of `source`, NULL included; None: no such CAST.
+    """Return the type of `CAST(e AS to)` and its function from a value of `source`, NULL included; None if there is no
+    such CAST.
 
-    Where it may fail, the type is an Optional and the value then NULL.
+    Where the conversion may fail, the type is an Optional, and the result of a failure is NULL.
     """
     if isinstance(source, NullType):
         return optional(to), itself
@@ -336,7 +343,7 @@ def cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
 
 
 def bitcast(source: Type, to: Type) -> tuple[Type, Convert] | None:
-    """`BITCAST(e AS to)`, between integers."""
+    """Return the type and the function of `BITCAST(e AS to)`; None unless both types are integers."""
     if isinstance(source, OptionalType):
         inner = bitcast(source.item, to.item if isinstance(to, OptionalType) else to)
         if inner is None:
@@ -373,7 +380,7 @@ def _depth(type: Type) -> int:
 
 
 def _cast_into(source: Type, to: OptionalType) -> Converter | None:
-    """Into one more Optional: a failure is NULL there."""
+    """Cast to a type with more levels of Optional; a failure becomes NULL at the added level."""
     inner = _cast(source, to.item)
     if inner is None:
         return None
@@ -390,7 +397,7 @@ def _cast_into(source: Type, to: OptionalType) -> Converter | None:
 
 
 def _cast_out(source: OptionalType, to: Type) -> Converter | None:
-    """Out of an Optional that the target has not: NULL is a failure."""
+    """Cast to a type with fewer levels of Optional; NULL is a failure."""
     inner = _cast(source.item, to)
     if inner is None:
         return None

@@ -1,7 +1,8 @@
-"""Decimal(p,s): the value times 10^s as an int, of p digits at most; `DECIMAL_INF`, its negative and `DECIMAL_NAN` beside them.
+"""Decimal(p,s): the value times 10^s as an int of at most p digits; `DECIMAL_INF`, its negative and `DECIMAL_NAN` stand
+beside.
 
-What has more digits than p becomes an infinity, as in YDB; what has more behind the point is rounded, a half to the even digit.
-Source: https://ydb.tech/docs/en/yql/reference/types/primitive#numeric
+A number with more than p digits becomes an infinity, as in YDB. Digits behind the last place are rounded, a half to the
+even digit. Source: https://ydb.tech/docs/en/yql/reference/types/primitive#numeric
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 from mayflydb.query.yql.types import DECIMAL_INF, DECIMAL_NAN, DecimalType
 
 MAX_PRECISION: Final = 35
-"""Digits."""
+"""Digits of the largest precision."""
 
 _GRAMMAR: Final = re.compile(r"([+-])?(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]{1,6}))?", re.ASCII)
 _SPECIAL: Final = re.compile(r"([+-])?(inf|nan)", re.ASCII | re.IGNORECASE)
@@ -23,7 +24,7 @@ def is_finite(value: int) -> bool:
 
 
 def clamp(value: int, precision: int) -> int:
-    """The value, or the infinity on its side if it has more digits than `precision`."""
+    """Return the value, or the infinity of its sign if it has more than `precision` digits."""
     limit = 10**precision
     if -limit < value < limit:
         return value
@@ -31,7 +32,7 @@ def clamp(value: int, precision: int) -> int:
 
 
 def parse(text: str, type: DecimalType) -> int | None:
-    """A number as text, with or without a point and an exponent, or `inf`, `-inf`, `nan`; None for another text."""
+    """Parse a number with or without a point and an exponent, or `inf`, `-inf`, `nan`; None for any other text."""
     special = _SPECIAL.fullmatch(text)
     if special is not None:
         sign, name = special.groups()
@@ -52,21 +53,21 @@ def parse(text: str, type: DecimalType) -> int | None:
     elif shift >= 0:
         value = clamp(int(digits) * 10**shift, type.precision)
     else:
-        # Cut before int(): a text may be long, and what is cut only decides which way to round.
+        # Cut off digits before int(): a text may be long, and the digits cut off only decide the rounding.
         kept, cut = digits[:shift], digits[shift:]
         value = clamp(int(kept or "0") + _up(int(kept[-1:] or "0"), cut), type.precision)
     return -value if sign == "-" else value
 
 
 def _up(last: int, cut: str) -> int:
-    """1 if what is cut off rounds the digit before it up."""
+    """1 if the digits that are cut off round the last digit up, else 0."""
     if cut[0] != "5":
         return int(cut[0] > "5")
     return int(last % 2 == 1 or cut[1:].strip("0") != "")
 
 
 def to_text(value: int, scale: int) -> str:
-    """`1.23`, `-5`, `inf`: no zeros behind the last digit."""
+    """Format as `1.23`, `-5` or `inf`, without trailing zeros."""
     if not is_finite(value):
         return "nan" if value == DECIMAL_NAN else "inf" if value > 0 else "-inf"
     whole, fraction = divmod(abs(value), 10**scale)
@@ -75,7 +76,7 @@ def to_text(value: int, scale: int) -> str:
 
 
 def divide(dividend: int, divisor: int) -> int:
-    """The quotient of two ints, a half rounded to the even one. Errors: ZeroDivisionError."""
+    """The quotient of two ints, a half rounded to the even number. Raises ZeroDivisionError."""
     quotient, rest = divmod(abs(dividend), abs(divisor))
     twice = 2 * rest - abs(divisor)
     quotient += twice > 0 or (twice == 0 and quotient % 2 == 1)
@@ -83,7 +84,7 @@ def divide(dividend: int, divisor: int) -> int:
 
 
 def rescale(value: int, source: DecimalType, to: DecimalType) -> int:
-    """The same number in another type: rounded, and infinite where it has too many digits."""
+    """The number in another Decimal type: rounded, and an infinity if it has too many digits."""
     if not is_finite(value):
         return value
     if to.scale >= source.scale:
@@ -106,7 +107,7 @@ def negate(value: int) -> int:
 
 
 def multiply(left: int, right: int, precision: int, scale: int) -> int:
-    """The product of two numbers of one scale, or with `scale` 0 of a Decimal and an integer."""
+    """The product of two numbers of one scale; `scale` is 0 if one of them is an integer."""
     if is_finite(left) and is_finite(right):
         return clamp(divide(left * right, 10**scale), precision)
     if DECIMAL_NAN in (left, right) or not left or not right:
@@ -115,7 +116,7 @@ def multiply(left: int, right: int, precision: int, scale: int) -> int:
 
 
 def quotient(left: int, right: int, precision: int, scale: int) -> int:
-    """Their quotient. By zero: an infinity, or NaN for zero by zero."""
+    """The quotient, with `scale` as in `multiply`. A division by zero gives an infinity, and zero by zero gives NaN."""
     if DECIMAL_NAN in (left, right):
         return DECIMAL_NAN
     if not is_finite(left):
@@ -130,7 +131,7 @@ def quotient(left: int, right: int, precision: int, scale: int) -> int:
 
 
 def remainder(left: int, right: int) -> int:
-    """What is left of `left`, with its sign. By zero, and of what is not finite: NaN."""
+    """The remainder, with the sign of `left`. NaN for a zero divisor and for operands that are not finite."""
     if not is_finite(left) or right == DECIMAL_NAN or not right:
         return DECIMAL_NAN
     if not is_finite(right):
@@ -148,7 +149,7 @@ def to_float(value: int, scale: int) -> float:
 
 
 def to_int(value: int, scale: int) -> int | None:
-    """Without what is behind the point; None for what is not finite."""
+    """The integral part; None for infinities and NaN."""
     if not is_finite(value):
         return None
     whole: int = abs(value) // 10**scale

@@ -1,4 +1,4 @@
-"""The statements that change the scheme, as trees."""
+"""Syntax trees of the statements that change the scheme."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mayflydb.query.yql.syntax import Expression, Query, Syntax, TypeName
 
 
 class Ttl(Syntax, frozen=True):
-    """`Interval("P1D") DELETE ON column AS SECONDS`.
+    """The value of the setting TTL: `Interval("P1D") DELETE ON column AS SECONDS`.
 
-    `tiers`: (interval, external data source or None). `interval` is whatever expression was written, since it must be an Interval
-    literal and the refusal says so. `unit`: SECONDS, MILLISECONDS, MICROSECONDS, NANOSECONDS or None.
+    `tiers`: (interval, external data source or None). `interval` is any expression: the refusal of what is not an
+    Interval literal comes later. `unit`: SECONDS, MILLISECONDS, MICROSECONDS, NANOSECONDS or None.
     """
 
     tiers: tuple[tuple[Expression, str | None], ...]
@@ -34,16 +34,19 @@ SettingValue: TypeAlias = (
 
 
 class Setting(Syntax, frozen=True):
-    """`NAME = value` of WITH and SET; `value` is a literal's value, a bare word as str, a Ttl, or a tuple for `(a,
-    b)` lists."""
+    """`NAME = value` of WITH and SET. `value`: the value of a literal, a bare word as str, a Ttl, or a tuple for `(a,
+    b)`."""
 
     name: str
     value: SettingValue
 
 
 class ColumnSpec(Syntax, frozen=True):
-    """`type` None: an ALTER that names a column alone. `not_null` None: nothing was said, so the column takes
-    NULL."""
+    """A column of CREATE TABLE or ALTER TABLE.
+
+    `type` None: the statement names the column alone. `not_null` None: the statement says nothing, so the column allows
+    NULL.
+    """
 
     name: str
     type: TypeName | None
@@ -76,8 +79,10 @@ class ChangefeedSpec(Syntax, frozen=True):
 
 
 class CreateTable(Syntax, frozen=True):
-    """`kind`: "TABLE", "TABLESTORE", "EXTERNAL TABLE". `partition_by`: columns of PARTITION BY HASH. `as_query`:
-    CREATE TABLE AS."""
+    """CREATE TABLE. `kind`: "TABLE", "TABLESTORE" or "EXTERNAL TABLE". `partition_by`: columns of PARTITION BY HASH.
+
+    `as_query`: the query of CREATE TABLE AS.
+    """
 
     table: str
     columns: tuple[ColumnSpec, ...] = ()
@@ -103,8 +108,8 @@ class DropColumn(Syntax, frozen=True):
 
 
 class AlterColumn(Syntax, frozen=True):
-    """`ALTER COLUMN name SET FAMILY f`, `DROP NOT NULL`, `SET NOT NULL`, `SET DEFAULT e`, `DROP DEFAULT`: `change`
-    is those words."""
+    """`ALTER COLUMN name change`, with `change` one of SET FAMILY, SET NOT NULL, DROP NOT NULL, SET DEFAULT and DROP
+    DEFAULT."""
 
     name: str
     change: str
@@ -190,7 +195,7 @@ class DropTable(Syntax, frozen=True):
 
 
 class AlterSequence(Syntax, frozen=True):
-    """`restart`: begin anew, at `restart_at` or else at the start. None: nothing was said."""
+    """ALTER SEQUENCE. `restart`: begin again, at `restart_at` or, without it, at the start value. None: not given."""
 
     name: str
     start: int | None = None
@@ -201,7 +206,7 @@ class AlterSequence(Syntax, frozen=True):
 
 
 class CreateView(Syntax, frozen=True):
-    """`text` is the query as it was written, which is what is kept."""
+    """CREATE VIEW. `text`: the query as written; the scheme stores it."""
 
     name: str
     query: Query
@@ -221,9 +226,11 @@ class ShowCreate(Syntax, frozen=True):
 
 
 class UserSpec(Syntax, frozen=True):
-    """CREATE, ALTER and DROP of USER and GROUP. `options`: (phrase, value or None), as ("PASSWORD", "p"),
-    ("NOLOGIN", None),
-    ("ADD USER", "name"), ("RENAME TO", "name")."""
+    """CREATE, ALTER and DROP of USER and GROUP.
+
+    `options`: (phrase, value or None): ("PASSWORD", "p"), ("NOLOGIN", None), ("ADD USER", "name"), ("RENAME TO",
+    "name").
+    """
 
     verb: Literal["CREATE", "ALTER", "DROP"]
     kind: Literal["USER", "GROUP"]
@@ -233,7 +240,8 @@ class UserSpec(Syntax, frozen=True):
 
 
 class Grant(Syntax, frozen=True):
-    """GRANT and REVOKE. `permissions` in upper case, or names of YDB's own; ("ALL",)."""
+    """GRANT and REVOKE. `permissions`: phrases in upper case, YDB's own names such as `ydb.generic.read`, or ("ALL",).
+    """
 
     permissions: tuple[str, ...]
     paths: tuple[str, ...]
@@ -243,4 +251,4 @@ class Grant(Syntax, frozen=True):
 
 
 Definition: TypeAlias = CreateTable | AlterTable | DropTable | AlterSequence | CreateView | DropView | UserSpec | Grant
-"""What changes the scheme, and not data."""
+"""The statements that change the scheme, not rows."""

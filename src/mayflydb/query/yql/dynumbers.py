@@ -1,7 +1,4 @@
-"""DyNumber: decimal numbers of up to 38 digits from 1e-130 to below 1e126, and zero.
-
-Source: https://ydb.tech/docs/en/yql/reference/types/primitive#numeric
-"""
+"""DyNumber: decimal numbers of up to 38 digits, from 1e-130 to below 1e126, and zero."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from typing import Final
 
 DIGITS: Final = 38
 _MIN_EXPONENT, _MAX_EXPONENT = -129, 126
-"""Of the exponent in `.<digits>e<exp>`."""
+"""Limits of the exponent in `.<digits>e<exponent>`."""
 
 _GRAMMAR: Final = re.compile(r"([+-])?(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?[0-9]{1,5}))?", re.ASCII)
 
 
 def parse(text: str) -> Decimal | None:
-    """A number as text; None for another text, for too many digits and for what is too large or too small."""
+    """Parse a number; None for any other text, for too many digits, and for an exponent beyond the limits."""
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         return None
@@ -34,7 +31,8 @@ def parse(text: str) -> Decimal | None:
 
 
 def parts(value: Decimal) -> tuple[bool, str, int]:
-    """Whether it is negative, its digits without zeros around them ("" of zero), and the exponent of `.<digits>e<exp>`."""
+    """Return the sign (True if negative), the digits without zeros at both ends ("" for zero), and the exponent of
+    `.<digits>e<exponent>`."""
     sign, raw, exponent = value.as_tuple()
     digits = "".join(map(str, raw)).lstrip("0")
     power = int(exponent) + len(digits)
@@ -43,7 +41,7 @@ def parts(value: Decimal) -> tuple[bool, str, int]:
 
 
 def is_valid(value: Decimal) -> bool:
-    """Whether it is finite and within the limits."""
+    """True if the number is finite and within the limits."""
     if not value.is_finite():
         return False
     _, digits, power = parts(value)
@@ -51,7 +49,7 @@ def is_valid(value: Decimal) -> bool:
 
 
 def to_text(value: Decimal) -> str:
-    """`.314e1`, `-.5`, `0`."""
+    """Format as `.314e1`, `-.5` or `0`."""
     negative, digits, power = parts(value)
     if not digits:
         return "0"
@@ -59,9 +57,11 @@ def to_text(value: Decimal) -> str:
 
 
 def to_bytes(value: Decimal) -> bytes:
-    """Zero `01`; positive `02`, exponent + 129, two digits a byte; negative `00` and the complement of the rest.
+    """Encode as YDB does: zero `01`; positive `02`, exponent + 129, two digits a byte; negative `00` and the complement
+    of the rest.
 
-    In order among the positive; a negative number comes before those that it begins, which `keys` mends for itself.
+    The bytes of positive numbers sort in order. A negative number sorts before its own prefixes; `keys` corrects that
+    in its own encoding.
     """
     negative, digits, power = parts(value)
     if not digits:
@@ -71,7 +71,7 @@ def to_bytes(value: Decimal) -> bytes:
 
 
 def from_bytes(data: bytes) -> Decimal | None:
-    """The number back; None for bytes that `to_bytes` never gives."""
+    """Decode the bytes of `to_bytes`; None for any other bytes."""
     if data == b"\x01":
         return Decimal(0)
     if len(data) < 3 or data[0] not in (0, 2):

@@ -1,4 +1,5 @@
-"""What an expression becomes once names and types are known: a type, and a closure from a row to a value."""
+"""Bound expressions: a type, and a function from a row to a value. Binding resolves names and types of a syntax tree.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ Evaluate: TypeAlias = Callable[[Row, Run], Value]
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """`evaluate` gives a value of `type`.
+    """A bound expression; `evaluate` returns a value of `type`.
 
-    `constant`: it reads neither the row nor the run, so any row will do. `literal`: it was written as a literal (or a minus and
-    one), and so may take another type that can hold its value; `value` is that value then.
+    `constant`: the expression reads neither the row nor the run. `literal`: the query has a literal here (perhaps with
+    a minus), so the expression may take another type that can hold its `value`.
     """
 
     type: Type
@@ -29,18 +30,18 @@ class Expression(msgspec.Struct, frozen=True):
 
 
 class Lambda(Protocol):
-    """A lambda that waits for the types of what it will be called with."""
+    """A lambda, bound again for the argument types of each call."""
 
     @property
     def arity(self) -> int: ...
 
     def bind(self, types: Sequence[Type]) -> Bound:
-        """Its body for arguments of these types. Faults: those of its body."""
+        """Bind the body for arguments of these types. Faults: those of the body."""
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """`call(arguments, row, run)`: the body's value; `row` and `run` are those of the expression around the
-    lambda."""
+    """A bound lambda. `call(arguments, row, run)` returns the value of the body; `row` and `run` belong to the
+    expression around it."""
 
     type: Type
     call: Callable[[tuple[Value, ...], Row, Run], Value]
@@ -56,7 +57,7 @@ Operand: TypeAlias = Expression | Lambda | TypeOperand
 
 
 class Invocation(msgspec.Struct, frozen=True):
-    """A call to be bound: `operands` by position, `named` those written as `value AS name`."""
+    """A call whose operands are bound: `operands` by position, and `named` for those written as `value AS name`."""
 
     name: str
     operands: tuple[Operand, ...]
@@ -65,14 +66,17 @@ class Invocation(msgspec.Struct, frozen=True):
 
 
 Builder: TypeAlias = Callable[[Invocation], Operand]
-"""Makes the expression of a call, or a Lambda where a function gives a function (`DateTime::Format`). Faults:
-wrong arguments."""
+"""Builds the expression of a call, or a Lambda where the function returns a function (`DateTime::Format`).
+
+Faults: wrong arguments.
+"""
 
 
 class Aggregation(msgspec.Struct, frozen=True):
-    """An aggregate over rows: `start` makes a state, `step(state, values)` gives the next one for the values of
-    the operands in one
-    row, `finish` the result. States are never shared; a step may change the one it got and give it back.
+    """An aggregate function over rows.
+
+    `start` makes a state, `step(state, values)` returns the next state for the operands' values in one row, `finish`
+    the result. No two groups share a state; a step may change its state in place and return it.
     """
 
     type: Type
@@ -82,4 +86,4 @@ class Aggregation(msgspec.Struct, frozen=True):
 
 
 AggregateBuilder: TypeAlias = Callable[[Invocation], Aggregation]
-"""DISTINCT and FILTER are the caller's business: it leaves steps out."""
+"""Builds the aggregate of a call. The caller handles DISTINCT by leaving out steps."""

@@ -1,7 +1,4 @@
-"""What YQL says when it refuses: a status, and issues one inside the other, of which the innermost names the cause.
-
-Codes: https://github.com/ydb-platform/ydb `yql/essentials/core/issue/protos/issue_id.proto`.
-"""
+"""Refusals of YQL: a status and nested issues; the innermost issue names the cause."""
 
 from __future__ import annotations
 
@@ -39,14 +36,14 @@ INFO: Final = 3
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
-    """A place in a text: row and column, both from 1; columns count bytes of UTF-8, as YDB does."""
+    """A position in a text: row and column, both from 1. Columns count bytes of UTF-8, as in YDB."""
 
     row: int
     column: int
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """One thing that is wrong, and in `issues` why."""
+    """One problem; `issues` holds its causes."""
 
     message: str
     code: int = 0
@@ -56,7 +53,8 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class Fault(BadRequest):
-    """A refusal: `status` and `issues`, outermost first. The message is that of the innermost first issue."""
+    """A refusal: `status` and `issues`, outermost first. The message of the exception is that of the innermost first
+    issue."""
 
     def __init__(self, status: Status, *issues: Issue) -> None:
         leaf = issues[0]
@@ -73,24 +71,24 @@ def fault(message: str, position: Position | None = None, status: Status = "GENE
 
 
 def syntax_fault(message: str, position: Position) -> Fault:
-    """A text that cannot be read."""
+    """A syntax error."""
     return fault(message, position)
 
 
 def type_fault(function: str, message: str, position: Position | None) -> Fault:
-    """A text that can be read, and is wrong: `Type annotation` > `At function: F` > cause."""
+    """A type error, nested as in YDB: `Type annotation` > `At function: F` > cause."""
     cause = Issue(message, position=position)
     at = Issue(f"At function: {function}", position=position, issues=(cause,))
     return Fault("GENERIC_ERROR", Issue("Type annotation", 1030, position=position, issues=(at,)))
 
 
 def unsupported(what: str, position: Position | None = None) -> Fault:
-    """Syntax that YDB has and Mayfly has not, by name."""
+    """The refusal, by name, of syntax that YDB has and Mayfly does not support."""
     return fault(f"{what} is not supported", position)
 
 
 def no_table(database: str, path: str, position: Position | None = None) -> Fault:
-    """A table, or view, that is not there: `Table metadata loading` > cause."""
+    """The refusal of a table or view that does not exist: `Table metadata loading` > cause."""
     cause = Issue(
         f"Cannot find table '{database}.[{path}]' because it does not exist or you do not have access permissions. "
         "Please check correctness of table path and user permissions.",

@@ -1,8 +1,8 @@
-"""Intervals read from text, in the part of ISO 8601 that YQL takes: weeks, days, hours, minutes and seconds.
+"""Parsing of intervals, in the part of ISO 8601 that YQL supports: weeks, days, hours, minutes and seconds.
 
-`P[nW][nD][T[nH][nM][n[.f]S]]`: capitals, each part at most once and in this order, at least one, `T` only before a part of
-time; a sign may stand before it. No months and no years, whose length depends on where they begin.
-Source: https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
+`P[nW][nD][T[nH][nM][n[.f]S]]`: capital letters, each part at most once and in this order, at least one part, `T` only
+before hours, minutes or seconds; a sign may come first. There are no months and years, whose lengths vary. Source:
+https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND
 WEEK: Final = 7 * DAY
 
 MAX_INTERVAL: Final = 49_673 * DAY - 1
-"""The largest Interval, and its negative the smallest."""
+"""The largest Interval in microseconds; its negative is the smallest."""
 
 MAX_INTERVAL_64: Final = 9_223_339_708_799_999_999
-"""That of Interval64: from the first Timestamp64 to the last."""
+"""The largest Interval64: from the first Timestamp64 to the last."""
 
 _GRAMMAR: Final = re.compile(
     r"([+-])?P(?=[0-9T])(?:([0-9]{1,9})W)?(?:([0-9]{1,9})D)?"
@@ -28,7 +28,7 @@ _GRAMMAR: Final = re.compile(
 
 
 def parse(text: str, longest: int = MAX_INTERVAL) -> int | None:
-    """Microseconds; None for what is no interval, or longer than `longest`."""
+    """Parse an interval into microseconds; None for any other text, or an interval longer than `longest`."""
     match = _GRAMMAR.fullmatch(text)
     if match is None:
         return None

@@ -1,18 +1,18 @@
-"""Keys of tables and indexes as bytes, in YQL's order: NULL first, then the values, a tuple by its parts.
+"""Keys of tables and indexes as bytes that sort in YQL's order: NULL first, then the values; tuples part by part.
 
-Each value is a tag, NULL or value, and a body by its type that is of fixed length or ends itself. So encodings can be joined
-and cut: what begins with the values of a prefix, and nothing else, begins with its bytes; and no tag is 00 or FF, so that all
-of those lie between prefix and prefix + FF.
+Each value is a tag (NULL or VALUE) and a body. The type gives the body a fixed length or an end mark, so encodings can
+be concatenated and cut: exactly the keys that begin with the values of a prefix begin with the prefix's bytes. No tag
+is 00 or FF, so all of these keys lie between prefix and prefix + FF.
 
 | type | body |
 |---|---|
-| Bool; integers; dates, times and intervals | one byte; big-endian, the sign bit inverted; so too |
-| String, Utf8 | UTF-8, 00 written 00 FF, and 00 00 at the end |
-| Uuid | its 16 bytes, as YDB orders them |
-| Float, Double | the bits of a double, all inverted if negative, else the sign; NaN last |
+| Bool; integers; dates, times and intervals | one byte; big-endian, the sign bit inverted; the same |
+| String, Utf8 | UTF-8, each 00 written as 00 FF, and 00 00 at the end |
+| Uuid | its 16 bytes in YDB's order |
+| Float, Double | the bits of a double, all inverted if negative, else only the sign bit; NaN last |
 | Decimal | 16 bytes with the sign bit inverted: -inf first, then numbers, inf, NaN |
 | DyNumber | sign, exponent, digits two by two each plus one, 00; the complement if negative |
-| Tz | as without a zone, then the zone's name |
+| Tz | the date or time without the zone, then the zone's name |
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ VALUE: Final = b"\x20"
 
 Encode: TypeAlias = Callable[[Any], bytes]
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""From where a body begins: its value, and where it ends."""
+"""Decodes the body at an offset; returns the value and the offset behind the body."""
 
 _COMPLEMENT: Final = bytes(range(255, -1, -1))
 
 
 def encode_key(types: Sequence[Type], values: Sequence[Value]) -> bytes:
-    """The key of the values of the first columns, maybe fewer than there are types.
+    """Encode the values of the first columns of a key; there may be fewer values than types.
 
-    `types`: of the columns, Optional or not, which gives the same bytes. Errors: TypeError for a type that no key has.
+    `types`: of the key columns; Optional or not gives the same bytes. Raises TypeError for a type that no key can have.
     """
     return key_encoder(tuple(types[: len(values)]))(values)
 
 
 def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
-    """The values back, as many as are there. Errors: ValueError for bytes that no such key has."""
+    """Decode the values of a key or of a prefix of one. Raises ValueError for other bytes."""
     values: list[Value] = []
     at = 0
     for type in types:
@@ -85,7 +85,7 @@ def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
 
 @lru_cache(maxsize=1024)
 def key_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Value]], bytes]:
-    """`encode_key` for rows that all have these types, which are looked at once. Values must be as many."""
+    """Return `encode_key` for complete keys of these types. The types are resolved once, for many rows."""
     encoders = [_with_tag(_codec(_without_optional(type))[0]) for type in types]
     if len(encoders) == 1:
         (only,) = encoders
@@ -127,7 +127,7 @@ def _encode_bool(value: bool) -> bytes:
 
 
 _END: Final = b"\x00\x00"
-"""Two bytes, so that no text begins another one's key: a 00 in a text is followed by FF."""
+"""The end of a text. Inside a text 00 is followed by FF, so no text's key is a prefix of another's."""
 
 
 def _encode_bytes(value: bytes) -> bytes:
@@ -170,7 +170,7 @@ _NAN: Final = b"\xff\xf8" + bytes(6)
 def _encode_float(value: float) -> bytes:
     if value != value:
         return _NAN
-    # Minus zero is zero.
+    # Adding 0.0 turns minus zero into zero: the two are one key.
     bits = _DOUBLE.pack(value + 0.0)
     return bits.translate(_COMPLEMENT) if bits[0] & _SIGN else bytes((bits[0] | _SIGN,)) + bits[1:]
 

@@ -1,7 +1,4 @@
-"""The words of YQL, by what they may still name where a name is expected.
-
-Source: the keyword rules of `SQLv1Antlr4.g.in` (see `lexer`).
-"""
+"""The keywords of YQL, by the places where the grammar allows them as names."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ NO_ALIAS: Final = _words("""
     COLLATE CROSS DEFINE DO EXCLUSION INNER ISNULL JOIN KEY LEFT NATURAL NOTNULL ON OUTER OVER PRESORT RESULT RIGHT SAMPLE
     SEMI USING VIEW WITH
 """)
-"""Compatible words that are no alias without AS."""
+"""Words that may be names, but not an alias without AS."""
 COMPATIBLE: Final = NO_ALIAS | _words("""
     ABORT ACTION ADD AFTER ALTER ALWAYS ANALYZE AND ANSI ARRAY ASC ASYNC AT ATTACH ATTRIBUTES AUTOINCREMENT BACKUP BATCH
     BEFORE BEGIN BERNOULLI BY CASCADE CHANGEFEED CHECK CLASSIFIER COLLECTION COMBINE COMMIT COMPRESSION CONDITIONAL CONFLICT
@@ -42,14 +39,14 @@ COMPATIBLE: Final = NO_ALIAS | _words("""
     UNIQUE UNKNOWN UNMATCHED UPDATE UPSERT USE USER VACUUM VALUES VIRTUAL WRAPPER XOR
 """)
 RESERVED: Final = (EXPRESSION | SELECT | TABLE | {"TRUE", "FALSE"}) - _words("CUBE ROLLUP HOP RETURN ERASE STREAM")
-"""What is no name at the beginning of an expression."""
+"""Words that are no name at the beginning of an expression."""
 KEYWORDS: Final = {
     form: word for word in EXPRESSION | SELECT | TABLE | OTHER | TYPES | COMPATIBLE for form in (word, word.lower())
 }
-"""Each by its two usual spellings, to its name."""
+"""The keyword of each spelling in capitals or small letters."""
 CLAUSES: Final = _words("""
     AND ASC ASSUME BATCH BETWEEN BY COVER DELETE DESC DO ELSE END ESCAPE FILTER FLATTEN FOLLOWING FOR FROM GROUP HAVING IGNORE
     IN INTO IS LIMIT LIKE ILIKE GLOB REGEXP RLIKE MATCH MATCH_RECOGNIZE NULLS OFFSET OR ORDER PASSING PRECEDING RESET RESPECT
     RETURNING SELECT SET TABLESAMPLE THEN TO WHEN WHERE WINDOW XOR
 """)
-"""Words that go on with a statement where an alias without AS might stand."""
+"""Words that continue a statement where an alias without AS could stand."""

@@ -1,7 +1,8 @@
-"""A text of YQL cut into tokens.
+"""The lexer: a text of YQL as tokens.
 
-Lexical rules: https://github.com/ydb-platform/ydb `yql/essentials/sql/v1/SQLv1Antlr4.g.in`, the default lexer, not the ANSI one.
-`>>`, `>>|` and `??` are no tokens, because types close with `>>` and end with `??`; whoever reads expressions puts them together.
+Lexical rules: https://github.com/ydb-platform/ydb `yql/essentials/sql/v1/SQLv1Antlr4.g.in`, the default lexer, not the
+ANSI one. `>>`, `>>|` and `??` are no tokens, because types end with `>>` and `??`; the parser of expressions joins the
+single signs.
 """
 
 from __future__ import annotations
@@ -56,18 +57,18 @@ _FOREIGN: Final = frozenset({"syntax_v0", "syntax_pg"})
 
 
 class LinePositions:
-    """Rows and columns of offsets into a text."""
+    """Converts offsets in a text to rows and columns."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._rows = [0]
         self._plain = text.isascii()
-        self._last = (0, 1)  # An offset and its column: places are mostly asked for from left to right.
+        self._last = (0, 1)  # The last offset and its column: most positions are asked for from left to right.
         if "\n" in text:
             self._rows.extend(each.end() for each in re.finditer("\n", text))
 
     def at(self, offset: int) -> At:
-        """The place of an offset: row and column from 1, columns in bytes of UTF-8."""
+        """The position of an offset: row and column from 1; columns count bytes of UTF-8."""
         row = bisect_right(self._rows, offset) if len(self._rows) > 1 else 1
         start = self._rows[row - 1]
         if self._plain:
@@ -81,10 +82,10 @@ class LinePositions:
 
 
 class Tokens:
-    """The tokens of a text, the last of which is the end.
+    """The tokens of a text; the last one is the end.
 
-    `kinds`: of a keyword its name in capitals, of a sign itself, of all else one of the constants above. `texts`: as written.
-    `starts`: offsets in characters.
+    `kinds`: the name of a keyword in capitals, a sign itself, or one of the constants above. `texts`: the tokens as
+    written. `starts`: offsets in characters.
     """
 
     __slots__ = ("ansi", "kinds", "places", "starts", "text", "texts")
@@ -103,7 +104,7 @@ class Tokens:
 
 
 def tokens(text: str) -> Tokens:
-    """Cut a text. Faults: a character that begins no token; a text for another parser."""
+    """Tokenize a text. Faults: a character that begins no token; a text in another language."""
     found = Tokens(text)
     if "--!" in text:
         found.ansi = _is_ansi(text, found.places)
@@ -138,7 +139,7 @@ def _unknown_token(text: str, offset: int, places: LinePositions) -> Exception:
 
 
 def _is_ansi(text: str, places: LinePositions) -> bool:
-    """Whether the lines before the first statement ask for the ANSI lexer. Faults: they ask for another language."""
+    """True if the lines before the first statement ask for the ANSI lexer. Faults: they ask for another language."""
     ansi = False
     offset = 0
     while mode := _MODE.match(text, offset):

@@ -1,4 +1,4 @@
-"""Types that differ in the order of struct members alone: to YQL they are one type, since members are told apart by name."""
+"""Types that differ only in the order of Struct members. To YQL they are one type, since members are found by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def _same(value: Value) -> Value:
 
 @lru_cache(2048)
 def find_arrangement(given: Type, to: Type) -> Arrange | None:
-    """The function that makes a value of `to` from one of `given`; None where they differ in more than the order of members."""
+    """Return the function from a value of `given` to one of `to`; None if the types differ in more than the order of
+    members."""
     if given == to:
         return _same
     match given, to:
@@ -68,7 +69,7 @@ def _dict(given: DictType, to: DictType) -> Arrange | None:
 
 
 def _parts(given: Sequence[Type], to: Sequence[Type]) -> list[Arrange] | None:
-    """A function for each pair of types; None where one pair has none."""
+    """Return a function for each pair of types; None if one pair has none."""
     if len(given) != len(to):
         return None
     found = [find_arrangement(source, target) for source, target in zip(given, to, strict=True)]
@@ -76,7 +77,7 @@ def _parts(given: Sequence[Type], to: Sequence[Type]) -> list[Arrange] | None:
 
 
 def _places(given: StructType, to: StructType) -> list[int] | None:
-    """The place in `given` of each member of `to`; None where the names differ."""
+    """The index in `given` of each member of `to`; None if the names differ."""
     names = [name for name, _ in given.members]
     wanted = [name for name, _ in to.members]
     return [names.index(name) for name in wanted] if sorted(names) == sorted(wanted) else None

@@ -1,7 +1,6 @@
-"""Dates and times: what each type can hold, its unit and its text.
+"""Dates and times: the limits, the unit and the text of each type.
 
-The wide types reach from 144169 BC to 148107 AD. Texts have no year 0: 1 BC is written -1.
-Source: https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
+The wide types reach from 144169 BC to 148107 AD. Texts have no year 0: 1 BC is written as year -1.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ LIMITS: Final[Mapping[Type, tuple[int, int]]] = {
     TZ_DATETIME: (0, _DAYS * 86_400 - 1),
     TZ_TIMESTAMP: (0, _DAYS * DAY - 1),
 }
-"""The least and the greatest value of each type; of those with a zone, of the number without it."""
+"""The limits of each type; for a type with a zone, those of the number beside the zone."""
 
 SCALES: Final[Mapping[Type, int]] = {
     DATE: DAY,
@@ -76,13 +75,14 @@ UNZONED: Final[Mapping[Type, Primitive]] = dict(zip(ZONED, NARROW, strict=True))
 
 
 def fits(type: Type, value: int) -> bool:
-    """Whether a number is a value of that type of date, time or interval."""
+    """True if the number is within the limits of a type of dates, times or intervals."""
     low, high = LIMITS[type]
     return low <= value <= high
 
 
 def scale(value: int, source: Type, to: Type) -> int:
-    """A moment of `source` in the unit of `to`, towards the past; it may be beyond what `to` holds."""
+    """Convert a date or time to the unit of `to`, rounding towards the past. The result may lie beyond the limits of
+    `to`."""
     return value * SCALES[source] // SCALES[to]
 
 
@@ -90,7 +90,7 @@ def scale(value: int, source: Type, to: Type) -> int:
 
 
 def days_of(year: int, month: int, day: int) -> int | None:
-    """Days since 1970-01-01 of a date as it is written; None if there is no such date. Year -1 comes before year 1."""
+    """Days since 1970-01-01; None if the calendar has no such date. The year before 1 is -1."""
     counted = year + (year < 0)
     if not year or not 1 <= month <= 12 or not 1 <= day <= calendar.month_length(counted, month):
         return None
@@ -98,7 +98,7 @@ def days_of(year: int, month: int, day: int) -> int | None:
 
 
 def date_of(days: int) -> tuple[int, int, int]:
-    """Year, month and day, as they are written."""
+    """Year, month and day of a number of days since 1970-01-01; the year before 1 is -1."""
     year, month, day = calendar.date_of(days)
     return year - (year <= 0), month, day
 
@@ -127,17 +127,18 @@ _LOCAL: Final[Mapping[Type, re.Pattern[str]]] = {
 
 
 def parse(type: Type, text: str) -> int | None:
-    """A moment without a zone, in the unit of its type; None for another text and for what the type cannot hold."""
+    """Parse a date or time without a zone name into the unit of its type; None for any other text and beyond the
+    limits."""
     match = _GRAMMARS[type].fullmatch(text)
     if match is None:
         return None
     value, day = _moment(type, match.groups()), _moment(_DAYS_OF[type], match.groups()[:3])
-    # What an offset brings into range from a day outside is refused, too.
+    # A local date outside of the limits is refused even if its offset moves the instant inside.
     return value if value is not None and day is not None and fits(type, value) and fits(_DAYS_OF[type], day) else None
 
 
 def parse_local(type: Type, text: str) -> int | None:
-    """The same without `Z` or an offset, as texts with the name of a zone have it; it may be beyond what the type holds."""
+    """Parse the part before the zone name, which has no `Z` and no offset. The result may lie beyond the limits."""
     match = _LOCAL[type].fullmatch(text)
     return None if match is None else _moment(type, match.groups())
 
@@ -153,7 +154,7 @@ def _moment(type: Type, groups: tuple[str | None, ...]) -> int | None:
 
 
 def _seconds(rest: list[str | None]) -> int | None:
-    """The time of the day, less the offset."""
+    """Seconds of the time of day, minus the offset."""
     if not rest:
         return 0
     hours, minutes, seconds = (int(part or 0) for part in rest[:3])
@@ -167,12 +168,12 @@ def _seconds(rest: list[str | None]) -> int | None:
 
 
 def to_text(type: Type, value: int) -> str:
-    """`2020-01-01`, `2020-01-01T00:00:00Z`, `2020-01-01T00:00:00.500000Z`."""
+    """Format as `2020-01-01`, `2020-01-01T00:00:00Z` or `2020-01-01T00:00:00.500000Z`."""
     return local_text(type, value) + ("" if SCALES[type] == DAY else "Z")
 
 
 def local_text(type: Type, value: int) -> str:
-    """The same without the `Z`."""
+    """Format without the `Z`."""
     days, rest = divmod(value * SCALES[type], DAY)
     year, month, day = date_of(days)
     date = f"{year}-{month:02}-{day:02}"

@@ -1,7 +1,4 @@
-"""Types by the names that queries give them, in any case.
-
-Source: https://ydb.tech/docs/en/yql/reference/types/ and `type_string`.
-"""
+"""Types by the names that queries use, in any case."""
 
 from __future__ import annotations
 
@@ -63,13 +60,13 @@ SERIALS: Final[Mapping[str, Primitive]] = {
     "serial8": INT64,
     "bigserial": INT64,
 }
-"""What columns of a Serial type hold, by name in lower case. They are types of columns only."""
+"""The type behind each Serial type, by name in lower case. Only columns have Serial types."""
 
 _FOREIGN: Final = ("callable", "resource", "stream", "flow", "generic")
 
 
 def resolve(name: TypeName) -> Type:
-    """The type of that name. Faults: there is none, its arguments are wrong, or it is not supported."""
+    """Resolve the name of a type. Faults: it is unknown, its arguments are wrong, or it is not supported."""
     word = name.name.lower()
     if word in _FOREIGN:
         raise unsupported(f"Type {name.name}", name.at)
@@ -82,7 +79,7 @@ def resolve(name: TypeName) -> Type:
 
 
 def serial(name: TypeName) -> Primitive | None:
-    """What a column of a Serial type holds; None if the type is none of those."""
+    """The type of the values of a Serial column; None if the type is no Serial."""
     return None if name.arguments else SERIALS.get(name.name.lower())
 
 
@@ -94,7 +91,7 @@ def _wrong(name: TypeName, expected: str) -> Fault:
 
 
 def _types(name: TypeName, count: int | None = None) -> tuple[Type, ...]:
-    """Its arguments, all of them types; `count`: how many there must be."""
+    """The arguments of a type as types. `count`: the required number of arguments."""
     arguments = [argument for argument in name.arguments if isinstance(argument, TypeName)]
     if len(arguments) != len(name.arguments) or count not in (None, len(arguments)):
         raise _wrong(name, "types" if count is None else f"exactly {count} type{'s' if count > 1 else ''}")

@@ -1,4 +1,7 @@
-"""What a query needs to know of tables, and what it asks of them. Whoever runs a plan provides it."""
+"""The interface between queries and stored tables: schemas, reads, writes and the state of one execution.
+
+The front end that runs a plan implements `Tables`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,18 @@ import msgspec
 from mayflydb.query.yql.types import Type, Value
 
 Row: TypeAlias = tuple[Value, ...]
-"""Values in the order of whatever columns were asked for."""
+"""Values in the order of the requested columns."""
 
 PRIMARY = "PRIMARY KEY"
-"""The view that is the table itself."""
+"""The name in VIEW that stands for the table itself."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`type` is an Optional unless the column is NOT NULL. `default`: a value of that type for rows that name
-    none; `has_default` tells it from none. `serial`: rows that name no value get the next number of a sequence."""
+    """A column. `type` is an Optional unless the column is NOT NULL.
+
+    `default`: the value for new rows that do not name the column; `has_default` tells a NULL default from none.
+    `serial`: new rows that do not name the column get the next number of a sequence.
+    """
 
     name: str
     type: Type
@@ -35,7 +41,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    """A secondary index. `kind` "sync", "async" or "unique"; `ready`: complete, so that it may be read."""
+    """A secondary index. `kind`: "sync", "async" or "unique". `ready`: the index is complete and may be read."""
 
     name: str
     columns: tuple[str, ...]
@@ -45,7 +51,7 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table as queries see it. `path` is absolute; `columns` in declared order; `version` changes with the
+    """The schema of a table. `path` is absolute, `columns` are in the declared order, `version` changes with the
     scheme."""
 
     path: str
@@ -57,21 +63,22 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """A view: the query it stands for, as text."""
+    """A view: its query as text."""
 
     path: str
     text: str
 
 
 Schemas: TypeAlias = Mapping[str, Table | View]
-"""By absolute path."""
+"""Tables and views by absolute path."""
 
 
 class KeyRange(msgspec.Struct, frozen=True):
-    """A stretch of a table's key, or of an index's: its columns, then the rest of the key.
+    """A range of the key of a table, or of an index's key: the index's columns, then the rest of the table's key.
 
-    `lower` and `upper` are values of the first columns, in order, maybe fewer than there are: a prefix stands for all that begin
-    with it. Where `lower_open` (`upper_open`), those that begin with it are not in. () is no bound. NULL is a value, the least.
+    `lower` and `upper` are values of the first columns, in order, perhaps fewer than the key has: a prefix includes
+    every key that begins with it. `lower_open` and `upper_open` exclude these keys. () is no bound. NULL is the least
+    value.
     """
 
     lower: tuple[Value, ...] = ()
@@ -81,16 +88,16 @@ class KeyRange(msgspec.Struct, frozen=True):
 
     @property
     def is_prefix(self) -> bool:
-        """Whether it is all that begins with `lower`: of a whole key, one row."""
+        """True if the range is all keys that begin with `lower`; for a whole key, one row."""
         return self.lower == self.upper and not (self.lower_open or self.upper_open)
 
 
 class Access(msgspec.Struct, frozen=True):
-    """A read of one table: these columns of the rows in any of these ranges (None: all rows), each once.
+    """A read of one table: `columns` of the rows in any of the ranges (None: all rows), each row once.
 
-    `index`: ranges and order are those of this index; None: of the primary key. Rows come range by range in the
-    order given, each in
-    order of the key (`descending`: the other way round), so ranges that ascend give one order. `limit`: no more are needed.
+    `index`: the index whose key has the ranges and the order; None: the primary key. Rows come range by range in the
+    given order, within a range in the order of the key (`descending`: reversed), so ascending ranges give one order.
+    `limit`: the number of rows that are enough.
     """
 
     table: str
@@ -105,12 +112,11 @@ Verb = Literal["UPSERT", "REPLACE", "INSERT", "UPDATE", "DELETE"]
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """A write of rows, each given by values of `columns`, which hold the whole key.
+    """A write of rows, each given by the values of `columns`, which include the whole key.
 
-    UPSERT keeps the columns that are not named, REPLACE resets them, INSERT meets no row, UPDATE and DELETE pass
-    over rows that are
-    not there. `returning`: columns whose values after the write (of a DELETE, before it) are wanted; None: nothing is.
-    `generated`: those of `columns` whose values are for new rows alone.
+    UPSERT keeps the columns that are not named, REPLACE resets them, INSERT requires that no row has the key, UPDATE
+    and DELETE skip rows that do not exist. `returning`: columns to return with their values after the write (before it,
+    for a DELETE); None: no rows. `generated`: those of `columns` whose values apply to new rows only.
     """
 
     verb: Verb
@@ -123,27 +129,28 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Tables(Protocol):
-    """The tables that a run of a plan reads and writes. Each sees what was written before in its transaction."""
+    """The tables that an execution reads and writes. Reads see the earlier writes of their transaction."""
 
     def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
-        """The rows, batch by batch. Faults: those of a transaction that cannot go on."""
+        """Yield rows in batches. Faults: those of a transaction that cannot continue."""
 
     async def write(self, effect: Effect) -> Sequence[Row]:
-        """Do it; what `returning` asks for, by row. Faults: constraints, by YDB's texts."""
+        """Write the rows, and return the `returning` columns of each. Faults: violated constraints, in YDB's words."""
 
 
 class Chance(Protocol):
-    """Where Random() and its kin take what they give; `random.Random` is one."""
+    """The source of Random(), RandomNumber() and RandomUuid(), such as `random.Random`."""
 
     def random(self) -> float: ...
     def getrandbits(self, k: int, /) -> int: ...
 
 
 class Run(msgspec.Struct):
-    """One execution of a plan: what expressions see besides their row.
+    """One execution of a plan: the state that expressions see besides their row.
 
-    `now`: the one instant of its transaction, in microseconds. `parameters`: values by name without `$`. `named`: what the plan's
-    named expressions and subqueries came to, by their numbers in the plan. `budget`: rows that may still be held at once.
+    `now`: the instant of the transaction in microseconds. `parameters`: values by name without `$`. `named`: results of
+    the plan's named expressions and subqueries, by their numbers in the plan. `budget`: how many rows may still be held
+    in memory.
     """
 
     now: int

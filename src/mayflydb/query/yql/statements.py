@@ -1,4 +1,4 @@
-"""Statements, and a whole text of them, as trees."""
+"""Syntax trees of statements, and of a script."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ class Declare(Syntax, frozen=True):
 
 
 class Pragma(Syntax, frozen=True):
-    """`PRAGMA TablePathPrefix = "/local/x"`, `PRAGMA AnsiInForEmptyOrNullableItemsCollections`, `PRAGMA a.B("c", "d")`."""
+    """A setting for the rest of the script: `PRAGMA TablePathPrefix = "/local/x"`, `PRAGMA a.B("c", "d")`, `PRAGMA
+    Flag`."""
 
     name: str
     values: tuple[str, ...] = ()
 
 
 class Write(Syntax, frozen=True):
-    """`UPSERT|REPLACE|INSERT INTO table (columns) source RETURNING ...`. `or_`: "ABORT", "IGNORE", "REVERT" of INSERT OR."""
+    """`UPSERT|REPLACE|INSERT INTO table (columns) source RETURNING ...`. `or_`: "ABORT", "IGNORE" or "REVERT" of INSERT
+    OR."""
 
     verb: Literal["UPSERT", "REPLACE", "INSERT"]
     table: TableRef
@@ -47,7 +49,8 @@ class Write(Syntax, frozen=True):
 
 
 class Update(Syntax, frozen=True):
-    """`UPDATE t SET a = 1 WHERE ..`; with `on` `UPDATE t ON (columns) source`, and no `sets`. `batch`: `BATCH UPDATE`."""
+    """`UPDATE t SET a = 1 WHERE ...`, or with `on`, and without `sets`, `UPDATE t ON (columns) source`. `batch`: BATCH
+    UPDATE."""
 
     table: TableRef
     sets: tuple[tuple[str, Expression], ...] = ()
@@ -66,7 +69,7 @@ class Delete(Syntax, frozen=True):
 
 
 class Commit(Syntax, frozen=True):
-    """`COMMIT`; `rollback`: `ROLLBACK`."""
+    """`COMMIT`, or with `rollback` `ROLLBACK`."""
 
     rollback: bool = False
 
@@ -87,7 +90,7 @@ class Action(Syntax, frozen=True):
 
 
 class Do(Syntax, frozen=True):
-    """`DO $action(1)`, or `DO BEGIN ... END DO` (then `body`)."""
+    """`DO $action(1)`, or with `body` `DO BEGIN ... END DO`."""
 
     action: str | None
     arguments: tuple[Expression, ...] = ()
@@ -130,6 +133,6 @@ Statement: TypeAlias = (
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A whole text."""
+    """A script: all statements of a text."""
 
     statements: tuple[Statement, ...]

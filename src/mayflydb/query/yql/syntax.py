@@ -1,6 +1,6 @@
-"""The tree that a text of YQL becomes: what was written, with positions, before any name or type is looked up.
+"""The syntax tree of YQL: the text with positions, before any name or type is resolved.
 
-`printing` writes a tree as text again, and reading that gives an equal tree (positions do not count in comparisons).
+`printing` writes a tree as text again; parsing that text gives an equal tree (comparisons ignore positions).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mayflydb.query.yql.faults import Position
 
 
 class At(Position, frozen=True):
-    """Where a node begins. All of them are equal, so that trees compare by what they say."""
+    """The position where a node begins. All positions are equal, so that comparisons of trees ignore them."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, At)
@@ -33,10 +33,11 @@ class Syntax(msgspec.Struct, frozen=True):
 
 
 class TypeName(Syntax, frozen=True):
-    """`Uint64`, `Decimal(22, 9)`, `List<T>`, `T?`, `Struct<a: T>`: `name` as it was written ("Optional" for `T?`);
-    `arguments` are
-    types, numbers or, for a tag, a text;
-    `members` name the arguments of a Struct (or of a Variant over one)."""
+    """A type: `Uint64`, `Decimal(22, 9)`, `List<T>`, `T?`, `Struct<a: T>`.
+
+    `name` is as written ("Optional" for `T?`). `arguments` are types, numbers or, for a tag, a text. `members` are the
+    names of the arguments of a Struct, or of a Variant over one.
+    """
 
     name: str
     arguments: tuple[TypeName | int | str, ...] = ()
@@ -47,10 +48,10 @@ class TypeName(Syntax, frozen=True):
 
 
 class Literal_(Syntax, frozen=True):  # noqa: N801  # The word is Python's.
-    """A literal by its kind: `value` is bool, int, float, bytes or str, None for NULL.
+    """A literal. `value` is a bool, int, float, bytes or str; None for NULL.
 
-    `kind`: "null", "bool", "integer" (unsuffixed or not), "float", "double", "string" (String, Utf8, Yson, Json by `suffix`).
-    `suffix`: what stood behind it in lower case (`u`, `ul`, `l`, `s`, `us`, `t`, `ut`, `f`, `y`, `j`), or "".
+    `kind`: "null", "bool", "integer" (with a suffix or not), "float", "double" or "string" (String, Utf8, Yson or Json
+    by `suffix`). `suffix`: the suffix in lower case (`u`, `ul`, `l`, `s`, `us`, `t`, `ut`, `f`, `y`, `j`), or "".
     """
 
     kind: Literal["null", "bool", "integer", "float", "double", "string"]
@@ -59,20 +60,20 @@ class Literal_(Syntax, frozen=True):  # noqa: N801  # The word is Python's.
 
 
 class Name(Syntax, frozen=True):
-    """A column `a`, or a bare word; `quoted`: it stood in backticks."""
+    """A column `a`, or a bare word. `quoted`: written in backticks."""
 
     name: str
     quoted: bool = False
 
 
 class Parameter(Syntax, frozen=True):
-    """`$name`, a parameter or a named expression; without the dollar."""
+    """`$name`: a parameter or a named expression. `name` has no dollar."""
 
     name: str
 
 
 class Member(Syntax, frozen=True):
-    """`of.name`, or `of.0` of a tuple; where `of` is a Name it may be a source: `t.column`."""
+    """`of.name`, or `of.0` of a tuple. Where `of` is a Name, that name may be a table's: `t.column`."""
 
     of: Expression
     name: str | int
@@ -93,8 +94,8 @@ class Unary(Syntax, frozen=True):
 
 
 class Binary(Syntax, frozen=True):
-    """`operator` is upper case: `+ - * / % || ?? == != < <= > >= AND OR XOR & | ^ << >> |<< >>|`, `IS DISTINCT FROM`,
-    `IS NOT DISTINCT FROM`. `=` is `==` and `<>` is `!=`."""
+    """An operator with two operands: `+ - * / % || ?? == != < <= > >= AND OR XOR & | ^ << >> |<< >>|`, `IS DISTINCT
+    FROM`, `IS NOT DISTINCT FROM`. `=` becomes `==`, and `<>` becomes `!=`."""
 
     operator: str
     left: Expression
@@ -102,7 +103,8 @@ class Binary(Syntax, frozen=True):
 
 
 class Like(Syntax, frozen=True):
-    """`operator`: LIKE, ILIKE, REGEXP, RLIKE, MATCH, GLOB ...; `escape` only with the first two."""
+    """LIKE and other pattern operators: `operator` is LIKE, ILIKE, REGEXP, RLIKE, MATCH or GLOB; only the first two
+    have an `escape`."""
 
     operator: str
     operand: Expression
@@ -120,7 +122,8 @@ class Between(Syntax, frozen=True):
 
 
 class In(Syntax, frozen=True):
-    """`within` is a ListOf for `(a, b)`, a Subquery, or any expression (`$list`). `compact`: `IN COMPACT`."""
+    """`operand IN within`. `within`: a ListOf for `(a, b)`, a Subquery, or any expression (`$list`). `compact`: `IN
+    COMPACT`."""
 
     operand: Expression
     within: Expression
@@ -129,7 +132,7 @@ class In(Syntax, frozen=True):
 
 
 class Case(Syntax, frozen=True):
-    """`operand` None: conditions are booleans."""
+    """CASE. `operand` None: the conditions are booleans."""
 
     operand: Expression | None
     branches: tuple[tuple[Expression, Expression], ...]
@@ -137,7 +140,7 @@ class Case(Syntax, frozen=True):
 
 
 class Cast(Syntax, frozen=True):
-    """`CAST(operand AS to)`; `bitwise`: `BITCAST`."""
+    """`CAST(operand AS to)`, or with `bitwise` `BITCAST`."""
 
     operand: Expression
     to: TypeName
@@ -152,10 +155,10 @@ class Argument(Syntax, frozen=True):
 
 
 class Call(Syntax, frozen=True):
-    """`Name(arguments)`, `Module::Name(arguments)`; `name` as written, the module included.
+    """`Name(arguments)`, `Module::Name(arguments)`; `name` is as written, with the module.
 
-    `distinct`: `COUNT(DISTINCT x)`. `star`: `COUNT(*)`. `over`: it is a window function. A constructor, `Date("2030-01-01")`,
-    is a Call too. Where a type is an argument (`Nothing(Int32?)`, `AsList`'s never) it is a TypeArgument.
+    `distinct`: `COUNT(DISTINCT x)`. `star`: `COUNT(*)`. `over`: the window of a window function. A constructor such as
+    `Date("2030-01-01")` is a Call, too. A type as an argument (`Nothing(Int32?)`) is a TypeArgument.
     """
 
     name: str
@@ -167,7 +170,7 @@ class Call(Syntax, frozen=True):
 
 
 class Apply(Syntax, frozen=True):
-    """A call of what is no name: `$lambda(1)`, `(DateTime::Format("%Y"))($x)`."""
+    """A call of an expression: `$lambda(1)`, `(DateTime::Format("%Y"))($x)`."""
 
     callee: Expression
     arguments: tuple[Argument, ...]
@@ -180,8 +183,8 @@ class TypeArgument(Syntax, frozen=True):
 
 
 class Lambda(Syntax, frozen=True):
-    """`($a, $b?) -> (body)`, `($a) -> { $x = ..; RETURN body; }`; `optional` of the last parameters may be left
-    out."""
+    """`($a, $b?) -> (body)`, `($a) -> { $x = ..; RETURN body; }`. `optional`: how many of the last parameters a call
+    may omit."""
 
     parameters: tuple[str, ...]
     bindings: tuple[Binding, ...]
@@ -208,23 +211,24 @@ class StructOf(Syntax, frozen=True):
 
 
 class DictOf(Syntax, frozen=True):
-    """`{a: 1}`; payloads of None are a set, `{a, b}`."""
+    """`{a: 1}`, or a set `{a, b}`, whose payloads are None."""
 
     items: tuple[tuple[Expression, Expression | None], ...]
 
 
 class Subquery(Syntax, frozen=True):
-    """`(SELECT ...)` as a value, or behind IN; `exists`: `EXISTS (SELECT ...)`."""
+    """`(SELECT ...)` as a value or behind IN. `exists`: `EXISTS (SELECT ...)`."""
 
     query: Query
     exists: bool = False
 
 
 class Json(Syntax, frozen=True):
-    """`JSON_VALUE(operand, path ...)`, `JSON_EXISTS`, `JSON_QUERY`: `clauses` as (keyword phrase, expression or
-    None, type or None):
-    ("RETURNING", None, type), ("DEFAULT ON EMPTY", e, None), ("NULL ON ERROR", None, None), ("WITH WRAPPER", None, None),
-    ("PASSING name", e, None)."""
+    """`JSON_VALUE(operand, path ...)`, `JSON_EXISTS` or `JSON_QUERY`.
+
+    `clauses`: (phrase, expression or None, type or None), such as ("RETURNING", None, type), ("DEFAULT ON EMPTY", e,
+    None), ("NULL ON ERROR", None, None), ("WITH WRAPPER", None, None), ("PASSING name", e, None).
+    """
 
     function: str
     operand: Expression
@@ -274,7 +278,7 @@ class OrderItem(Syntax, frozen=True):
 
 
 class Frame(Syntax, frozen=True):
-    """`ROWS BETWEEN lower AND upper`: each None for UNBOUNDED, 0 for CURRENT ROW, negative for PRECEDING."""
+    """`ROWS BETWEEN lower AND upper`: each bound is None for UNBOUNDED, 0 for CURRENT ROW, negative for PRECEDING."""
 
     kind: Literal["ROWS", "RANGE", "GROUPS"]
     lower: int | None
@@ -301,7 +305,8 @@ class Star(Syntax, frozen=True):
 
 
 class TableRef(Syntax, frozen=True):
-    """`name`, `VIEW index` (`PRIMARY KEY` as "PRIMARY KEY"); `cluster` of ``cluster.`table` ``; `hints` of `WITH`."""
+    """A table of FROM or of a write. `view`: the index of VIEW, or "PRIMARY KEY"; `cluster` of ``cluster.`table` ``;
+    `hints` of WITH."""
 
     name: str
     view: str | None = None
@@ -310,7 +315,7 @@ class TableRef(Syntax, frozen=True):
 
 
 class SourceOf(Syntax, frozen=True):
-    """`$named`, or a query in parentheses, or `AS_TABLE(list)` (then `rows`)."""
+    """`$named`, a query in parentheses, or with `rows` `AS_TABLE(list)`."""
 
     query: Query | None = None
     parameter: str | None = None
@@ -318,8 +323,10 @@ class SourceOf(Syntax, frozen=True):
 
 
 class Source(Syntax, frozen=True):
-    """One thing in FROM. `columns`: `AS t(a, b)`. `flatten`: (mode "", "OPTIONAL", "LIST", "DICT" or "COLUMNS",
-    items), `FLATTEN BY`."""
+    """A source of FROM. `columns`: `AS t(a, b)`.
+
+    `flatten`: FLATTEN BY as (mode "", "OPTIONAL", "LIST", "DICT" or "COLUMNS", items).
+    """
 
     of: TableRef | SourceOf
     alias: str | None = None
@@ -328,8 +335,8 @@ class Source(Syntax, frozen=True):
 
 
 class Join(Syntax, frozen=True):
-    """`kind`: "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "LEFT SEMI", "RIGHT SEMI", "LEFT ONLY", "RIGHT ONLY",
-    "EXCLUSION"."""
+    """A join. `kind`: "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "LEFT SEMI", "RIGHT SEMI", "LEFT ONLY", "RIGHT ONLY"
+    or "EXCLUSION"."""
 
     kind: str
     right: Source
@@ -339,7 +346,7 @@ class Join(Syntax, frozen=True):
 
 
 class From(Syntax, frozen=True):
-    """`any`: `FROM ANY first JOIN ...`."""
+    """FROM with its joins. `any`: `FROM ANY first JOIN ...`."""
 
     first: Source
     joins: tuple[Join, ...] = ()
@@ -347,8 +354,8 @@ class From(Syntax, frozen=True):
 
 
 class GroupBy(Syntax, frozen=True):
-    """`sets`: for GROUPING SETS, ROLLUP and CUBE, each with the indexes of `items` that are in it; None: all of
-    them, once."""
+    """GROUP BY. `sets`: the grouping sets of GROUPING SETS, ROLLUP and CUBE, as indexes of `items`; None: one set of
+    all items."""
 
     items: tuple[Item, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
@@ -357,9 +364,10 @@ class GroupBy(Syntax, frozen=True):
 
 
 class Select(Syntax, frozen=True):
-    """One SELECT. `items` hold Star, too. `without`: columns of WITHOUT. `windows`: WINDOW w AS (...).
+    """A SELECT. `items` include Stars. `without`: columns of WITHOUT. `windows`: WINDOW w AS (...).
 
-    `order`, `limit` and `offset` are those of a SELECT that stands alone or in parentheses; of a UNION they are the Query's.
+    `order`, `limit` and `offset` belong to a SELECT alone or in parentheses; those of a whole UNION belong to its
+    Compound.
     """
 
     items: tuple[Item | Star, ...]
@@ -383,8 +391,8 @@ class Values(Syntax, frozen=True):
 
 
 class Compound(Syntax, frozen=True):
-    """`left UNION ALL right`; `operator`: "UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT
-    ALL"."""
+    """`left UNION ALL right`. `operator`: "UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT" or "INTERSECT ALL".
+    """
 
     operator: str
     left: Query
@@ -395,4 +403,4 @@ class Compound(Syntax, frozen=True):
 
 
 Query: TypeAlias = Select | Values | Compound | SourceOf
-"""`SourceOf` is `SELECT`'s short form: `$x` or `(…)` where a query is expected, `PROCESS`less."""
+"""A SourceOf stands for the short forms `$x` and `(...)` where a query is expected."""

@@ -1,4 +1,4 @@
-"""Values of types without parts as text: what CAST and the literals `Type("...")` read and write."""
+"""Text forms of primitive values, for CAST and for literals such as `Date("...")`."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ BOUNDS: Final[Mapping[Type, tuple[int, int]]] = {
     for each in INTEGERS
     for bits in [int(each.name.lower().lstrip("uint"))]
 }
-"""The least and the greatest value of each type of integers."""
+"""The limits of each integer type."""
 
 
 def to_text(type: Type, value: Value) -> str:
-    """The text of a value that is there. Errors: TypeError for a type that has none; bytes that are no UTF-8 become U+FFFD."""
+    """Format a value that is not NULL. Raises TypeError for a type without a text form; bytes that are no UTF-8 become
+    U+FFFD."""
     if isinstance(type, DecimalType):
         return decimals.to_text(value, type.scale)
     write = _WRITERS.get(type)
@@ -53,7 +54,7 @@ def to_text(type: Type, value: Value) -> str:
 
 
 def from_text(type: Type, text: str) -> Value:
-    """The value that a text stands for; None for a malformed one. Errors: TypeError for a type that has no text."""
+    """Parse a value; None for a malformed text. Raises TypeError for a type without a text form."""
     if isinstance(type, DecimalType):
         return decimals.parse(text, type)
     read = _READERS.get(type)
@@ -63,7 +64,7 @@ def from_text(type: Type, text: str) -> Value:
 
 
 def has_text(type: Type) -> bool:
-    """Whether values of the type can be read from text, and written."""
+    """True if the type has a text form."""
     return isinstance(type, DecimalType) or type in _READERS
 
 
@@ -75,11 +76,11 @@ _NUMBER: Final = re.compile(
 )
 _FLOAT: Final = struct.Struct("<f")
 _PLAIN: Final = range(-10, 21)
-"""Exponents of numbers that are written without one."""
+"""Decimal exponents of numbers that are written without an exponent."""
 
 
 def to_single(value: float) -> float:
-    """The nearest value that 32 bits hold."""
+    """The nearest number of 32 bits."""
     try:
         rounded: float = _FLOAT.unpack(_FLOAT.pack(value))[0]
     except OverflowError:
@@ -113,7 +114,7 @@ def _read_single(text: str) -> float | None:
 
 
 def _write_single(value: float) -> str:
-    """The shortest digits that give the same 32 bits."""
+    """Format with the fewest digits that parse to the same 32 bits."""
     if not math.isfinite(value):
         return float_text(repr(value))
     written = (f"{value:.{digits}g}" for digits in range(1, 10))
@@ -125,7 +126,7 @@ def _write_double(value: float) -> str:
 
 
 def float_text(shortest: str) -> str:
-    """`1`, `0.1`, `1e+21`, `-inf`, from digits as Python writes them: no `.0`, an exponent only beyond 21 places."""
+    """Rewrite Python's digits as `1`, `0.1`, `1e+21` or `-inf`: no `.0`, and an exponent only beyond 21 places."""
     if shortest.endswith(("inf", "nan")):
         return shortest
     sign, raw, exponent = Decimal(shortest).as_tuple()
@@ -147,7 +148,7 @@ def float_text(shortest: str) -> str:
 
 
 def is_json(text: str | bytes) -> bool:
-    """Whether it is one JSON document."""
+    """True if the text is one JSON document."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -160,7 +161,7 @@ def _read_json(text: str) -> str | None:
 
 
 def _read_document(text: str) -> str | None:
-    """Without blanks, its keys in order, its numbers as doubles."""
+    """Parse a JsonDocument into its canonical text: no blanks, keys in order, numbers as doubles."""
     try:
         return document_text(msgspec.json.decode(text))
     except (msgspec.DecodeError, RecursionError, UnicodeError, OverflowError):
@@ -168,7 +169,7 @@ def _read_document(text: str) -> str | None:
 
 
 def document_text(value: Any) -> str:
-    """A JsonDocument as text, from what JSON became. Errors: RecursionError."""
+    """Format parsed JSON as a JsonDocument. Raises RecursionError."""
     match value:
         case dict():
             members = (f"{_encode_json(name)}:{document_text(value[name])}" for name in sorted(value))

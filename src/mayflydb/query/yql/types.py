@@ -1,16 +1,16 @@
-"""The types of YQL, and how the values of each stand in this process.
+"""The types of YQL, and the Python values of each.
 
 | type | value |
 |---|---|
 | Bool; integers; Date, Datetime, Timestamp, Interval and their 64-bit forms | bool; int; int of days, seconds, microseconds |
 | Float, Double | float (of a Float only those that 32 bits hold) |
 | String, Yson; Utf8, Json, JsonDocument | bytes; str |
-| Decimal(p,s) | int, the value times 10^s; `DECIMAL_INF`, its negative and `DECIMAL_NAN` stand for what is no number |
+| Decimal(p,s) | int, the value times 10^s; `DECIMAL_INF`, its negative and `DECIMAL_NAN` for infinities and NaN |
 | DyNumber | decimal.Decimal, finite, of 38 digits at most |
-| Uuid | bytes, 16 of them, as on the wire: a GUID in little-endian order |
+| Uuid | 16 bytes, as on the wire: a GUID in little-endian order |
 | TzDate, TzDatetime, TzTimestamp | (int as without a zone, UTC; zone name) |
-| NULL | None; a value that is there is itself |
-| Optional of Optional | None, or `Just` around the inner one at each level but the innermost |
+| Optional | None for NULL; a value that is not NULL stands for itself |
+| Optional of Optional | None, or a `Just` around the inner value at each level but the innermost |
 | List, Tuple, Struct | list, tuple, tuple in the order of the type's members |
 | Dict, Set | dict; dict with None for each payload |
 | Variant | (index of the alternative, value) |
@@ -26,14 +26,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 Value: TypeAlias = Any
-"""A value as the table above says."""
+"""A value, in the form that the table above gives for its type."""
 
 DECIMAL_INF: Final = 10**35
 DECIMAL_NAN: Final = 10**35 + 1
 
 
 class Just(msgspec.Struct, frozen=True):
-    """A present value where the value itself may be NULL."""
+    """A value of an Optional of Optional that is not NULL at the outer level, and may be NULL inside."""
 
     value: Value
 
@@ -46,13 +46,13 @@ class Type(msgspec.Struct, frozen=True):
 
 
 class Primitive(Type, frozen=True):
-    """A type without parts, by its canonical name: `Uint64`, `Utf8`, `Timestamp`."""
+    """A primitive type by its canonical name: `Uint64`, `Utf8`, `Timestamp`."""
 
     name: str
 
 
 class DecimalType(Type, frozen=True):
-    """`precision` 1..35 digits, `scale` of them behind the point."""
+    """Decimal(precision, scale): 1 to 35 digits, `scale` of them behind the point."""
 
     precision: int
     scale: int
@@ -71,7 +71,7 @@ class TupleType(Type, frozen=True):
 
 
 class StructType(Type, frozen=True):
-    """`members` as (name, type), in the order in which values have them."""
+    """A Struct. `members`: (name, type), in the order of the parts of its values."""
 
     members: tuple[tuple[str, Type], ...]
 
@@ -84,7 +84,7 @@ class DictType(Type, frozen=True):
 
 
 class VariantType(Type, frozen=True):
-    """`over`: a TupleType or a StructType, whose parts are the alternatives."""
+    """A Variant. `over`: a TupleType or a StructType, whose parts are the alternatives."""
 
     over: Type
 
@@ -137,31 +137,31 @@ PRIMITIVES: Final = {
         *(TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP),
     )
 }
-"""By canonical name."""
+"""Primitive types by canonical name."""
 
 
 def is_optional(type: Type) -> bool:
-    """Whether NULL is among its values."""
+    """True if the type has the value NULL."""
     return isinstance(type, (OptionalType, NullType))
 
 
 def optional(type: Type) -> Type:
-    """The same, with NULL; an Optional stays as it is."""
+    """The Optional of a type; an Optional stays as it is."""
     return type if is_optional(type) else OptionalType(type)
 
 
 def bare(type: Type) -> Type:
-    """Without one level of Optional, if it has any."""
+    """The type without its outermost level of Optional."""
     return type.item if isinstance(type, OptionalType) else type
 
 
 def format_type(type: Type) -> str:
-    """`Uint64?`, `List<Struct<'a':Int32>>`, `Decimal(22,9)`: as query plans and descriptions print it."""
+    """Format as in query plans and descriptions: `Uint64?`, `List<Struct<'a':Int32>>`, `Decimal(22,9)`."""
     return _format(type, short=True)
 
 
 def format_long(type: Type) -> str:
-    """As in texts of errors: `Optional<Uint64>`."""
+    """Format as in messages: `Optional<Uint64>`."""
     return _format(type, short=False)
 
 

@@ -1,7 +1,4 @@
-"""Whether bytes are a YSON document, in its text and binary forms.
-
-Source: https://ydb.tech/docs/en/yql/reference/types/yson
-"""
+"""Validation of YSON documents, in the text and binary forms."""
 
 from __future__ import annotations
 
@@ -20,12 +17,13 @@ _CLOSERS: Final = {ord("["): ord("]"), ord("{"): ord("}"), ord("<"): ord(">")}
 
 
 def is_valid(data: bytes) -> bool:
-    """Whether it is one document, with nothing but blanks around it."""
+    """True if the data is one document, with nothing but blanks around it."""
     return _Check(data).document()
 
 
 class _Check:
-    """Reads with a stack of its own, so that depth costs memory and never a recursion error."""
+    """Checks a document with an explicit stack, so that deep nesting takes memory and never ends in a RecursionError.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -33,7 +31,7 @@ class _Check:
         self.open: list[int] = []
 
     def document(self) -> bool:
-        """A value is expected first, then what may follow one, until nothing is open."""
+        """Check the whole document: a value, then the rest of each open container."""
         if not self.value():
             return False
         while self.open:
@@ -43,13 +41,13 @@ class _Check:
         return self.at == len(self.data)
 
     def blanks(self) -> int | None:
-        """The next byte behind blanks, which is not consumed."""
+        """Skip blanks, and return the next byte without consuming it."""
         match = _BLANKS.match(self.data, self.at)
         self.at = match.end() if match else self.at
         return self.data[self.at] if self.at < len(self.data) else None
 
     def value(self) -> bool:
-        """A scalar, or the beginning of a container, down to the first scalar or empty container in it."""
+        """Check a scalar, or the beginning of a container down to its first scalar or empty container."""
         while True:
             byte = self.blanks()
             if byte is None:
@@ -65,7 +63,7 @@ class _Check:
                 return False
 
     def after(self) -> bool:
-        """What may stand behind a value in the innermost container: its end, or `;` and the next item."""
+        """Check the end of the innermost container, or `;` and the next item."""
         closer = self.open[-1]
         byte = self.blanks()
         if byte == ord(";"):
@@ -77,7 +75,7 @@ class _Check:
             return False
         self.at += 1
         self.open.pop()
-        # Attributes stand before a value.
+        # Attributes come before a value.
         return closer != ord(">") or self.value()
 
     def key(self) -> bool:
@@ -114,7 +112,7 @@ class _Check:
         return False
 
     def binary_string(self) -> bool:
-        """A length as a signed varint in zigzag form, and so many bytes."""
+        """Check a length as a signed varint in zigzag form, and as many bytes."""
         match = _VARINT.match(self.data, self.at + 1)
         if match is None:
             return False

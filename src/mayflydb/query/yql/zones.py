@@ -1,4 +1,4 @@
-"""Time zones, for the types that carry the name of one. A value is a moment in UTC and that name."""
+"""Time zones, for the types with a zone name. A value is an instant in UTC and the name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DAY: Final = 86_400
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> ZoneInfo | None:
-    """A zone by its IANA name; None if there is none of that name."""
+    """The zone of an IANA name; None if there is none."""
     if not name or name.startswith(("/", ".")):
         return None
     try:
@@ -28,22 +28,26 @@ def zone_of(name: str) -> ZoneInfo | None:
 
 
 def offset_at(zone: ZoneInfo, seconds: int) -> int:
-    """Seconds that clocks of the zone are ahead of UTC, at a moment in seconds since the epoch."""
+    """The offset of a zone from UTC in seconds, at an instant in seconds since 1970."""
     offset = zone.utcoffset((_EPOCH + timedelta(seconds=seconds)).astimezone(zone))
     return offset // _SECOND if offset is not None else 0
 
 
 def to_utc(zone: ZoneInfo, local: int) -> int:
-    """The moment at which clocks of the zone show `local`, both in seconds: the first of two, or as if not yet moved."""
+    """The instant at which clocks in the zone show `local`, both in seconds.
+
+    A local time that occurs twice is the first one. A local time that is skipped counts as if the clocks had not
+    changed.
+    """
     there = (_EPOCH + timedelta(seconds=local)).replace(tzinfo=zone)
     offset = zone.utcoffset(there)
     return local - (offset // _SECOND if offset is not None else 0)
 
 
 def day_of(micros: int, name: str) -> int:
-    """The value of the TzDate of a moment: the day of UTC in which the zone's day begins that the moment lies in.
+    """The TzDate of an instant: the UTC day in which the day of the zone begins.
 
-    `micros`: since the epoch, in UTC. Faults: that day begins before the epoch
+    `micros`: since 1970, in UTC. Faults: that day begins before 1970
     (https://ydb.tech/docs/en/yql/reference/types/cast).
     """
     zone = zone_of(name)
@@ -59,14 +63,15 @@ def day_of(micros: int, name: str) -> int:
 
 
 def parse(type: Type, text: str) -> tuple[int, str] | None:
-    """`2020-01-01T00:00:00,Europe/Moscow`; None for another text, another zone or what the type cannot hold."""
+    """Parse `2020-01-01T00:00:00,Europe/Moscow`; None for another text, an unknown zone or a value beyond the limits.
+    """
     local, comma, name = text.partition(",")
     zone = zone_of(name) if comma else None
     shown = None if zone is None else moments.parse_local(moments.UNZONED[type], local)
     if zone is None or shown is None:
         return None
     if moments.SCALES[type] == moments.DAY:
-        # A day is kept as the one of UTC in which it begins in the zone.
+        # The value is the UTC day in which the day begins in the zone.
         value = to_utc(zone, shown * _DAY) // _DAY
     else:
         per_second = moments.SECOND // moments.SCALES[type]
@@ -76,7 +81,7 @@ def parse(type: Type, text: str) -> tuple[int, str] | None:
 
 
 def to_text(type: Type, value: tuple[int, str]) -> str:
-    """The same back: what clocks of the zone show, and its name."""
+    """Format the local time of the zone and the zone's name."""
     moment, name = value
     zone = zone_of(name)
     if zone is not None:
