@@ -3,8 +3,8 @@
 Two integers are converted to the type of the higher rank (Uint8, Int8, Uint16, ... Uint64, Int64) by their bits, and
 the result wraps around in that type. An integer and a Float give a Float, an integer and a Double a Double. Division
 and remainder of integers round towards zero; by zero they are NULL. A date or time beyond the limits of its type is
-NULL. Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#math-operators and
-`types/primitive#implicit-cast`.
+NULL.
+Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#math-operators and `types/primitive#implicit-cast`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CAST between primitive types and Decimal: which pairs of types have one, and which conversions may fail.
 
 A converter returns `FAILED` for a value that the target type cannot hold. Fractions, times of day and time zones that
-the target does not have are dropped without failure. Source:
-https://ydb.tech/docs/en/yql/reference/types/primitive#explicit-cast
+the target does not have are dropped without failure.
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#explicit-cast
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Numbers compare by value whatever their types, dates and times by the instant, String and Utf8 byte by byte. A
 comparison with a NULL inside a value is NULL, and NaN equals nothing. Sorting and grouping have a total order instead:
-NULL first, NaN last and equal to itself. Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#comparison
+NULL first, NaN last and equal to itself.
+Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#comparison
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
 """Conversions between containers (List, Dict, Tuple, Struct, Variant), part by part, with any conversion of the parts.
+
+Source: https://ydb.tech/docs/en/yql/reference/types/cast
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A literal becomes any type that can hold its value. Any other value only widens: to a number of a higher rank (see
 `arithmetic`), from Utf8, Json or Yson to String, from a date to a finer or wider one, from T to T?. Between containers
-each part is converted implicitly; a Struct may also gain members that allow NULL. Source:
-https://ydb.tech/docs/en/yql/reference/types/cast and `types/primitive#implicit-cast`.
+each part is converted implicitly; a Struct may also gain members that allow NULL.
+Source: https://ydb.tech/docs/en/yql/reference/types/cast and `types/primitive#implicit-cast`.
 """
 
 from __future__ import annotations

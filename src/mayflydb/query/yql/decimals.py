@@ -2,7 +2,8 @@
 beside.
 
 A number with more than p digits becomes an infinity, as in YDB. Digits behind the last place are rounded, a half to the
-even digit. Source: https://ydb.tech/docs/en/yql/reference/types/primitive#numeric
+even digit.
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#numeric
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""DyNumber: decimal numbers of up to 38 digits, from 1e-130 to below 1e126, and zero."""
+"""DyNumber: decimal numbers of up to 38 digits, from 1e-130 to below 1e126, and zero.
+
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#numeric
+"""
 
 from __future__ import annotations
 

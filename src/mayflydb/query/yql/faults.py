@@ -1,4 +1,7 @@
-"""Refusals of YQL: a status and nested issues; the innermost issue names the cause."""
+"""Refusals of YQL: a status and nested issues; the innermost issue names the cause.
+
+Codes: https://github.com/ydb-platform/ydb `yql/essentials/core/issue/protos/issue_id.proto`.
+"""
 
 from __future__ import annotations
 

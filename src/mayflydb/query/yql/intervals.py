@@ -1,8 +1,8 @@
 """Parsing of intervals, in the part of ISO 8601 that YQL supports: weeks, days, hours, minutes and seconds.
 
 `P[nW][nD][T[nH][nM][n[.f]S]]`: capital letters, each part at most once and in this order, at least one part, `T` only
-before hours, minutes or seconds; a sign may come first. There are no months and years, whose lengths vary. Source:
-https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
+before hours, minutes or seconds; a sign may come first. There are no months and years, whose lengths vary.
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The keywords of YQL, by the places where the grammar allows them as names."""
+"""The keywords of YQL, by the places where the grammar allows them as names.
+
+Source: the keyword rules of `SQLv1Antlr4.g.in` (see `lexer`).
+"""
 
 from __future__ import annotations
 

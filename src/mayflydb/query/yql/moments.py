@@ -1,6 +1,7 @@
 """Dates and times: the limits, the unit and the text of each type.
 
 The wide types reach from 144169 BC to 148107 AD. Texts have no year 0: 1 BC is written as year -1.
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
 """
 
 from __future__ import annotations

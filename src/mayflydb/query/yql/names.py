@@ -1,4 +1,7 @@
-"""Types by the names that queries use, in any case."""
+"""Types by the names that queries use, in any case.
+
+Source: https://ydb.tech/docs/en/yql/reference/types/ and `type_string`.
+"""
 
 from __future__ import annotations
 

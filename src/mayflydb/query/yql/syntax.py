@@ -47,7 +47,7 @@ class TypeName(Syntax, frozen=True):
 # --- expressions -----------------------------------------------------------------------------------------------------
 
 
-class Literal_(Syntax, frozen=True):  # noqa: N801  # The word is Python's.
+class Literal_(Syntax, frozen=True):  # noqa: N801  # `Literal` is a name of `typing`.
     """A literal. `value` is a bool, int, float, bytes or str; None for NULL.
 
     `kind`: "null", "bool", "integer" (with a suffix or not), "float", "double" or "string" (String, Utf8, Yson or Json

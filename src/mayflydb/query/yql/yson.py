@@ -1,4 +1,7 @@
-"""Validation of YSON documents, in the text and binary forms."""
+"""Validation of YSON documents, in the text and binary forms.
+
+Source: https://ydb.tech/docs/en/yql/reference/types/yson
+"""
 
 from __future__ import annotations
 
