@@ -398,8 +398,7 @@ def is_sortable(type: Type) -> bool:
 
 
 def sort_key(type: Type) -> Callable[[Value], Any]:
-    """Return the sort key of a type: a total order with NULL first and NaN last. Callers sort with `reverse` for DESC.
-    """
+    """Return the sort key of a type: a total order with NULL first and NaN last. Callers sort with `reverse` for DESC."""
     match type:
         case OptionalType(item):
             inner = sort_key(item)

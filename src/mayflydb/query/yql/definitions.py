@@ -240,8 +240,7 @@ class UserSpec(Syntax, frozen=True):
 
 
 class Grant(Syntax, frozen=True):
-    """GRANT and REVOKE. `permissions`: phrases in upper case, YDB's own names such as `ydb.generic.read`, or ("ALL",).
-    """
+    """GRANT and REVOKE. `permissions`: phrases in upper case, YDB's own names such as `ydb.generic.read`, or ("ALL",)."""
 
     permissions: tuple[str, ...]
     paths: tuple[str, ...]

@@ -1,5 +1,4 @@
-"""Bound expressions: a type, and a function from a row to a value. Binding resolves names and types of a syntax tree.
-"""
+"""Bound expressions: a type, and a function from a row to a value. Binding resolves names and types of a syntax tree."""
 
 from __future__ import annotations
 

@@ -391,8 +391,7 @@ class Values(Syntax, frozen=True):
 
 
 class Compound(Syntax, frozen=True):
-    """`left UNION ALL right`. `operator`: "UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT" or "INTERSECT ALL".
-    """
+    """`left UNION ALL right`. `operator`: "UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT" or "INTERSECT ALL"."""
 
     operator: str
     left: Query

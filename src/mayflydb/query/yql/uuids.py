@@ -1,5 +1,4 @@
-"""Text form of UUIDs. A value is 16 bytes in the order of a GUID on the wire: the first three groups are little-endian.
-"""
+"""Text form of UUIDs. A value is 16 bytes in the order of a GUID on the wire: the first three groups are little-endian."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ def is_valid(data: bytes) -> bool:
 
 
 class _Check:
-    """Checks a document with an explicit stack, so that deep nesting takes memory and never ends in a RecursionError.
-    """
+    """Checks a document with an explicit stack, so that deep nesting takes memory and never ends in a RecursionError."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -63,8 +63,7 @@ def day_of(micros: int, name: str) -> int:
 
 
 def parse(type: Type, text: str) -> tuple[int, str] | None:
-    """Parse `2020-01-01T00:00:00,Europe/Moscow`; None for another text, an unknown zone or a value beyond the limits.
-    """
+    """Parse `2020-01-01T00:00:00,Europe/Moscow`; None for another text, an unknown zone or a value beyond the limits."""
     local, comma, name = text.partition(",")
     zone = zone_of(name) if comma else None
     shown = None if zone is None else moments.parse_local(moments.UNZONED[type], local)

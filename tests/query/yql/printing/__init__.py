@@ -1,6 +1,7 @@
-"""Trees written as text again; reading that gives an equal tree.
+"""Syntax trees as text; parsing the text gives an equal tree.
 
-`names` has the small parts; `type_names`, `expressions`, `queries`, `definitions` and `statements` stand each above those before.
+`names` has names and literals; `type_names`, `expressions`, `queries`, `definitions` and `statements` build upon those
+before them.
 """
 
 from __future__ import annotations
@@ -16,5 +17,5 @@ __all__ = ["quote", "write", "write_expression", "write_query", "write_statement
 
 
 def write(script: Script) -> str:
-    """A whole text, a statement a line."""
+    """Format a script, one statement a line."""
     return "".join(f"{write_statement(each)};\n" for each in script.statements)

@@ -1,4 +1,4 @@
-"""What changes the scheme as text."""
+"""Statements that change the scheme, as text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SYSTEM_PERMISSION: Final = frozenset("abcdefghijklmnopqrstuvwxyz.")
 
 
 def setting_value(value: SettingValue) -> str:
-    """What stands behind `NAME =`."""
+    """Format the value of a setting."""
     match value:
         case None:
             return "NULL"
@@ -70,7 +70,7 @@ def setting_value(value: SettingValue) -> str:
 
 
 def ttl(node: Ttl) -> str:
-    """`Interval("P1D") DELETE ON column AS SECONDS`; DELETE is left out where it is the only action."""
+    """Format `Interval("P1D") DELETE ON column AS SECONDS`; DELETE is omitted if it is the only action."""
     alone = len(node.tiers) == 1
     tiers = []
     for interval, source in node.tiers:
@@ -126,7 +126,7 @@ def _if(given: bool, words: str) -> str:
 
 
 def create_table(node: CreateTable) -> str:
-    """The whole statement."""
+    """Format CREATE TABLE."""
     entries = [*map(column, node.columns)]
     if node.primary_key is not None:
         entries.append(f"PRIMARY KEY ({names(node.primary_key)})")
@@ -139,7 +139,7 @@ def create_table(node: CreateTable) -> str:
 
 
 def create_view(node: CreateView) -> str:
-    """The whole statement, with the query as it was written."""
+    """Format CREATE VIEW, with the query as written."""
     head = f"CREATE VIEW{_if(node.if_not_exists, 'IF NOT EXISTS')} {quote(node.name)}"
     return f"{head}{_with(node.settings)} AS {node.text}"
 
@@ -223,4 +223,4 @@ WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     AddChangefeed: lambda node: f"ADD {changefeed(node.changefeed)}",
     DropChangefeed: lambda node: f"DROP CHANGEFEED {quote(node.name)}",
 }
-"""By class: definitions and the actions of ALTER TABLE."""
+"""The formatter of each class: definitions, and the actions of ALTER TABLE."""

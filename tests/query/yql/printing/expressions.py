@@ -1,4 +1,4 @@
-"""Expressions as text, with parentheses where precedence asks for them."""
+"""Expressions as text, with the parentheses that precedence needs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _POWERS: Final[dict[str, float]] = {
 
 
 def expression(node: Expression, least: float = _ANY) -> str:
-    """An expression; in parentheses if its operator binds less tightly than `least`."""
+    """Format an expression, in parentheses if its operator binds less tightly than `least`."""
     written = WRITERS[node.__class__](node)
     return f"({written})" if _power(node) < least else written
 
@@ -89,7 +89,7 @@ def _power(node: Expression) -> float:
 
 
 def commas(nodes: tuple[Expression, ...]) -> str:
-    """Expressions with commas between them."""
+    """Format expressions with commas between them."""
     return ", ".join(map(expression, nodes))
 
 
@@ -156,7 +156,7 @@ def _argument(node: Argument) -> str:
 
 
 def alias(name: str | None) -> str:
-    """` AS name`, or nothing."""
+    """Format ` AS name`; "" for None."""
     return f" AS {quote(name)}" if name is not None else ""
 
 
@@ -199,7 +199,7 @@ def _lambda(node: Lambda) -> str:
 
 
 def binding(node: Binding) -> str:
-    """`$a, $b = value`; queries stand in parentheses."""
+    """Format `$a, $b = value`; a query gets parentheses."""
     names = ", ".join(parameter(each) for each in node.names)
     value = node.value
     if isinstance(value, (Select, Values, Compound, SourceOf)):
@@ -208,7 +208,7 @@ def binding(node: Binding) -> str:
 
 
 def query(node: Query) -> str:
-    """A query, without parentheses."""
+    """Format a query without parentheses."""
     return WRITERS[node.__class__](node)
 
 
@@ -309,4 +309,4 @@ WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Subquery: _subquery,
     Json: _json,
 }
-"""By class of the tree; `queries` adds its own."""
+"""The formatter of each class of node; `queries` adds those of queries."""

@@ -17,39 +17,39 @@ _TEXT_ESCAPES: Final = str.maketrans(
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name may stand without backticks wherever it is no keyword."""
+    """True if a name that is no keyword needs no backticks."""
     return _PLAIN.match(name) is not None
 
 
 def quote(name: str) -> str:
-    """A name, in backticks if it needs them."""
+    """Format a name, in backticks if it needs them."""
     return name if is_plain(name) and name.upper() not in KEYWORDS else backtick(name)
 
 
 def backtick(name: str) -> str:
-    """A name in backticks."""
+    """Format a name in backticks."""
     return f"`{name.translate(_NAME_ESCAPES)}`"
 
 
 def parameter(name: str) -> str:
-    """`$name`, where any word may stand."""
+    """Format `$name`; every word may follow the dollar."""
     return f"${name if is_plain(name) else backtick(name)}"
 
 
 def names(these: tuple[str, ...]) -> str:
-    """Names with commas between them."""
+    """Format names with commas between them."""
     return ", ".join(map(quote, these))
 
 
 def function(name: str) -> str:
-    """The name of a function, its module included."""
+    """Format the name of a function, with its module."""
     if is_plain(name):
         return name
     return "::".join(part if is_plain(part) else backtick(part) for part in name.split("::"))
 
 
 def text(value: str | bytes) -> str:
-    """A text literal without a suffix."""
+    """Format a text literal without a suffix."""
     if isinstance(value, str):
         return f'"{value.translate(_TEXT_ESCAPES)}"'
     try:
@@ -60,7 +60,7 @@ def text(value: str | bytes) -> str:
 
 
 def literal(node: Literal_) -> str:
-    """A literal with its suffix."""
+    """Format a literal with its suffix."""
     value = node.value
     if value is None:
         return "NULL"

@@ -43,7 +43,7 @@ def _is_loose(node: Query) -> bool:
 
 
 def _may_lead(node: Query, operator: str) -> bool:
-    """Whether a left side needs no parentheses: operators of one precedence go from left to right."""
+    """True if a left side needs no parentheses: operators of one precedence apply from left to right."""
     if not isinstance(node, Compound):
         return _is_loose(node)
     tight = operator.startswith("INTERSECT")
@@ -80,7 +80,7 @@ def _select(node: Select) -> str:
 
 
 def items(nodes: tuple[Item | Star, ...]) -> str:
-    """What stands behind SELECT or RETURNING."""
+    """Format the list behind SELECT or RETURNING."""
     return ", ".join(_star(each) if isinstance(each, Star) else item(each) for each in nodes)
 
 

@@ -29,7 +29,7 @@ from query.yql.printing.type_names import type_name
 
 
 def statement(node: Statement) -> str:
-    """A statement, without the semicolon."""
+    """Format a statement without the semicolon."""
     if isinstance(node, (Select, Values, Compound, SourceOf)):
         return query(node)
     written: str = _WRITERS[node.__class__](node)

@@ -7,7 +7,7 @@ from query.yql.printing.names import backtick, is_plain, quote
 
 
 def type_name(node: TypeName) -> str:
-    """A type; Optional in its long form, which stands wherever a type may."""
+    """Format a type; Optional in its long form, which is valid wherever a type is."""
     name = node.name if is_plain(node.name) else backtick(node.name)
     if node.members is not None:
         pairs = zip(node.members, node.arguments, strict=True)

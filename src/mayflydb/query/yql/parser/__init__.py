@@ -1,7 +1,7 @@
-"""Texts of YQL read into trees: a lexer, recursive descent for statements, precedence climbing for expressions.
+"""The parser of YQL: a lexer, recursive descent for statements, precedence climbing for expressions.
 
-Each module reads one subject and is a class above those that it needs: `cursor`, `type_names`, `operands`, `expressions`,
-`grouping`, `queries`, `writes`, `settings`, `tables`, `access`, `statements`.
+Each module parses one subject in a class derived from those of the modules that it needs, in this order: `cursor`,
+`type_names`, `operands`, `expressions`, `grouping`, `queries`, `writes`, `settings`, `tables`, `access`, `statements`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from mayflydb.query.yql.syntax import TypeName
 
 
 def parse(text: str) -> Script:
-    """A whole text. Faults: it cannot be read, or has what Mayfly has not."""
+    """Parse a script. Faults: syntax errors, and syntax that Mayfly does not support."""
     cursor = Statements(tokens(text))
     try:
         return cursor.script()
-    except RecursionError:  # Whoever asks stands deep in the stack already.
+    except RecursionError:  # The caller's own stack was deep already.
         raise cursor.too_deep() from None
 
 
 def read_type(text: str) -> TypeName:
-    """A type alone: `List<Struct<a: Utf8?>>`. Faults: it cannot be read."""
+    """Parse a type alone: `List<Struct<a: Utf8?>>`. Faults: syntax errors."""
     cursor = Statements(tokens(text))
     found = cursor.type_name()
     if cursor.kind != END:

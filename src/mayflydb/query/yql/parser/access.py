@@ -1,4 +1,4 @@
-"""Users, groups and permissions."""
+"""CREATE, ALTER and DROP of users and groups; GRANT and REVOKE."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AccessStatements(Tables):
         return tuple(names)
 
     def user(self, at: At, verb: Literal["CREATE", "ALTER"]) -> UserSpec:
-        """What stands behind `CREATE USER` and `ALTER USER`."""
+        """Parse the rest of `CREATE USER` or `ALTER USER`."""
         name = self.role()
         if verb == "ALTER" and self.accept_words("RENAME", "TO"):
             return UserSpec(at, verb, "USER", (name,), (("RENAME TO", self.role()),))
@@ -71,7 +71,7 @@ class AccessStatements(Tables):
         return True
 
     def role_group(self, at: At, verb: Literal["CREATE", "ALTER"]) -> UserSpec:
-        """What stands behind `CREATE GROUP` and `ALTER GROUP`."""
+        """Parse the rest of `CREATE GROUP` or `ALTER GROUP`."""
         name = self.role()
         if verb == "ALTER" and self.accept_words("RENAME", "TO"):
             return UserSpec(at, verb, "GROUP", (name,), (("RENAME TO", self.role()),))
@@ -86,7 +86,7 @@ class AccessStatements(Tables):
         return UserSpec(at, verb, "GROUP", (name,), tuple((phrase, each) for each in members))
 
     def drop_roles(self, at: At, kind: Literal["USER", "GROUP"]) -> UserSpec:
-        """What stands behind `DROP USER` and `DROP GROUP`."""
+        """Parse the rest of `DROP USER` or `DROP GROUP`."""
         if_exists = self.if_exists()
         return UserSpec(at, "DROP", kind, self._roles(";", "<EOF>"), (), if_exists)
 

@@ -1,4 +1,4 @@
-"""Which functions take types where others take values."""
+"""The functions that take types as arguments."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TYPES_OF: Final = {
         ("ENUM", "ENSURETYPE", "ENSURECONVERTIBLETO", "FROMBYTES", "YSON::CONVERTTO", "YSON::PARSETO"), frozenset({1})
     ),
 }
-"""By name in capitals: the numbers of the arguments that are types."""
+"""The numbers of the arguments that are types, by the function's name in capitals."""
 
 
 def with_types(name: str, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-    """The arguments of a call, with those that name types as types."""
+    """Return the arguments of a call; those that must be types become TypeArguments."""
     places = TYPES_OF.get(name.upper())
     if places is None:
         return arguments
@@ -43,7 +43,7 @@ def _as_type_argument(argument: Argument) -> Argument:
 
 
 def as_type(operand: Expression) -> TypeName | None:
-    """The type that an operand names, if it may be one: `Int32`, `Decimal(22, 9)`, `List<Int32>`."""
+    """The type that an operand names: `Int32`, `Decimal(22, 9)`, `List<Int32>`. None if it names none."""
     if isinstance(operand, TypeArgument):
         return operand.type
     if isinstance(operand, Name):

@@ -1,4 +1,4 @@
-"""A place in the tokens of a text, and what every part of the parser asks of it."""
+"""A cursor over the tokens of a text, with the operations that all parts of the parser share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayflydb.query.yql.parser.literals import unquote
 from mayflydb.query.yql.syntax import At
 
 MAX_DEPTH: Final = 64
-"""Brackets in one another that are still read: each costs a handful of frames of the stack here and in whoever binds them."""
+"""Nested brackets that the parser accepts. Each level takes several frames of the stack, here and in the binder."""
 
 _WORDS: Final = frozenset({ID, QUOTED, *KEYWORDS.values()})
 _NAMES: Final = _WORDS - {"TRUE", "FALSE"}
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class TokenCursor:
-    """Reads tokens one after the other; `kinds` and `texts` are theirs, `index` is the next one's number."""
+    """Reads tokens in order. `kinds` and `texts` are those of all tokens; `index` is the number of the next one."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
@@ -36,16 +36,16 @@ class TokenCursor:
 
     @property
     def next_kind(self) -> str:
-        """The kind of the token behind the next one; the end's own at the end."""
+        """The kind of the token after the next one; at the end, the end's own kind."""
         return self.kinds[self.index + 1] if self.index + 1 < len(self.kinds) else END
 
     def kind_at(self, distance: int) -> str:
-        """The kind of the token so many behind the next one."""
+        """The kind of the token at this distance from the next one."""
         index = self.index + distance
         return self.kinds[index] if index < len(self.kinds) else END
 
     def at(self, index: int | None = None) -> At:
-        """Where a token begins; the next one, if none is named."""
+        """The position of a token; without `index`, of the next one."""
         if index is None:
             index = self.index
         place = self._places.get(index)
@@ -54,14 +54,14 @@ class TokenCursor:
         return place
 
     def accept(self, kind: str) -> bool:
-        """Pass over the next token if it is of this kind."""
+        """Consume the next token if it is of this kind; True if it is."""
         if self.kinds[self.index] == kind:
             self.index += 1
             return True
         return False
 
     def accept_words(self, *words: str) -> bool:
-        """Pass over all of these if they come next, or over none."""
+        """Consume these words if they all come next, in this order; True if they do."""
         start = self.index
         if self.kinds[start : start + len(words)] == list(words):
             self.index += len(words)
@@ -69,7 +69,7 @@ class TokenCursor:
         return False
 
     def accept_any(self, kinds: Collection[str]) -> str | None:
-        """Pass over one of these, and say which."""
+        """Consume the next token if it is of one of these kinds, and return its kind; else None."""
         kind = self.kinds[self.index]
         if kind in kinds:
             self.index += 1
@@ -77,24 +77,24 @@ class TokenCursor:
         return None
 
     def expect(self, *kinds: str) -> None:
-        """Pass over these, one after the other. Faults: what comes is something else."""
+        """Consume tokens of these kinds in order. Faults: a token of another kind."""
         for kind in kinds:
             if self.kinds[self.index] != kind:
                 self.fail(kind)
             self.index += 1
 
     def expect_any(self, kinds: Collection[str]) -> str:
-        """Pass over one of these. Faults: what comes is something else."""
+        """Consume a token of one of these kinds, and return its kind. Faults: a token of another kind."""
         kind = self.accept_any(kinds)
         return kind if kind is not None else self.fail(*kinds)
 
     def adjacent(self, count: int) -> bool:
-        """Whether this many tokens from the next one on follow each other without a blank."""
+        """True if the next `count` tokens follow each other without blanks."""
         tokens, index = self.tokens, self.index
         return all(tokens.end(each) == tokens.starts[each + 1] for each in range(index, index + count - 1))
 
     def list_of(self, read: Callable[[], _T], close: str | None = ")") -> tuple[_T, ...]:
-        """Things with commas between them. With `close`: up to and with this sign; the last comma may have nothing behind it."""
+        """Parse a list with commas. With `close`, consume this sign at its end; a comma may come before it."""
         found = [read()]
         while self.accept(","):
             if close is not None and self.kinds[self.index] == close:
@@ -105,18 +105,18 @@ class TokenCursor:
         return tuple(found)
 
     def in_parentheses(self, read: Callable[[], _T]) -> tuple[_T, ...]:
-        """One thing or more between parentheses, with commas between them."""
+        """Parse a list with commas in parentheses; it has at least one item."""
         self.expect("(")
         return self.list_of(read)
 
     # --- names ---------------------------------------------------------------------------------------------------------
 
     def is_word(self, distance: int = 0) -> bool:
-        """Whether a name or a keyword comes."""
+        """True if the token at this distance is a name or a keyword."""
         return self.kind_at(distance) in _WORDS
 
     def name(self) -> str:
-        """A name, be it a keyword; without its backticks."""
+        """Parse a name, without its backticks. A keyword may be a name, too."""
         kind = self.kinds[self.index]
         if kind not in _NAMES:
             if kind == STRING:
@@ -127,21 +127,21 @@ class TokenCursor:
         return self.unquote_name(text) if kind == QUOTED else text
 
     def unquote_name(self, text: str) -> str:
-        """What a quoted name says. Faults: an escape that is none, text that is no UTF-8."""
+        """Decode a quoted name. Faults: an unknown escape, text that is no UTF-8."""
         try:
             return unquote(text)
         except ValueError as error:
             raise fault(f"Cannot parse broken identifier: {error}", self.at(self.index - 1)) from None
 
     def word(self) -> str:
-        """The next token in capitals, whatever word it is, passed over; for what is named in refusals."""
+        """Consume the next token, and return its text in capitals, for a refusal that names it."""
         self.index += 1
         return self.texts[self.index - 1].upper()
 
     # --- what cannot be read --------------------------------------------------------------------------------------------
 
     def fail(self, *expected: str) -> NoReturn:
-        """Something else was expected here."""
+        """Refuse the next token, and name the kinds that were expected."""
         kind = self.kinds[self.index]
         said = "extraneous" if kind != END and self.next_kind in expected else "mismatched"
         shown = [
@@ -151,31 +151,31 @@ class TokenCursor:
         raise self.grammar_fault(f"{said} input '{self.next_text()}' expecting {wanted}")
 
     def next_text(self) -> str:
-        """The next token as refusals show it."""
+        """The text of the next token as refusals show it."""
         text = self.texts[self.index]
         if self.kinds[self.index] == END:
             return END
         return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
     def grammar_fault(self, message: str) -> Fault:
-        """A syntax error at the next token. Its column counts from 0, as YDB's do where the grammar fails, and only there."""
+        """A syntax error at the next token. As in YDB, the columns of grammar errors, and only these, count from 0."""
         place = self.at()
         return syntax_fault(message, Position(place.row, place.column - 1))
 
     def refuse(self, what: str, index: int | None = None) -> NoReturn:
-        """What the grammar has and Mayfly has not."""
+        """Refuse syntax that YDB has and Mayfly does not support."""
         raise unsupported(what, self.at(index))
 
     # --- depth ----------------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """One bracket deeper; `leave` is called behind its end, but not on the way of a Fault out."""
+        """Enter a bracket. `leave` follows at its end; a Fault needs no `leave`, since it ends the parsing."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self.too_deep()
 
     def too_deep(self) -> Fault:
-        """More brackets in one another than are read."""
+        """The refusal of too many nested brackets."""
         return fault(f"Nesting deeper than {MAX_DEPTH} is not supported", self.at())
 
     def leave(self, levels: int = 1) -> None:

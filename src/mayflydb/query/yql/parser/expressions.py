@@ -1,7 +1,8 @@
 """Expressions, by precedence.
 
-From loose to tight: OR; AND; XOR; `= == != <>`, LIKE, IN, BETWEEN, IS; `< <= > >=`; `<< >> |<< >>| & | ^` and then `??`; `+ -`;
-`* / %`; `||`; `+ - ~ NOT` before an operand; `[] () .` behind one. So `NOT a = b` is `(NOT a) = b`, as in YDB.
+From loose to tight: OR; AND; XOR; `= == != <>`, LIKE, IN, BETWEEN, IS; `< <= > >=`; `<< >> |<< >>| & | ^` and then
+`??`; `+ -`; `* / %`; `||`; the prefixes `+ - ~ NOT`; the suffixes `[] () .`. So `NOT a = b` means `(NOT a) = b`, as in
+YDB.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ POWERS: Final = {
     **dict.fromkeys(("*", "/", "%"), PRODUCT),
     "||": CONCATENATION,
 }
-"""How tightly each binds; what is not here ends an expression."""
+"""The binding power of each operator. Any other token ends an expression."""
 
 MATCHING: Final = frozenset({"LIKE", "ILIKE", "GLOB", "REGEXP", "RLIKE", "MATCH"})
 EQUALITIES: Final = {"=": "==", "==": "==", "!=": "!=", "<>": "!="}
 
 MAX_CHAIN: Final = 250
-"""Operators of one kind in a row that are still read as one deep tree; ANDs and ORs have no such limit."""
+"""Operators in a row that the parser accepts as one deep tree. ANDs and ORs have no such limit."""
 _BALANCED_FROM: Final = 24
 
 
 class Expressions(Operands):
     def expression(self, level: int = OR) -> Expression:
-        """An expression of operators that bind at least as tightly as `level`."""
+        """Parse an expression of operators that bind at least as tightly as `level`."""
         left = self.operand()
         length = 0
         closed = chained = False
@@ -81,7 +82,7 @@ class Expressions(Operands):
                 raise fault(f"More than {MAX_CHAIN} operators in a row are not supported", self.at())
 
     def _logical(self, left: Expression, power: int) -> Expression:
-        """`a OR b OR c`; long chains become balanced trees, which mean the same and are less deep."""
+        """Parse `a OR b OR c`. A long chain becomes a balanced tree, which means the same and is less deep."""
         operator = "OR" if power == OR else "AND"
         parts = [left]
         at = self.at()
@@ -111,7 +112,7 @@ class Expressions(Operands):
         return Binary(at, kind, left, self.expression(power + 1))
 
     def _optional(self, operand: Expression) -> Expression:
-        """`Int32?` where an expression may stand."""
+        """Parse the `?` of a type such as `Int32?` in the place of an expression."""
         named = as_type(operand)
         if named is None:
             raise fault("Unexpected token '?' at the end of expression", self.at())
@@ -120,13 +121,17 @@ class Expressions(Operands):
     # --- conditions -----------------------------------------------------------------------------------------------------
 
     def _is_equality(self) -> bool:
-        """Whether the next condition is one that may follow another of its kind: `a = b = c`, but not `a = b IS NULL`."""
+        """True if the next operator is an equality, which may follow another condition: `a = b = c`, but not `a = b IS
+        NULL`."""
         if self.kind == "IS":
             return "DISTINCT" in (self.next_kind, self.kind_at(2) if self.next_kind == "NOT" else "")
         return self.kind in EQUALITIES
 
     def _condition(self, left: Expression) -> tuple[Expression, bool] | None:
-        """What a condition makes of its left side, and whether no other may follow; None: this NOT is none of it."""
+        """Parse a condition after its left side; return it, and True if no other condition may follow.
+
+        None if the next NOT belongs to no condition.
+        """
         kind = self.kind
         at = left.at
         if kind in EQUALITIES:
@@ -177,7 +182,7 @@ class Expressions(Operands):
         return Between(left.at, left, low, self.expression(COMPARISON), negated, symmetric)
 
     def _within(self) -> Expression:
-        """The right side of IN: brackets are a list there, of one thing too."""
+        """Parse the right side of IN. Parentheses make a list there, even of one item."""
         if self.kind != "(":
             return self.unsigned()
         start = self.at()

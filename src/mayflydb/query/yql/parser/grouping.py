@@ -1,4 +1,4 @@
-"""GROUP BY, ORDER BY, windows, and the functions of JSON's standard."""
+"""GROUP BY, ORDER BY, windows, and the JSON functions of the SQL standard."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class Grouping(Expressions):
         return GroupBy(at, tuple(items), sets, compact, hops[0] if hops else None)
 
     def _element(self, items: list[Item], hops: list[Call]) -> tuple[tuple[int, ...], ...] | None:
-        """One part of GROUP BY: its items go into the list; the sets of them that it stands for, or None for a plain one."""
+        """Parse one element of GROUP BY, and add its expressions to `items`.
+
+        Returns the grouping sets of ROLLUP, CUBE or GROUPING SETS, as numbers of items; None for a plain element.
+        """
         following = self.next_kind
         if self.kind in ("ROLLUP", "CUBE") and following == "(":
             rollup = self.word() == "ROLLUP"
@@ -159,7 +162,7 @@ class Grouping(Expressions):
         return Frame(at, unit, lower, upper)
 
     def _frame_end(self, unbounded: str, otherwise: str) -> int | None:
-        """One end of a frame; UNBOUNDED goes only in the direction of its own end."""
+        """Parse one end of a frame; UNBOUNDED must point outwards."""
         if self.accept("CURRENT"):
             self.expect("ROW")
             return 0
@@ -239,7 +242,7 @@ class Grouping(Expressions):
 
 
 def _require_name(item: Item, where: str = "GROUPING SETS") -> Item:
-    """The same. Faults: it is neither a column nor named."""
+    """Return the item. Faults: it is no column and has no name."""
     if item.name is None and not isinstance(item.value, (Name, Member)):
         raise fault(f"Unnamed expressions are not supported in {where}. Please use '<expr> AS <name>'.", item.value.at)
     return item
@@ -249,12 +252,12 @@ _ENDS: Final = {-1: "PRECEDING", 0: "CURRENT ROW", 1: "FOLLOWING"}
 
 
 def _direction(bound: int) -> int:
-    """Before (-1), at (0) or behind (1) the current row."""
+    """-1 before, 0 at, 1 after the current row."""
     return (bound > 0) - (bound < 0)
 
 
 def _number(items: list[Item], item: Item) -> int:
-    """The number of an item among those of GROUP BY, to which it is added if it is new."""
+    """The number of an item of GROUP BY; a new item is added to `items`."""
     for number, known in enumerate(items):
         if known.value == item.value and known.name == item.name:
             return number
@@ -263,7 +266,7 @@ def _number(items: list[Item], item: Item) -> int:
 
 
 def _in_order(items: list[Item], sets: tuple[tuple[int, ...], ...]) -> tuple[list[Item], tuple[tuple[int, ...], ...]]:
-    """The same, with the items in the order in which the sets first have them."""
+    """Renumber the items, and the sets that name them, in the order in which the sets first mention them."""
     order = list(dict.fromkeys(chain.from_iterable(sets)))
     places = {number: place for place, number in enumerate(order)}
     renumbered = tuple(tuple(sorted(places[number] for number in each)) for each in sets)
@@ -273,7 +276,7 @@ def _in_order(items: list[Item], sets: tuple[tuple[int, ...], ...]) -> tuple[lis
 def _product(
     elements: tuple[tuple[tuple[int, ...], ...] | None, ...], count: int, cursor: Grouping
 ) -> tuple[tuple[int, ...], ...]:
-    """Every combination of one set of each element; the items of plain elements are in all of them."""
+    """Every combination of one set from each element; each contains the items of the plain elements."""
     grouped = {number for element in elements if element is not None for each in element for number in each}
     plain = tuple(number for number in range(count) if number not in grouped)
     sets: list[tuple[int, ...]] = [plain]

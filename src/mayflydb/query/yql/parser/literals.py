@@ -1,7 +1,7 @@
-"""What literals say: texts with their escapes, numbers with their suffixes.
+"""Decoding of literals: texts with escapes, numbers with suffixes.
 
-Escapes are those of C: `\\n`, `\\0`, `\\x41`, `\\101`, `\\u0041`, `\\U00000041`. Raw texts stand between `@@`, and `@@@@` in them
-is `@@`.
+Escapes are those of C: `\\n`, `\\0`, `\\x41`, `\\101`, `\\u0041`, `\\U00000041`. Raw texts stand between `@@`; inside,
+`@@@@` stands for `@@`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _INTEGER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+",
 
 
 def split_text(token: str, ansi: bool = False) -> tuple[bytes, str]:
-    """A STRING_VALUE as the bytes it stands for, and its suffix in lower case. ValueError: a bad escape.
+    """Decode a STRING_VALUE into bytes, and return them with the suffix in lower case. Raises ValueError for a bad
+    escape.
 
-    `ansi`: quotes are doubled, and nothing else is escaped.
+    `ansi`: two quotes stand for one, and there are no other escapes.
     """
     quote = token[0]
     if quote == "@":
@@ -39,7 +40,7 @@ def _raw(token: str) -> tuple[bytes, str]:
 
 
 def unescape(body: str) -> bytes:
-    """What stands between quotes, as bytes. ValueError: a bad escape."""
+    """Decode the text between quotes. Raises ValueError for a bad escape."""
     if "\\" not in body:
         return body.encode("utf-8", "surrogatepass")
     parts: list[bytes] = []
@@ -76,7 +77,8 @@ def _decode_escape(escape: re.Match[str]) -> bytes:
 
 
 def unquote(name: str) -> str:
-    """What stands between backticks, or between ANSI's double quotes. ValueError: a bad escape, or no UTF-8."""
+    """Decode a name between backticks, or ANSI's double quotes. Raises ValueError for a bad escape and for text that is
+    no UTF-8."""
     body = name[1:-1]
     if name[0] == '"':
         return body.replace('""', '"')
@@ -86,7 +88,7 @@ def unquote(name: str) -> str:
 
 
 def split_integer(token: str) -> tuple[int, str]:
-    """An INTEGER_VALUE as a number and its suffix in lower case."""
+    """Decode an INTEGER_VALUE into a number and its suffix in lower case."""
     digits = _INTEGER.match(token)
     assert digits is not None
     text = digits[0]

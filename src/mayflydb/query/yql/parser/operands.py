@@ -1,4 +1,4 @@
-"""What operators stand between: literals, names, calls, brackets, CASE and CAST, with `.x`, `[x]` and `(x)` behind them."""
+"""Operands: literals, names, calls, brackets, CASE and CAST, followed by any `.x`, `[x]` and `(x)`."""
 
 from __future__ import annotations
 
@@ -61,26 +61,26 @@ _BITS: Final = {"": 64, "l": 63, "s": 15, "t": 7, "u": 32, "ul": 64, "us": 16, "
 class Operands(TypeNames):
     @abstractmethod
     def expression(self) -> Expression:
-        """A whole expression."""
+        """Parse an expression."""
 
     @abstractmethod
     def query(self) -> Query:
-        """A query: SELECT, VALUES, or several with UNION and its kin between them."""
+        """Parse a query: SELECT, VALUES, or several with UNION, EXCEPT or INTERSECT between them."""
 
     @abstractmethod
     def further_queries(self, first: Query) -> Query:
-        """UNION and its kin with what follows, behind a first query."""
+        """Parse the rest of a query whose first part is `first`: UNION, EXCEPT or INTERSECT and more queries."""
 
     @abstractmethod
     def over(self) -> Window | str:
-        """What stands behind OVER."""
+        """Parse the window behind OVER, or its name."""
 
     @abstractmethod
     def json(self) -> Json:
-        """`JSON_VALUE(...)` and its kin."""
+        """Parse `JSON_VALUE(...)`, `JSON_EXISTS(...)` or `JSON_QUERY(...)`."""
 
     def operand(self) -> Expression:
-        """An operand with its signs."""
+        """Parse an operand with its signs."""
         sign = _SIGNS.get(self.kinds[self.index])
         if sign is None:
             return self.unsigned()
@@ -92,13 +92,13 @@ class Operands(TypeNames):
         return Unary(at, sign, operand)
 
     def unsigned(self) -> Expression:
-        """An operand without a sign, and what stands behind it."""
+        """Parse an operand without a sign, and its suffixes."""
         read = _READERS.get(self.kinds[self.index])
         found = read(self) if read is not None else self._name_or_call()
         return self.suffixes(found) if self.kinds[self.index] in (".", "[", "(", "COLLATE") else found
 
     def suffixes(self, found: Expression) -> Expression:
-        """`.name`, `.0`, `[index]`, `(arguments)`, as many as there are."""
+        """Parse any number of `.name`, `.0`, `[index]` and `(arguments)`."""
         length = 0
         while True:
             kind = self.kinds[self.index]
@@ -142,7 +142,7 @@ class Operands(TypeNames):
     # --- names and calls ------------------------------------------------------------------------------------------------
 
     def _name_or_call(self) -> Expression:
-        """A name, a call, or a type where a value may stand."""
+        """Parse a name, a call, or a type in the place of a value."""
         kind, following = self.kind, self.next_kind
         at = self.at()
         if following == "<" or following == "<>":
@@ -161,13 +161,13 @@ class Operands(TypeNames):
         return self._call(at, name)
 
     def fail_at_operand(self) -> Any:
-        """No expression begins here."""
+        """Refuse a token that begins no expression."""
         self.fail(
             "(", "[", "{", "$", "-", "+", "~", "<|", "CASE", "CAST", "NOT", "NULL", ID, QUOTED, INTEGER, REAL, STRING
         )
 
     def _type_argument(self) -> Expression | None:
-        """`List<Int32>`; None if this is a comparison with something named like that."""
+        """Parse `List<Int32>`; None if `<` is a comparison with a column of that name."""
         start, depth = self.index, self._depth
         try:
             return TypeArgument(self.at(), self.type_name())
@@ -189,7 +189,7 @@ class Operands(TypeNames):
         return Call(at, name, with_types(name, arguments), distinct, star, over, ignore_nulls)
 
     def _arguments(self) -> tuple[tuple[Argument, ...], bool, bool]:
-        """What stands in the brackets of a call: arguments, whether DISTINCT, whether a star."""
+        """Parse the brackets of a call: the arguments, True for DISTINCT, True for a star."""
         self.expect("(")
         if self.accept(")"):
             return (), False, False
@@ -286,7 +286,10 @@ class Operands(TypeNames):
         return self.parentheses()[0]
 
     def parentheses(self) -> tuple[Expression, bool]:
-        """What parentheses hold, and whether it is one expression alone: a query, a tuple, a struct, a lambda's parameters."""
+        """Parse parentheses: an expression, a query, a tuple, a struct, or the parameters of a lambda.
+
+        Returns True if they hold one expression alone.
+        """
         at = self.at()
         if self._is_lambda():
             return self._lambda(at), False
@@ -327,7 +330,7 @@ class Operands(TypeNames):
         return StructOf(at, tuple((each.name or "", each.value) for each in items)), False
 
     def begins_query(self) -> bool:
-        """Whether a query comes, and no expression that begins with a word like that."""
+        """True if a query comes next, and not an expression that begins with the same word."""
         kind = self.kind
         if kind == "VALUES":
             return self.next_kind == "("
@@ -341,7 +344,7 @@ class Operands(TypeNames):
         return self.fail(")", ",")
 
     def _is_lambda(self) -> bool:
-        """Whether what begins with this bracket ends with an arrow: only parameters may stand between."""
+        """True if the next parentheses hold only parameters, and an arrow follows."""
         kinds, index = self.kinds, self.index + 1
         while kinds[index] == "$":
             index += 2
@@ -369,7 +372,7 @@ class Operands(TypeNames):
         return Lambda(at, names, bindings, body, optional)
 
     def parameters(self) -> tuple[tuple[str, ...], int]:
-        """`$a, $b?)`: names, and how many of the last ones may be left out. The bracket before is behind us."""
+        """Parse `$a, $b?)`, after the opening parenthesis: the names, and how many of the last ones a call may omit."""
         names: list[str] = []
         optional = 0
         while not self.accept(")"):

@@ -1,4 +1,4 @@
-"""SELECT and VALUES, what they read, and several of them as one."""
+"""SELECT and VALUES, FROM with its joins, and UNION, EXCEPT and INTERSECT."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ _MAX_QUERIES: Final = 250
 
 class Queries(Grouping):
     _tail: At | None = None
-    """Where ORDER BY or LIMIT of the last SELECT stood."""
+    """The position of ORDER BY or LIMIT of the last SELECT."""
 
     def query(self) -> Query:
-        """Queries with UNION and EXCEPT between them; INTERSECT binds more tightly. Each may stand in parentheses."""
+        """Parse queries with UNION and EXCEPT between them; INTERSECT binds more tightly. Each may be in parentheses."""
         return self.further_queries(None)
 
     def further_queries(self, first: Query | None) -> Query:
-        """The same, where the first of them may be behind us already: then it stood in parentheses."""
+        """Parse the rest of a query whose first part, `first`, was in parentheses and is parsed; None parses that part,
+        too."""
         left, loose = self._intersection(first)
         operators = 0
         while self.kind in _UNIONS:
@@ -60,7 +61,7 @@ class Queries(Grouping):
         return left
 
     def _intersection(self, first: Query | None) -> tuple[Query, bool]:
-        """Queries with INTERSECT between them, and whether the last one stands without parentheses."""
+        """Parse queries with INTERSECT between them; True if the last one is not in parentheses."""
         left, loose = (first, False) if first is not None else self._single()
         operators = 0
         while self.kind == "INTERSECT":
@@ -74,7 +75,7 @@ class Queries(Grouping):
         return left, loose
 
     def _check_inner(self, query: Query) -> None:
-        """Only the last of several queries may have ORDER BY and LIMIT, unless it stands in parentheses."""
+        """Refuse ORDER BY and LIMIT in a query that is neither the last one nor in parentheses."""
         if isinstance(query, (Select, Compound)) and (query.order or query.limit is not None):
             what = "ORDER BY" if query.order else "LIMIT"
             raise fault(f"{what} within UNION ALL is only allowed after last subquery", self._tail)
@@ -176,7 +177,7 @@ class Queries(Grouping):
         )
 
     def result_items(self) -> tuple[Item | Star, ...]:
-        """What stands behind SELECT; the last comma may have nothing behind it."""
+        """Parse the list behind SELECT; a comma may end it."""
         items = [self._result_item()]
         while self.accept(","):
             if self.kind in ("FROM", ";", ")", "<EOF>", "WITHOUT", "WHERE"):
@@ -206,7 +207,7 @@ class Queries(Grouping):
         limit = self.expression()
         if self.accept("OFFSET"):
             return limit, self.expression()
-        if self.accept(","):  # LIMIT offset, limit
+        if self.accept(","):  # `LIMIT offset, limit`: the order differs from `LIMIT limit OFFSET offset`.
             return self.expression(), limit
         return limit, None
 
@@ -290,7 +291,7 @@ class Queries(Grouping):
         return kind or "INNER"
 
     def source(self) -> Source:
-        """One thing in FROM, with its alias and FLATTEN."""
+        """Parse a source of FROM, with its alias and FLATTEN."""
         at = self.at()
         of = self._source_of()
         for word in ("MATCH_RECOGNIZE", "SAMPLE", "TABLESAMPLE"):
@@ -307,7 +308,7 @@ class Queries(Grouping):
         return Source(at, of, alias, columns, flatten)
 
     def _column_aliases(self, of: TableRef | SourceOf) -> tuple[str, ...]:
-        """`(a, b)` behind the alias of VALUES: names of its first columns."""
+        """Parse `(a, b)` behind the alias of VALUES: names of the first columns."""
         at = self.at()
         columns = self.in_parentheses(self.name)
         if not isinstance(of, SourceOf) or not isinstance(of.query, Values):
@@ -359,7 +360,7 @@ class Queries(Grouping):
         return TableRef(at, name, view, cluster, hints)
 
     def path(self) -> str:
-        """A table's name, or another object's."""
+        """Parse the path of a table or another object."""
         if self.kind == "@":
             self.refuse("@ before a name")
         if self.kind == "$":
@@ -412,7 +413,7 @@ class Queries(Grouping):
 
 
 def _compound(operator: str, left: Query, right: Query, loose: bool) -> Compound:
-    """Of `a UNION b ORDER BY c` the order is that of all."""
+    """Move ORDER BY and LIMIT of the last query to the compound, unless that query was in parentheses (not `loose`)."""
     order: tuple[OrderItem, ...] = ()
     limit = offset = None
     if loose and isinstance(right, (Select, Compound)) and (right.order or right.limit is not None):

@@ -1,4 +1,4 @@
-"""`NAME = value` of tables, indexes, families and change feeds, TTL among them."""
+"""`NAME = value` settings of tables, indexes, families and change feeds, with TTL among them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS: Final = ("MICROSECONDS", "MILLISECONDS", "NANOSECONDS", "SECONDS")
 
 class Settings(Writes):
     def with_settings(self) -> tuple[Setting, ...]:
-        """`WITH (A = 1, B = 2)`, or nothing."""
+        """Parse `WITH (A = 1, B = 2)`, if it comes next."""
         return self.settings_list() if self.accept("WITH") else ()
 
     def settings_list(self) -> tuple[Setting, ...]:
@@ -27,7 +27,7 @@ class Settings(Writes):
         return Setting(at, name, self.setting_value(name))
 
     def setting_value(self, name: str) -> SettingValue:
-        """What a setting is set to."""
+        """Parse the value of a setting."""
         if name.upper() == "TTL":
             return self._ttl()
         if self.kind == "(":
@@ -35,7 +35,7 @@ class Settings(Writes):
         return _plain(self.expression())
 
     def _boundaries(self) -> tuple[Expression | tuple[Expression, ...], ...]:
-        """`(1, 2)`, or `((1, "a"), (2, "b"))`, of literals."""
+        """Parse literals as `(1, 2)` or `((1, "a"), (2, "b"))`."""
         return self.in_parentheses(self._boundary)
 
     def _boundary(self) -> Expression | tuple[Expression, ...]:
@@ -64,7 +64,7 @@ class Settings(Writes):
 
 
 def _plain(value: Expression) -> SettingValue:
-    """A literal's value, and of a name its text; anything else as it is."""
+    """The value of a literal, or the text of a name; any other expression stays as it is."""
     if isinstance(value, Literal_) and value.suffix in ("", "s", "u"):
         return value.value.encode() if isinstance(value.value, str) else _literal_value(value)
     if isinstance(value, Name):

@@ -1,4 +1,4 @@
-"""Statements, and a whole text of them."""
+"""Statements and scripts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CREATED: Final = ("EXTERNAL", "GROUP", "OR", "TABLE", "TABLESTORE", "TEMP", "TE
 
 class Statements(AccessStatements):
     def script(self) -> Script:
-        """Everything up to the end of the text."""
+        """Parse all statements up to the end of the text."""
         statements = self._statements(END)
         return Script(statements)
 
@@ -230,7 +230,7 @@ class Statements(AccessStatements):
         return CreateView(at, name, query, text, settings, if_not_exists)
 
     def _feature(self) -> Setting:
-        """`NAME = value`, or a name alone, which is TRUE."""
+        """Parse `NAME = value`, or a name alone, which means TRUE."""
         return self.setting() if self.next_kind == "=" else Setting(self.at(), self.name(), True)
 
     def alter(self) -> Definition:

@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of tables, and what stands in them: columns, keys, indexes, families, change feeds."""
+"""CREATE, ALTER and DROP of tables, with their columns, keys, indexes, families and change feeds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Tables(Settings):
         return self.accept_words("IF", "EXISTS")
 
     def object_path(self) -> str:
-        """The path of what a statement is about."""
+        """Parse the path of the object of a statement."""
         name = self.path()
         if self.kind == ".":
             self.refuse("A cluster before a name")
@@ -57,7 +57,7 @@ class Tables(Settings):
     def create_table(
         self, at: At, kind: str = "TABLE", or_replace: bool = False, temporary: bool = False
     ) -> CreateTable:
-        """What stands behind `CREATE TABLE`."""
+        """Parse the rest of `CREATE TABLE`."""
         if_not_exists = self.if_not_exists()
         table = self.object_path()
         parts: dict[str, list[Any]] = {
@@ -115,7 +115,8 @@ class Tables(Settings):
             parts["column"].append(self.column_spec(typed=following not in (",", ")")))
 
     def column_spec(self, typed: bool = True) -> ColumnSpec:
-        """`name Type NOT NULL DEFAULT value FAMILY name`, in any order; of CREATE TABLE AS also a name alone."""
+        """Parse `name Type NOT NULL DEFAULT value FAMILY name`, the options in any order; not `typed`: the type may be
+        missing."""
         at = self.at()
         name = self.name()
         kind: TypeName | None = self.type_name() if typed else None
@@ -181,7 +182,7 @@ class Tables(Settings):
     # --- ALTER ----------------------------------------------------------------------------------------------------------
 
     def alter_table(self, at: At) -> AlterTable:
-        """What stands behind `ALTER TABLE`."""
+        """Parse the rest of `ALTER TABLE`."""
         table = self.object_path()
         return AlterTable(at, table, self.list_of(self._action, None))
 
@@ -264,7 +265,7 @@ class Tables(Settings):
         return SetSettings(at, (self._setting_without_sign(),))
 
     def _setting_without_sign(self) -> Setting:
-        """`NAME value`, the older form."""
+        """Parse `NAME value`, the older form."""
         at = self.at()
         name = self.name()
         return Setting(at, name, self.setting_value(name))
@@ -288,7 +289,7 @@ class Tables(Settings):
     # --- DROP -----------------------------------------------------------------------------------------------------------
 
     def drop_table(self, at: At, kind: str = "TABLE") -> DropTable:
-        """What stands behind `DROP TABLE`."""
+        """Parse the rest of `DROP TABLE`."""
         if_exists = self.if_exists()
         return DropTable(at, self.object_path(), if_exists, kind)
 

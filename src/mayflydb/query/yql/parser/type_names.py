@@ -1,4 +1,4 @@
-"""Types as they are written: `Uint64`, `Decimal(22, 9)`, `List<Struct<a: Utf8?>>`."""
+"""Types: `Uint64`, `Decimal(22, 9)`, `List<Struct<a: Utf8?>>`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPOSITE: Final = frozenset(
         "CALLABLE",
     )
 )
-"""What stands before `<` in a type."""
+"""Names of types that take arguments in `<>`."""
 
 _REFUSED: Final = frozenset({"CALLABLE", "STREAM", "FLOW"})
 _TAGS: Final = frozenset({"ENUM", "RESOURCE"})
@@ -38,7 +38,7 @@ _MAX_DIGITS: Final = 9
 
 class TypeNames(TokenCursor):
     def type_name(self) -> TypeName:
-        """A type, with as many `?` behind it as there are."""
+        """Parse a type, with all `?` behind it."""
         self.enter()
         at = self.at()
         if self.kind in COMPOSITE and self.next_kind in ("<", "<>"):
@@ -61,7 +61,7 @@ class TypeNames(TokenCursor):
         return found
 
     def optionals(self, found: TypeName) -> TypeName:
-        """The type with the `?` that come next."""
+        """Parse the `?` behind a type, and return its Optional."""
         deeper = 0
         while self.kind == "?" and not self.is_coalescing():
             self.index += 1
@@ -72,7 +72,7 @@ class TypeNames(TokenCursor):
         return found
 
     def is_coalescing(self) -> bool:
-        """Whether the question mark that comes is the first of an operator `??`, and says nothing of a type."""
+        """True if the next question mark begins the operator `??` and belongs to no type."""
         return self.next_kind == "?" and self.kind_at(2) not in _BEHIND_TYPES
 
     def _digits(self) -> int:
@@ -124,14 +124,14 @@ class TypeNames(TokenCursor):
         return tag, self.type_name()
 
     def tag(self) -> str:
-        """A name, or a text that stands for one."""
+        """Parse a tag: a name, or a text instead of one."""
         if self.kind != STRING:
             return self.name()
         self.index += 1
         return self.text_of(self.index - 1)
 
     def text_of(self, index: int) -> str:
-        """What the STRING_VALUE at this token says. Faults: no UTF-8, a bad escape."""
+        """Decode the STRING_VALUE at this token. Faults: no UTF-8, a bad escape."""
         value, _ = self.bytes_of(index)
         try:
             return value.decode()
@@ -139,13 +139,13 @@ class TypeNames(TokenCursor):
             raise fault("Invalid UTF-8 in string literal", self.at(index)) from None
 
     def bytes_of(self, index: int) -> tuple[bytes, str]:
-        """What the STRING_VALUE at this token says, and its suffix. Faults: a bad escape."""
+        """Decode the STRING_VALUE at this token into bytes and its suffix. Faults: a bad escape."""
         try:
             return split_text(self.texts[index], self.tokens.ansi)
         except ValueError as error:
             raise fault(f"Failed to parse string literal: {error}", self.at(index)) from None
 
     def text(self) -> str:
-        """A text literal, passed over."""
+        """Parse a text literal."""
         self.expect(STRING)
         return self.text_of(self.index - 1)

@@ -88,7 +88,7 @@ class Writes(Queries):
         return self.name() if self.accept(".") else name
 
     def _assignments(self) -> tuple[tuple[str, Expression], ...]:
-        """`SET (a, b) = (1, 2)`; a query there gives several values at once, which is not taken apart."""
+        """Parse `SET (a, b) = (1, 2)`. A query on the right side, which would give several values at once, is refused."""
         names = self.in_parentheses(self._assignment_target)
         self.expect("=")
         at = self.at()

@@ -1,4 +1,4 @@
-"""Plans: what a tree of YQL becomes once tables and types are known, and how it runs over whatever tables it is given."""
+"""Plans: binding of syntax trees to tables and types, and execution over any implementation of `Tables`."""
 
 from __future__ import annotations
 

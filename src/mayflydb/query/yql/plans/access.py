@@ -1,4 +1,4 @@
-"""Which stretches of which key have to be read for a WHERE, and whether they come in the order that is asked for."""
+"""Access paths: the key and the ranges that a WHERE allows to read, and whether the rows come in the requested order."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import NULL, ListType, TupleType, Type, Value, bare, is_optional
 
 MAX_RANGES = 10_000
-"""More than these are read as fewer, longer ones."""
+"""A condition with more ranges reads fewer and longer ones."""
 
 
 class ColumnOrder(msgspec.Struct, frozen=True):
-    """A column of a key. `key`: its order."""
+    """A column of a key. `key`: the sort key of its values."""
 
     name: str
     nullable: bool
@@ -36,7 +36,8 @@ class ColumnOrder(msgspec.Struct, frozen=True):
 
 
 class KeyRanges(msgspec.Struct, frozen=True):
-    """Ranges of a key: `equal`, for each of its first columns the values that it may have; then bounds of the next one."""
+    """Ranges of a key: `equal` has the constraints on values of each of the first columns; `bounds` limit the column
+    after these."""
 
     columns: tuple[ColumnOrder, ...]
     equal: tuple[tuple[Constraint, ...], ...]
@@ -82,13 +83,14 @@ class KeyRanges(msgspec.Struct, frozen=True):
 
 
 def _is_tighter(column: ColumnOrder, more: Value, less: Value, was_open: bool, is_open: bool) -> bool:
-    """Whether a bound leaves less than the one before. `more` has to be the greater one for that."""
+    """True if a new bound is tighter than the old one. `more` is the new one of two lower bounds, and the old one of
+    two upper ones."""
     first, second = column.key(more), column.key(less)
     return bool(first > second or (first == second and is_open and not was_open))
 
 
 def _intersect_values(column: ColumnOrder, group: tuple[Constraint, ...], run: Run) -> list[Value]:
-    """The values that all of these allow, in order, each once."""
+    """The values that all constraints allow, in order, each once."""
     allowed: dict[Any, Value] | None = None
     for each in group:
         values = {column.key(value): value for value in each.values(run)}
@@ -100,7 +102,8 @@ def _intersect_values(column: ColumnOrder, group: tuple[Constraint, ...], run: R
 
 
 class AccessPath(msgspec.Struct, frozen=True):
-    """How a table will be read. `ordered`: the rows come as asked; `exact`: just those of the WHERE do."""
+    """How a table is read. `ordered`: the rows come in the requested order. `exact`: they are exactly those that match
+    the WHERE."""
 
     scan: Scan
     ordered: bool
@@ -110,9 +113,9 @@ class AccessPath(msgspec.Struct, frozen=True):
 def choose_access_path(
     binder: Binder, scan: Scan, table: Table, tree: Select, order: Sequence[OrderItem]
 ) -> AccessPath:
-    """The way to read `scan`'s table for the WHERE of `tree`, and in this order if a key has it.
+    """Choose how to read `scan`'s table for the WHERE of `tree`, in the requested order if a key has that order.
 
-    An index is taken if it was named, or if the primary key is of no use and the index is.
+    An index is read if the query names it, or if the WHERE limits its key and not the primary key.
     """
     parts = conjuncts(tree.where)
     found: list[Constraint] = []
@@ -142,7 +145,7 @@ def choose_access_path(
 
 
 def _multi_column_ranges(binder: Binder, table: Table, key: tuple[str, ...], parts: Sequence[Tree]) -> Ranges | None:
-    """Ranges from a condition that is about several columns at once: OR, or tuples in a list."""
+    """Ranges from one condition on several columns: OR, or a list of tuples."""
     types = {each.name: each.type for each in table.columns}
     orders = tuple(comparison.sort_key(types[name]) for name in key)
     for part in parts:
@@ -157,7 +160,7 @@ def _multi_column_ranges(binder: Binder, table: Table, key: tuple[str, ...], par
 def _or_ranges(
     binder: Binder, table: Table, key: tuple[str, ...], part: Tree, orders: tuple[Callable[[Value], Any], ...]
 ) -> Ranges | None:
-    """`a = 1 OR a = 2 AND b > 3`: ranges of each side, if each has some."""
+    """Ranges of `a = 1 OR a = 2 AND b > 3`, if each side limits the key."""
     sides: list[Tree] = []
     left = [part]
     while left:
@@ -205,7 +208,8 @@ def _tuple_ranges(
 
 
 def _items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
-    """A list, and the type of what is in it, NULL left out; None: it is not the same for all rows, or of several types."""
+    """The list behind IN, and the type of its items without NULL; None if the list depends on the row or its types
+    differ."""
     if isinstance(within, (ListOf, TupleOf)):
         written = [binder.free(each) for each in within.items]
         evaluates = tuple(each.evaluate for each, _ in written)
@@ -224,7 +228,7 @@ def _has_many_values(constraint: Constraint) -> bool:
 
 
 def _key(table: Table, index: str | None) -> tuple[str, ...]:
-    """The columns that order the table, or an index of it."""
+    """The columns of the primary key, or those of an index followed by the rest of the primary key."""
     if index is None:
         return table.key
     columns = next(each.columns for each in table.indexes if each.name == index)
@@ -232,7 +236,8 @@ def _key(table: Table, index: str | None) -> tuple[str, ...]:
 
 
 def _score_key(key: tuple[str, ...], found: Sequence[Constraint]) -> int:
-    """How much of a key these fix: 2 for each column that is, 1 for one that has bounds."""
+    """Score how far constraints determine a key: 2 for each of the first columns with given values, 1 for a bound on
+    the next one."""
     fixed = {each.column for each in found if each.kind != "bound"}
     bounded = {each.column for each in found if each.kind == "bound"}
     points = 0
@@ -245,7 +250,7 @@ def _score_key(key: tuple[str, ...], found: Sequence[Constraint]) -> int:
 
 
 def _ranges(table: Table, key: tuple[str, ...], found: Sequence[Constraint]) -> tuple[Ranges | None, int]:
-    """The ranges, and how many of the constraints are in them."""
+    """The ranges of a key, and how many of the constraints they include."""
     types = {each.name: each.type for each in table.columns}
     columns = tuple(ColumnOrder(n, is_optional(types[n]), comparison.sort_key(types[n])) for n in key)
     equal: list[tuple[Constraint, ...]] = []
@@ -265,7 +270,8 @@ def _ranges(table: Table, key: tuple[str, ...], found: Sequence[Constraint]) -> 
 def _order_direction(
     key: tuple[str, ...], found: Sequence[Constraint], order: Sequence[OrderItem], tree: Select, binder: Binder
 ) -> tuple[bool, bool]:
-    """Whether rows in order of `key` are in `order`, and whether the key has to be read backwards for that."""
+    """True if rows in the order of `key` satisfy ORDER BY, and True if the key must be read in descending order for
+    that."""
     if not order:
         return False, False
     fixed = {each.column for each in found if each.kind == "eq"}
@@ -286,7 +292,7 @@ def _order_direction(
 
 
 def ordered_by(binder: Binder, item: OrderItem, tree: Select) -> str | None:
-    """The column of the table that an item of ORDER BY is; None: it is something else."""
+    """The table's column that an item of ORDER BY names; None for any other expression."""
     value = item.value
     if isinstance(value, Member):
         if isinstance(value.of, Name) and value.of.name in binder.scope.sources:

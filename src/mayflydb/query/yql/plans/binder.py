@@ -1,4 +1,4 @@
-"""From expressions as trees to closures over rows."""
+"""Binding of expressions: from syntax trees to functions of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mayflydb.query.yql.types import Type
 
 
 class Pragmas(NamedTuple):
-    """How the text is read: see PRAGMA."""
+    """The pragmas that change the meaning of statements."""
 
     prefix: str = ""
     ordered_columns: bool = False
@@ -30,14 +30,15 @@ class Pragmas(NamedTuple):
 
 
 UNUSED_SYMBOL: Final = 4527
-"""The code of YQL_UNUSED_SYMBOL."""
+"""YDB's code of the issue YQL_UNUSED_SYMBOL."""
 
 PRAGMAS = Pragmas()
-"""Where nothing is said."""
+"""The pragmas of a script without PRAGMA."""
 
 
 class Context:
-    """What a whole script is bound with, and what binding it finds out."""
+    """The state of binding one script: its schemas and parameters, and the findings: tables read and written, warnings,
+    preludes."""
 
     def __init__(self, schemas: Schemas, database: str, parameters: Mapping[str, Type]) -> None:
         self.schemas, self.database, self.given = schemas, database, parameters
@@ -74,7 +75,7 @@ class Context:
         self.positional = to.positional
 
     def number(self) -> int:
-        """A new number of `Run.named`."""
+        """A new number for an entry of `Run.named`."""
         self._numbers += 1
         return self._numbers
 
@@ -82,7 +83,7 @@ class Context:
         return join(self.database, self.prefix, name)
 
     def parameter(self, name: str, at: Position) -> Type:
-        """Its type. Faults: nobody declared it or gave it."""
+        """The type of a parameter. Faults: it is neither declared nor sent."""
         type = self.declared.get(name) or self.given.get(name)
         if type is None:
             raise fault(f"Unknown name: ${name}", at)
@@ -90,32 +91,33 @@ class Context:
         return type
 
     def declare(self, name: str, type: Type, at: Position) -> None:
-        """A parameter has this type. The first DECLARE of a name is where a warning points."""
+        """Declare the type of a parameter. A warning points to the first DECLARE of a name."""
         self.declared[name] = type
         self._declared_at.setdefault(name, at)
 
     def warn_of_unused(self) -> None:
-        """A warning for each declared parameter that no statement reads; names that begin with an underscore are exempt."""
+        """Warn of each declared parameter that no statement reads. Names that begin with an underscore are exempt."""
         for name, at in self._declared_at.items():
             if name not in self.parameters and not name.startswith("_"):
                 self.warnings.append(Issue(f"Symbol ${name} is not used", UNUSED_SYMBOL, WARNING, at))
 
     def begin(self) -> None:
-        """A new statement: what was evaluated before another may differ now."""
+        """Begin a new statement. Values kept for the statement before may differ now, so they are forgotten."""
         self.preludes, self.trees = [], []
         self.memo = {}
 
     def prelude(self, relation: Relation, mode: Literal["scalar", "list", "exists"]) -> int:
-        """Evaluate `relation` before this statement; the number under which it will be found."""
+        """Add a subquery to evaluate before the statement; returns the number of its value in `Run.named`."""
         number = self.number()
         self.preludes.append(Prelude(number, relation, mode))
         return number
 
 
 class Binder:
-    """Binds expressions over rows of one kind. `special`: what whole expressions already came to, as after GROUP BY.
+    """Binds expressions over rows of one kind. `special`: expressions that are bound already, as after GROUP BY.
 
-    `width`: how many values a row has; arguments of lambdas stand behind them. `Context.uses` counts what was taken from rows.
+    `width`: the number of values in a row; the arguments of lambdas follow them. `Context.uses` counts the references
+    to rows: an expression that does not change the count is the same for all rows.
     """
 
     def __init__(
@@ -132,13 +134,13 @@ class Binder:
         self.grouped = False
 
     def within(self, names: Names, width: int) -> Binder:
-        """The same row with more behind it, and more names."""
+        """Return a binder for the same row with more values behind it, and with more names."""
         inner = Binder(self.context, {**self.names, **names}, self.scope, self.special, width)
         inner.grouped = self.grouped
         return inner
 
     def operand(self, tree: Tree) -> Operand:
-        """What `tree` means here. Faults: names, types."""
+        """Bind an expression that may be a lambda or a type. Faults: names, types."""
         if self.special and (found := self.special.get(tree)) is not None:
             self.context.uses += 1
             return found
@@ -154,38 +156,38 @@ class Binder:
             self.context.depth -= 1
 
     def expression(self, tree: Tree) -> Expression:
-        """The same, where it has to be a value."""
+        """Bind an expression that must be a value. Faults: names, types, a lambda or a type."""
         found = self.operand(tree)
         if not isinstance(found, Expression):
             raise fault("Expected a value here, and not a lambda or a type", tree.at)
         return found
 
     def free(self, tree: Tree) -> tuple[Expression, bool]:
-        """An expression, and whether it is the same for all rows."""
+        """Bind an expression; True if it is the same for all rows."""
         before = self.context.uses
         found = self.expression(tree)
         return found, self.context.uses == before
 
 
 class LambdaArgument(msgspec.Struct, frozen=True):
-    """A parameter of a lambda: it stands at `index` of the row."""
+    """A parameter of a lambda, at `index` in the row."""
 
     index: int
     type: Type
 
 
 class NamedExpression:
-    """`$x = ...`: a tree, and where it stood. `pick`: which part of a tuple, for `$a, $b = ...`."""
+    """`$x = ...`: the tree, and the binder at its definition. `pick`: the index in the tuple, for `$a, $b = ...`."""
 
     def __init__(self, value: Tree | Query, binder: Binder, pick: int | None = None) -> None:
         self.value, self.binder, self.pick = value, binder, pick
 
 
 Names: TypeAlias = dict[str, LambdaArgument | NamedExpression]
-"""By name without `$`. What is not here is a parameter."""
+"""Lambda arguments and named expressions by name without `$`. Every other name is a parameter."""
 
 
 MAX_DEPTH = 200
 
 HANDLERS: dict[type, Callable[[Binder, Any], Operand]] = {}
-"""By class of the tree; the modules that know them fill it in (`expressions` imports them all)."""
+"""The function that binds each class of node. Each module registers its own; `expressions` imports them all."""

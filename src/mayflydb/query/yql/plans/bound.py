@@ -1,4 +1,4 @@
-"""Queries that are bound to tables: a relation and its columns."""
+"""Bound queries: a relation and its columns."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mayflydb.query.yql.syntax import Query
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A relation and its columns. `table`: the table that it is a scan of. `sources`: what it is called.
+    """A bound query. `table`: the table, if the relation is a scan of one. `sources`: the names of the tables.
 
-    `shared`: as in `Scope`.
+    `shared`: as in `RowScope`.
     """
 
     relation: Relation
@@ -28,7 +28,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 def bind_query(context: Context, names: Names, query: Query) -> Bound:
-    """A query's relation and columns. Faults: tables, names, types."""
+    """Bind a query. Faults: tables, names, types."""
     context.depth += 1
     try:
         return QUERIES[query.__class__](context, names, query)
@@ -37,4 +37,5 @@ def bind_query(context: Context, names: Names, query: Query) -> Bound:
 
 
 QUERIES: dict[type, Callable[[Context, Names, Any], Bound]] = {}
-"""By class of the tree; `queries`, which imports the modules that know them, fills it in."""
+"""The function that binds each class of query. `queries`, which imports the modules with these functions, registers
+them."""

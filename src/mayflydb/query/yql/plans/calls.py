@@ -1,4 +1,4 @@
-"""Calls of functions, lambdas, types as arguments."""
+"""Calls of functions and lambdas; types as arguments."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def call(binder: Binder, tree: Call) -> Operand:
 
 
 def invocation(binder: Binder, name: str, arguments: Sequence[Given], at: Position) -> Invocation:
-    """A call with its operands bound."""
+    """Bind the operands of a call."""
     operands = tuple(binder.operand(each.value) for each in arguments if each.name is None)
     named = tuple((each.name, binder.operand(each.value)) for each in arguments if each.name is not None)
     return Invocation(name, operands, named, at)
 
 
 def table_row(binder: Binder, tree: Call) -> Expression:
-    """All columns as a struct: what `*` would be, or for JoinTableRow each with its table's name."""
+    """Bind TableRow() or JoinTableRow(): all columns as a struct, for JoinTableRow with the names of their tables."""
     scope = binder.scope
     binder.context.uses += 1
     if scope is EMPTY or binder.grouped:
@@ -54,7 +54,7 @@ def table_row(binder: Binder, tree: Call) -> Expression:
 
 
 def apply(binder: Binder, tree: Apply) -> Operand:
-    """`$f(1)`: the body of a lambda with these arguments."""
+    """Bind `$f(1)`: the body of the lambda with these arguments."""
     callee = binder.operand(tree.callee)
     if isinstance(callee, (Expression, TypeOperand)):
         raise fault("Expected a lambda or a callable here", tree.at)
@@ -69,7 +69,7 @@ def apply_lambda(callee: Lambda, arguments: Sequence[Expression], at: Position) 
 
 
 class Closure:
-    """A lambda of the text, with the names and the row around it."""
+    """A lambda of the query, with the names and the row at its definition."""
 
     def __init__(self, binder: Binder, tree: LambdaTree) -> None:
         self._binder, self._tree = binder, tree

@@ -1,8 +1,8 @@
-"""The columns of a SELECT list, and what they are called.
+"""The columns of a SELECT list and their names.
 
-Of a join `*` takes the columns of all tables without their tables' names, those by which the tables were joined once and as the
-first of them that is not NULL; a column that is written with its table is called `table.column`. With DisableSimpleColumns all
-of them are called so.
+In a join, `*` gives the columns of all tables without their tables' names. A column by which tables are joined appears
+once, with the first of its values that is not NULL. A column written with its table is named `table.column`. With
+DisableSimpleColumns all columns are named so.
 
 Source: https://github.com/ydb-platform/ydb `yql/essentials/docs/en/syntax/pragma.md` (SimpleColumns).
 """
@@ -23,7 +23,7 @@ Columns = list[tuple[str, Expression]]
 
 
 def items(binder: Binder, trees: Sequence[Item | Star], without: Sequence[str] = ()) -> Columns:
-    """The columns of a SELECT list, with their names. Faults: names that are there twice."""
+    """Bind the columns of a SELECT list, with their names. Faults: duplicate names."""
     columns: Columns = []
     stars = [each for each in trees if isinstance(each, Star)]
     _check_stars(stars, trees)
@@ -65,7 +65,7 @@ def _check_stars(stars: Sequence[Star], trees: Sequence[Item | Star]) -> None:
 
 
 def _name(binder: Binder, tree: Tree) -> str | None:
-    """What a column is called where it is not said; None: it is no name."""
+    """The implicit name of a column; None for an expression that is no name."""
     if isinstance(tree, Name):
         return tree.name
     if isinstance(tree, Member) and isinstance(tree.name, str):
@@ -77,7 +77,7 @@ def _name(binder: Binder, tree: Tree) -> str | None:
 
 
 def _free(place: int, written: set[str | None]) -> str:
-    """`column0`, `column1`, ...: the number of its place, or the next that nobody took."""
+    """Return `column0`, `column1`, ... for a column without a name: its number, or the next that is free."""
     while f"column{place}" in written:
         place += 1
     written.add(f"column{place}")
@@ -85,7 +85,7 @@ def _free(place: int, written: set[str | None]) -> str:
 
 
 def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], several: bool) -> Columns:
-    """`*`, or `t.*`. `gone` gets what WITHOUT took away; `several`: there are others beside it."""
+    """Bind `*` or `t.*`. `gone` collects the columns that WITHOUT removes; `several`: the list has other stars."""
     scope = binder.scope
     if scope is EMPTY:
         raise fault("* is not allowed without FROM", tree.at)
@@ -113,7 +113,7 @@ def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], se
 
 
 def _is_first(scope: RowScope, index: int, without: Sequence[str]) -> bool:
-    """Whether a column by which tables were joined stands here first."""
+    """True if no earlier table has this join column."""
     name, owners = scope.fields[index].name, scope.shared[scope.fields[index].name]
     for place, field in enumerate(scope.fields):
         if field.name == name and field.source in owners and f"{field.source}.{name}" not in without:
@@ -122,7 +122,7 @@ def _is_first(scope: RowScope, index: int, without: Sequence[str]) -> bool:
 
 
 def _coalesce_join_columns(scope: RowScope, name: str, at: Position) -> Expression:
-    """The first that is not NULL of the columns of this name by which tables were joined."""
+    """The first value that is not NULL of the join columns of this name."""
     owners = scope.shared[name]
     same = [slot(f.type, i) for i, f in enumerate(scope.fields) if f.name == name and f.source in owners]
     return coalesce(list(same), at)
@@ -137,7 +137,7 @@ def _check_collisions(columns: Columns, tree: Star) -> None:
 
 
 def whole_row(binder: Binder, prefixed: bool, at: At) -> Columns:
-    """The columns of TableRow() (or JoinTableRow(): `prefixed`), in the order of their names."""
+    """The columns of TableRow(), or with `prefixed` of JoinTableRow(), in the order of their names."""
     scope = binder.scope
     joined = scope.joined
     if joined and not prefixed and binder.context.simple_columns:

@@ -24,7 +24,7 @@ from mayflydb.query.yql.types import NULL, Value
 
 
 class AppendRows(msgspec.Struct, frozen=True):
-    """One after the other."""
+    """The rows of several relations, one relation after the other."""
 
     sources: tuple[Relation, ...]
 
@@ -38,7 +38,10 @@ class AppendRows(msgspec.Struct, frozen=True):
 
 
 class MatchRows(msgspec.Struct, frozen=True):
-    """Rows of `left` that `right` has too (`keep`), or has not; with `all` each as often as it is in both, or is left over."""
+    """INTERSECT (`keep`) or EXCEPT: rows of `left` that `right` has, or has not.
+
+    `all`: each row of `right` matches only one row of `left`.
+    """
 
     left: Relation
     right: Relation
@@ -93,7 +96,8 @@ def bind_compound(context: Context, names: Names, tree: Compound) -> Bound:
 def _align_columns(
     context: Context, left: Bound, right: Bound, tree: Compound
 ) -> tuple[Relation, Relation, tuple[Field, ...]]:
-    """Both sides with the same columns: by name, NULL where one has none; or, by a pragma, by place."""
+    """Give both sides the same columns: by name, with NULL for missing ones, or with PRAGMA PositionalUnionAll by
+    position."""
     if context.positional:
         if len(left.fields) != len(right.fields):
             raise fault(

@@ -1,4 +1,4 @@
-"""What one condition says of one column, as far as keys can use it."""
+"""Constraints on one column from one condition, as far as the order of a key can use them."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from mayflydb.query.yql.types import (
 )
 
 OUTSIDE = object()
-"""A value that no value of the column equals."""
+"""Stands for a value that no value of the column equals."""
 
 Fit = Callable[[Value], Value]
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """`kind` "eq": the column has the one value; "in": one of a list; "bound": it lies on one side, by `word`.
+    """A constraint on a column. `kind` "eq": one value; "in": one of a list; "bound": on one side of a value, by the
+    operator `word`.
 
-    `text` tells the value. `exact`: it says all that the condition says.
-    `least` and `greatest` are those of an integer column: what lies beyond bounds nothing, or leaves
-    nothing.
+    `text`: the value for EXPLAIN. `exact`: the constraint says all that the condition says. `least` and `greatest`: the
+    limits of an integer column. A bound beyond them either excludes nothing or everything.
     """
 
     column: str
@@ -60,7 +60,7 @@ class Constraint(msgspec.Struct, frozen=True):
     exact: bool = True
 
     def values(self, run: Run) -> list[Value]:
-        """The values that it may have, as the column has them."""
+        """The values that the column may have, converted to its type."""
         if self.null:
             return [None]
         found = self.value((), run)
@@ -70,7 +70,10 @@ class Constraint(msgspec.Struct, frozen=True):
         return [each for each in fitted if each is not OUTSIDE]
 
     def find_bound(self, run: Run) -> tuple[Value, bool, bool] | bool | None:
-        """(value, whether it is out itself, whether it is the upper one); None: no bound; False: nothing is within."""
+        """The bound as (value, True if the value itself is excluded, True if it is an upper bound).
+
+        None: the bound excludes nothing. False: it excludes everything.
+        """
         value = self.value((), run)
         if value is None:
             return False
@@ -85,7 +88,7 @@ _MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
-    """What a condition says; [] if that is nothing that a key could use, or more than these constraints say."""
+    """The constraints of a condition; [] if a key cannot use the condition."""
     found: list[Constraint | None]
     match tree:
         case Binary(_, word, left, right) if word in _MIRRORED:
@@ -120,7 +123,7 @@ def _same(value: Value) -> Value:
 
 
 def column_of(binder: Binder, tree: Tree) -> tuple[str, Type] | None:
-    """The column that `tree` is, and its type without NULL."""
+    """The column that `tree` names, and its type without NULL."""
     name, source = None, None
     if isinstance(tree, Name):
         name = tree.name
@@ -153,7 +156,7 @@ def _comparison_constraint(binder: Binder, tree: Tree, word: str, other: Tree) -
 
 
 def _prefix_constraints(binder: Binder, operand: Tree, pattern: Tree) -> list[Constraint]:
-    """`LIKE "abc%"`: what begins with `abc` lies between it and what follows."""
+    """The bounds of `LIKE "abc%"`: from `abc` up to the first text behind all that begin with it."""
     column = column_of(binder, operand)
     if column is None or column[1] not in (STRING, UTF8):
         return []
@@ -177,7 +180,7 @@ def _bound_constraint(name: str, word: str, value: str | bytes) -> Constraint:
 
 
 def _after(low: str | bytes) -> str | bytes | None:
-    """The first text behind all that begin with `low`."""
+    """The first text behind all texts that begin with `low`; None if there is none."""
     if isinstance(low, bytes):
         return low[:-1] + bytes([low[-1] + 1]) if low[-1] < 0xFF else None
     code = ord(low[-1]) + 1
@@ -201,7 +204,7 @@ def _in_constraint(binder: Binder, tree: Tree, condition: In) -> Constraint | No
 
 
 def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> Constraint | None:
-    """`IN (a, b)`: each of its own type."""
+    """The constraint of `IN (a, b)`, whose items may have different types."""
     pairs: list[tuple[Evaluate, Fit]] = []
     shown: list[str] = []
     for each in trees:
@@ -230,7 +233,7 @@ def _text(value: Expression) -> str:
 
 
 def find_fit(source: Type, column: Type) -> Fit | None:
-    """From a value of one type to the equal one of a column's; None: a key cannot tell."""
+    """Return the conversion of a value to the equal value of the column's type; None if there is no such conversion."""
     if source == column:
         return _same
     if both_integers(source, column):
@@ -251,7 +254,7 @@ def _decode(value: Value) -> Value:
 
 
 def limits(type: Type) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
+    """The limits of an integer type."""
     assert isinstance(type, Primitive)
     bits = int(type.name.removeprefix("U").removeprefix("Int").removeprefix("int"))
     if type in SIGNED:

@@ -1,4 +1,4 @@
-"""Statements that say how to read the rest of a text: DECLARE, PRAGMA, `$x = ...`."""
+"""Statements that affect later statements: DECLARE, PRAGMA, `$x = ...`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mayflydb.query.yql.types import format_long
 
 
 def prepare(context: Context, names: Names, statement: Statement) -> bool:
-    """Take in what only says how to read the rest: DECLARE, PRAGMA, `$x = ...`. False: it is something else."""
+    """Apply DECLARE, PRAGMA or `$x = ...` to the context; False for any other statement."""
     match statement:
         case Declare(at, name, type_name):
             type = type_names.resolve(type_name)
@@ -40,17 +40,17 @@ def prepare(context: Context, names: Names, statement: Statement) -> bool:
 
 _OTHERS: Final = ("checkedops", "ansicurrentrow")
 _REFUSED: Final = (*_OTHERS, "disableansiinforemptyornullableitemscollections")
-"""Pragmas by which queries mean something else, which Mayfly has not."""
+"""Pragmas that change the meaning of queries, and that Mayfly does not support."""
 
 
 def _is_on(pragma: Pragma, name: str) -> bool:
-    """Whether a flag is set: `PRAGMA Flag`, `PRAGMA Flag = "true"`; `DisableFlag` is the contrary."""
+    """True if `PRAGMA Flag` or `PRAGMA Flag = "true"` sets a flag; `DisableFlag` clears it."""
     said = not pragma.values or pragma.values[-1].lower() not in ("false", "0")
     return said is not name.startswith("disable")
 
 
 def _pragma(context: Context, pragma: Pragma) -> None:
-    """Those that mean something here; others tune what Mayfly does not have."""
+    """Apply a pragma. Pragmas that tune parts of YDB without a counterpart in Mayfly are ignored."""
     name = pragma.name.lower()
     if is_prefix_pragma(pragma):
         context.prefix = pragma.values[-1]

@@ -10,7 +10,7 @@ from mayflydb.query.yql.syntax import Json
 
 
 def document(binder: Binder, tree: Json) -> Expression:
-    """The call with its clauses bound; what they mean is the function's affair."""
+    """Bind the call and its clauses; the function interprets the clauses."""
     clauses = [
         (words, None if value is None else binder.expression(value), None if type is None else names.resolve(type))
         for words, value, type in tree.clauses

@@ -1,4 +1,4 @@
-"""Plans told in YDB's words: the JSON that EXPLAIN gives.
+"""EXPLAIN: a plan as YDB's JSON.
 
 Source of names and shape: https://ydb.tech/docs/en/dev/query-execution-optimization/query-plans-optimization
 """
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def explain(plan: Plan) -> Json:
-    """The plan as YDB's JSON: a tree of operators, and for each table how it is read and written."""
+    """Return the plan as YDB's JSON: a tree of operators, and the reads and writes of each table."""
     tables: dict[str, Json] = {}
     queries = []
     for step in plan.steps:
@@ -95,7 +95,7 @@ def _node(relation: Relation, tables: dict[str, Json]) -> Json:
         entry = {"type": "Lookup", "lookup_by": list(relation.names), "columns": list(scan.columns)}
         _table(tables, scan.table).setdefault("reads", []).append(entry)
         operator = {"Name": f"{_join(relation.kind)} (Lookup)", "Table": _table_name(scan.table), "Path": scan.table}
-        operator["LookupKeyColumns"] = list(relation.names)  # type: ignore[assignment]  # JSON of any kind.
+        operator["LookupKeyColumns"] = list(relation.names)  # type: ignore[assignment]  # Any JSON value.
         return _stage("TableLookupJoin", operator, [_node(relation.left.relation, tables)], scan.table)
     name, operator = _plain(relation)
     return _stage(name, operator, [_node(each, tables) for each in relation.parts()])
@@ -163,7 +163,7 @@ def _scan(scan: Scan, tables: dict[str, Json]) -> Json:
 
 
 def format_ranges(ranges: KeyRanges) -> list[str]:
-    """`id (1)`, `n [5, +∞)`: column by column."""
+    """Format ranges as `id (1)` and `n [5, +∞)`, column by column."""
     texts = []
     for column, group in zip(ranges.columns, ranges.equal, strict=False):
         texts.append(f"{column.name} ({' AND '.join(each.text for each in group)})")

@@ -1,4 +1,4 @@
-"""All modules that know a kind of expression: whoever binds imports this one, so that they are there."""
+"""Imports all modules that bind a kind of expression, so that their handlers are registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FLATTEN BY: a row for each item of a container in it. FLATTEN COLUMNS: a column for each member of a struct.
+"""FLATTEN BY: one row for each item of a container. FLATTEN COLUMNS: one column for each member of a struct.
 
 Source: https://ydb.tech/docs/en/yql/reference/syntax/select/flatten
 """
@@ -26,9 +26,10 @@ Items = Callable[[Value], Sequence[Value]]
 
 
 class FlattenRows(msgspec.Struct, frozen=True):
-    """Each row as often as its containers have items, all of them with each other.
+    """FLATTEN BY: for each row the combinations of the items of its containers.
 
-    `items`: a container, what is in it, and the place of the column that gets it; one behind the row is added.
+    `items`: for each container its value, its items, and the index of the column that takes one item; the index behind
+    the row adds a column.
     """
 
     source: Relation
@@ -54,7 +55,7 @@ class FlattenRows(msgspec.Struct, frozen=True):
 def bind_flatten(
     context: Context, names: Names, bound: Bound, alias: str, flatten: tuple[str, tuple[Item, ...]], source: Source
 ) -> Bound:
-    """`bound` with its containers laid out. Faults: what is named is no container of this kind."""
+    """Bind FLATTEN over `bound`. Faults: a value that is no container of the requested kind."""
     mode, trees = flatten
     binder = Binder(context, names, RowScope(bound.fields, bound.sources))
     if mode == "COLUMNS":
@@ -80,7 +81,7 @@ def _name(item: Item) -> str:
 
 
 def _container(value: Expression, mode: str, source: Source) -> tuple[Type, Items]:
-    """What is in a container, and how to take it out."""
+    """The type of the items of a container, and the function that lists them."""
     type = value.type
     if mode == "OPTIONAL" and isinstance(type, OptionalType):
         return type.item, _present

@@ -1,4 +1,4 @@
-"""What window functions compute: from the rows of one part, in order, a value for each."""
+"""Window functions: each computes a value for every row of a window partition, whose rows are in order."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ from mayflydb.query.yql.types import DOUBLE, INTEGERS, UINT64, Type, Value, opti
 
 
 class WindowPartition(msgspec.Struct, frozen=True):
-    """Rows of one part by their places, in order; `peers`: for each the number of its group of equals."""
+    """A window partition: the indexes of its rows in order. `peers`: for each row the number of its peer group."""
 
     places: list[int]
     peers: list[int]
 
 
 ComputeWindow: TypeAlias = Callable[[Sequence[Row], Sequence[int], Run], list[Value]]
-"""From rows in order, and the groups of equals that they are in, to a value for each."""
+"""Computes the values for the rows of a partition, from the rows in order, the numbers of their peer groups, and the
+run."""
 
 WindowFunction: TypeAlias = tuple[Type, ComputeWindow]
 
 
 def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[int]], tuple[int, int]]:
-    """For a row the first of its frame and the one behind the last. Without a frame: all up to its equals, or all."""
+    """Return the function from a row's index to the first row of its frame and the row behind the last.
+
+    Without a frame: up to the last peer of the row, or all rows if the window has no ORDER BY.
+    """
     if frame is None:
         frame = Frame(over.at, "RANGE" if over.order else "ROWS", None, 0 if over.order else None)
     lower, upper = frame.lower, frame.upper
@@ -56,7 +60,7 @@ def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[i
 
 
 def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    """An aggregate over the frame of each row. A frame that only grows is folded once."""
+    """An aggregate over the frame of each row. While frames only grow, each row is aggregated once."""
     frame = frame_bounds(over.frame, over)
     values = tuple(each.evaluate for each in operands)
     step, finish = aggregation.step, aggregation.finish
@@ -67,12 +71,14 @@ def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], ove
         start, end, state = 0, 0, aggregation.start()
         for place in range(len(rows)):
             first, last = frame(place, peers)
+            # A frame that only grows continues with the state of the row before; any other frame begins anew.
             if first != start or last < end:
                 start, end, state = first, first, aggregation.start()
             for each in given[end:last]:
                 state = step(state, each)
             end = last
             value = finish(state)
+            # A later step may change a list that is the state itself, so the result is a copy.
             found.append(list(value) if isinstance(value, list) else value)
         return found
 
@@ -81,7 +87,7 @@ def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], ove
 
 
 def _has_itself(frame: Frame) -> bool:
-    """Whether a row is in its own frame, which is then never empty."""
+    """True if the frame includes its own row, and is thus never empty."""
     return (frame.lower is None or frame.lower <= 0) and (frame.upper is None or frame.upper >= 0)
 
 
@@ -154,7 +160,7 @@ def _offset_function(sign: int) -> Callable[[Call, Sequence[Expression], Window]
 def _frame_function(
     pick: Callable[[Sequence[Value]], Value],
 ) -> Callable[[Call, Sequence[Expression], Window], WindowFunction]:
-    """One value of the frame."""
+    """A function that picks one value of the frame."""
 
     def make(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
         return _pick_from_frame(call, operands, over, pick)
@@ -193,7 +199,7 @@ def _value(call: Call, operands: Sequence[Expression]) -> Expression:
 
 
 def _number(call: Call, operands: Sequence[Expression], place: int) -> int:
-    """A count that is written as a number."""
+    """The value of an integer literal among the operands."""
     if place >= len(operands) or not operands[place].constant or operands[place].type not in INTEGERS:
         raise fault(f"{call.name} expects an integer literal", call.at)
     found = operands[place].evaluate((), NO_RUN)

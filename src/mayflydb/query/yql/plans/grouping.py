@@ -1,4 +1,4 @@
-"""GROUP BY, HAVING, and aggregates without either."""
+"""Binding and execution of GROUP BY, HAVING and aggregates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mayflydb.query.yql.types import UINT64, Value, optional
 
 
 def is_grouped(tree: Select) -> bool:
-    """Whether rows of a SELECT are groups."""
+    """True if the rows of a SELECT are groups."""
     return (
         tree.group is not None
         or tree.having is not None
@@ -32,7 +32,7 @@ def is_grouped(tree: Select) -> bool:
 
 
 def aggregates(*trees: Any) -> list[Call]:
-    """The calls of aggregates, each once."""
+    """The aggregate calls in trees, each once."""
     return list(dict.fromkeys(node for tree in trees for node in _calls(tree)))
 
 
@@ -62,7 +62,7 @@ def _is_grouping(call: Call) -> bool:
 
 
 class BoundAggregate(msgspec.Struct, frozen=True):
-    """An aggregate and its operands. `distinct`: what makes values of the first one equal, where each counts once."""
+    """An aggregate and its operands. `distinct`: the group key of the first operand; each distinct value counts once."""
 
     aggregation: Aggregation
     operands: tuple[Evaluate, ...]
@@ -85,9 +85,10 @@ class BoundAggregate(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Rows of keys, then aggregates, then the number of the set. `sets`: which keys count, once for each of these.
+    """Groups rows into rows of keys, aggregates and the number of the grouping set.
 
-    `always`: one row even of none.
+    `sets`: the indexes of the keys in each grouping set; None: one set of all keys. `always`: without input there is
+    still one row.
     """
 
     source: Relation
@@ -132,7 +133,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
-    """The groups of `relation`, and a binder over them in which keys and aggregates are known."""
+    """Bind GROUP BY and HAVING: the grouped relation, and a binder that knows the keys and the aggregates."""
     group = tree.group
     if group is None and tree.having is None and not aggregates(tree.items, tree.windows):
         raise fault("Unable to ORDER BY aggregated values", aggregates(tree.order)[0].at)
@@ -175,7 +176,8 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
 
 
 def _grouping(call: Call, group: GroupBy | None, keys: list[Field], place: int) -> Expression:
-    """`GROUPING(a, b)`: a bit for each column, the last of them the lowest, set where the column is not grouped by."""
+    """Bind `GROUPING(a, b)`: one bit for each column, the last column lowest; 1 if the grouping set does not have the
+    column."""
     asked = []
     for argument in call.arguments:
         name = argument.value.name if isinstance(argument.value, (Name, Member)) else None

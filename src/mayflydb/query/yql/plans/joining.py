@@ -1,4 +1,4 @@
-"""Joins at work: by a table of the right side's keys, or by looking them up in the table that the right side is."""
+"""Execution of joins: by a hash table of the right side, or by lookups in the right side's table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mayflydb.query.yql.types import Value
 
 
 class Pairing(msgspec.Struct, frozen=True):
-    """One side of an equality: a value, and what equal ones have in common."""
+    """One side of an equality: a value, and the function to its group key."""
 
     evaluate: Evaluate
     key: Callable[[Value], Hashable]
 
 
 class Side(msgspec.Struct, frozen=True):
-    """`one`: at most one row of each key takes part, as behind ANY."""
+    """One side of a join. `one`: at most one row of each key takes part, as behind ANY."""
 
     relation: Relation
     keys: tuple[Pairing, ...]
@@ -33,7 +33,7 @@ class Side(msgspec.Struct, frozen=True):
         return (self.relation,)
 
     def key(self, row: Row, run: Run) -> tuple[Hashable, ...] | None:
-        """What this row is found by; None: a NULL is in it, and it equals nothing."""
+        """The key of a row; None if a part is NULL, since NULL equals nothing."""
         found = []
         for each in self.keys:
             value = each.evaluate(row, run)
@@ -43,7 +43,7 @@ class Side(msgspec.Struct, frozen=True):
         return tuple(found)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        """Its rows. Those with a NULL in their key meet none, and are never the same."""
+        """Yield the rows of the side. A row with a NULL in its key matches no row and is no duplicate."""
         met: set[tuple[Hashable, ...]] = set()
         async for batch in self.relation.batches(run, tables):
             if self.one:
@@ -82,7 +82,7 @@ def join_rows(
     seen: set[int],
     right: int,
 ) -> list[Row]:
-    """What the join makes of these rows of the left side; `seen` gets the rows of the right side that met one."""
+    """Join a batch of rows of the left side. `seen` collects the indexes of the matched rows of the right side."""
     result: list[Row] = []
     nothing = (None,) * right
     for row in batch:
@@ -105,7 +105,7 @@ def join_rows(
 
 
 class JoinRows(msgspec.Struct, frozen=True):
-    """Holds the right side, and runs through the left."""
+    """A hash join: holds all rows of the right side in memory, and streams the left side."""
 
     kind: str
     left: Side
@@ -132,9 +132,10 @@ class JoinRows(msgspec.Struct, frozen=True):
 
 
 class LookupRows(msgspec.Struct, frozen=True):
-    """Reads, for each batch of the left side, just the rows of the right side's table that its keys name.
+    """A lookup join: for each batch of the left side, reads only the rows of the right table with the keys of the
+    batch.
 
-    `lookup` gives values of `names`, the first columns of the right side's key.
+    `lookup` gives the values of `names`, the first columns of the right table's key.
     """
 
     kind: str
@@ -163,7 +164,7 @@ class LookupRows(msgspec.Struct, frozen=True):
                 run.budget += len(rows)
 
     def _ranges(self, batch: Sequence[Row], run: Run) -> tuple[KeyRange, ...]:
-        """One for each key that these rows name."""
+        """The key ranges to read for a batch, one for each distinct key."""
         found: dict[tuple[Value, ...], None] = {}
         for row in batch:
             values = tuple([each(row, run) for each in self.lookup])

@@ -1,4 +1,4 @@
-"""FROM with its joins."""
+"""Binding of FROM and its joins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from mayflydb.query.yql.types import bare, format_long, optional
 def bind_from(
     context: Context, names: Names, tree: From, wanted: frozenset[str] | None, where: Tree | None = None
 ) -> Bound:
-    """All that FROM names, joined from left to right. What `where` says of one source alone is asked of it before."""
+    """Bind FROM, joining from left to right. Conditions of `where` on one source alone filter that source before the
+    join."""
     bound = bind_source(context, names, tree.first, wanted)
     if not tree.joins:
         return bound
@@ -51,7 +52,8 @@ def bind_from(
 
 
 _LOOSE_LEFT = ("RIGHT", "FULL", "EXCLUSION", "RIGHT SEMI", "RIGHT ONLY")
-"""Joins whose left side may be missing in the result, or be all NULL."""
+"""Joins that can drop rows of the left side, or replace them by NULLs. A condition on the left side must not move below
+them."""
 
 
 def _check_sources(sources: Sequence[Bound], tree: From) -> None:
@@ -67,7 +69,7 @@ def _check_sources(sources: Sequence[Bound], tree: From) -> None:
 
 
 def _is_about_one_source(context: Context, names: Names, part: Tree, bound: Bound, others: Sequence[Bound]) -> bool:
-    """Whether a condition names columns of `bound`, and none of the others."""
+    """True if a condition names columns of `bound`, and of no other source."""
     if any(isinstance(each, (Subquery, Call, Lambda)) for each in nodes(part)):
         return False
     for name in nodes(part):
@@ -77,14 +79,14 @@ def _is_about_one_source(context: Context, names: Names, part: Tree, bound: Boun
 
 
 def _is_bare(name: Name, tree: Tree) -> bool:
-    """Whether a name stands for a column without its source."""
+    """True if the tree names the column without a source."""
     return not any(isinstance(node, Member) and node.of is name for node in nodes(tree)) and not any(
         isinstance(node, Member) and node.name == name.name for node in nodes(tree)
     )
 
 
 def _push_down(context: Context, names: Names, bound: Bound, others: Sequence[Bound], parts: Sequence[Tree]) -> Bound:
-    """Only those rows of a source that can pass the conditions that are about it alone."""
+    """Filter a source by the conditions that are about it alone."""
     mine = [each for each in parts if _is_about_one_source(context, names, each, bound, others)]
     return _filter_source(context, names, bound, mine)
 
@@ -104,7 +106,7 @@ def _filter_source(context: Context, names: Names, bound: Bound, parts: Sequence
 
 
 AnySides = tuple[bool, bool]
-"""Of which sides only one row of each key takes part."""
+"""(left, right): True for a side of which one row of each key takes part (ANY)."""
 
 
 def _bind_join(
@@ -122,7 +124,7 @@ def _bind_join(
 
 
 def _shared_columns(left: Bound, right: Bound, pairs: Sequence[Pair]) -> Mapping[str, frozenset[str]]:
-    """The columns of one name by which the sides are joined, and whose they are."""
+    """The columns of equal names by which the sides are joined, with the names of their tables."""
     found = {**left.shared, **right.shared}
     for _, _, (a, b) in pairs:
         if isinstance(a, Slot) and isinstance(b, Slot):
@@ -163,7 +165,8 @@ def _join_sides(
 
 
 def _swap_sides(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
-    """An INNER JOIN the other way round: where little is read of the right side, and the left can be looked up by it."""
+    """Bind an INNER JOIN with the sides swapped, if the right side reads little and the left table can be looked up by
+    it."""
     scan = left.relation
     if not isinstance(scan, Scan) or left.table is None or not _is_narrow(right.relation):
         return None
@@ -189,7 +192,7 @@ _LOOKUPS = ("INNER", "LEFT", "LEFT SEMI", "LEFT ONLY")
 
 
 def _sides(kind: str) -> tuple[bool, bool]:
-    """Whether columns of the left side, and of the right, may be NULL because there is no row."""
+    """True for each side (left, right) whose columns may be NULL, because its row may be missing."""
     return kind in ("RIGHT", "FULL", "EXCLUSION"), kind in ("LEFT", "FULL", "EXCLUSION")
 
 
@@ -202,7 +205,7 @@ Pair = tuple[Pairing, Pairing, tuple[Expression, Expression]]
 
 
 def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join) -> list[Pair]:
-    """What has to be equal on both sides."""
+    """Bind the equalities of ON or USING."""
     if join.kind == "CROSS":
         return []
     first, second = _bind_over(context, names, left), _bind_over(context, names, right)
@@ -221,7 +224,7 @@ def _bind_over(context: Context, names: Names, bound: Bound) -> Binder:
 
 
 def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
-    """The two sides of `a.x == b.y`, that of the left source first."""
+    """The operands of `a.x == b.y`, with the left source's operand first."""
     if not isinstance(tree, Binary) or tree.operator != "==":
         raise fault("JOIN ON expression must be a conjunction of equality predicates", tree.at)
     _check_names(tree, first, second)
@@ -235,7 +238,8 @@ def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
 
 
 def _check_names(tree: Binary, first: Binder, second: Binder) -> None:
-    """Faults: a column without a source, with one that is not joined yet, or the same on both sides."""
+    """Check the names in an equality of ON. Faults: a column without a source, a source not joined yet, one source on
+    both sides."""
     known = first.scope.sources | second.scope.sources
     used: list[set[str]] = []
     for operand in (tree.left, tree.right):
@@ -255,7 +259,7 @@ def _check_names(tree: Binary, first: Binder, second: Binder) -> None:
 
 
 def _is_of_side(tree: Tree, binder: Binder) -> bool:
-    """Whether all columns in `tree`, and at least one, are of this side."""
+    """True if `tree` names at least one column, and all of them are of this side."""
     found = False
     for node in nodes(tree):
         if isinstance(node, Member) and isinstance(node.of, Name) and isinstance(node.name, str):
@@ -281,7 +285,11 @@ def _pair(left: Expression, right: Expression, join: Join) -> Pair:
 def _lookup(
     scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[Pair]
 ) -> tuple[tuple[Evaluate, ...], tuple[str, ...]] | None:
-    """What gives, for a row of the left side, the first columns of the right table's key; None: nothing does."""
+    """The functions from a row of the left side to the first columns of the right table's key, and the names of these
+    columns.
+
+    None if no key column has an equality.
+    """
     if scan.ranges is not None:
         return None
     key = table.key

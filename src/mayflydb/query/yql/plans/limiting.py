@@ -1,4 +1,4 @@
-"""ORDER BY, LIMIT and OFFSET, as SELECT and UNION have them."""
+"""ORDER BY, LIMIT and OFFSET of SELECT and UNION."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mayflydb.query.yql.types import NULL, UINT64, OptionalType, format_long
 def sort_keys(
     binder: Binder, order: Sequence[OrderItem], values: Sequence[Expression]
 ) -> tuple[tuple[SortKey, ...], list[Expression]]:
-    """How to sort rows of `values`, and what has to be put behind them for it."""
+    """The sort keys for ORDER BY, and the expressions to append to `values` for them."""
     extra: list[Expression] = []
     keys = []
     for each in order:
@@ -38,7 +38,7 @@ def sort_keys(
 def limits(
     context: Context, names: Names, limit: Tree | None, offset: Tree | None
 ) -> tuple[Evaluate | None, Evaluate | None]:
-    """LIMIT and OFFSET as numbers. Faults: they are not Uint64, nor literals that could be."""
+    """Bind LIMIT and OFFSET. Faults: neither a Uint64 nor a literal that fits one."""
     return _count(context, names, limit, "Take"), _count(context, names, offset, "Skip")
 
 

@@ -1,4 +1,4 @@
-"""Literals, and what is put together of several values."""
+"""Literals of all types, lists, tuples, structs and dicts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def literal(binder: Binder, tree: Literal_) -> Expression:
 
 
 def _integer(tree: Literal_) -> Type:
-    """Without a suffix the first of Int32, Int64 and Uint64 that holds it."""
+    """The type of an integer literal; without a suffix the first of Int32, Int64 and Uint64 that holds the value."""
     assert isinstance(tree.value, int)
     type, _, limit = _INTEGERS[tree.suffix]
     if tree.value < limit:
@@ -88,7 +88,7 @@ def _integer(tree: Literal_) -> Type:
 
 
 def _text(tree: Literal_, plain: Type) -> tuple[Type, Value]:
-    """`plain`: what a text without a suffix is."""
+    """The type and the value of a text literal. `plain`: the type of a text without a suffix."""
     type = _TEXTS.get(tree.suffix, STRING) if tree.suffix else plain
     value = tree.value
     if type in (STRING, YSON):
@@ -123,7 +123,7 @@ def tuple_expression(items: Sequence[Expression]) -> Expression:
 
 
 def struct_of(binder: Binder, tree: StructOf) -> Expression:
-    """Members stand in the order of their names, as everywhere in YQL."""
+    """Bind a struct; its members are in the order of their names, as everywhere in YQL."""
     members = sorted(((name, binder.expression(value)) for name, value in tree.members), key=lambda each: each[0])
     for (first, _), (second, _) in pairwise(members):
         if first == second:
@@ -134,7 +134,7 @@ def struct_of(binder: Binder, tree: StructOf) -> Expression:
 
 
 def is_dict_key(type: Type) -> bool:
-    """Whether values of this type may be keys as they stand in this process."""
+    """True if the Python values of this type may be keys of a dict: equal values are equal in Python, too."""
     match type:
         case OptionalType(item) | TaggedType(_, item):
             return is_dict_key(item)

@@ -1,4 +1,4 @@
-"""IN."""
+"""IN and NOT IN."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ Key = Callable[[Value], Hashable]
 
 
 def within(binder: Binder, tree: In) -> Expression:
-    """Whether a value is among others; NULL if it is NULL, or is not found and one of them is NULL. In none: false."""
+    """Bind IN: true if the value is in the collection, false in an empty one.
+
+    NULL if the value is NULL, or if it is not found and the collection has a NULL.
+    """
     operand = binder.expression(tree.operand)
     found = _member(binder, tree, operand)
     return strict_unary(BOOL, operator.not_, found) if tree.negated else found
@@ -67,13 +70,13 @@ def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
 
 
 def items_of(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
-    """What stands behind IN, and whether it is the same for all rows."""
+    """Bind the collection behind IN; True if it is the same for all rows."""
     if isinstance(tree, Subquery) and not tree.exists:
         return column(binder, tree.query), True
     if isinstance(tree, Parameter):
         entry = binder.names.get(tree.name)
         if isinstance(entry, NamedExpression) and is_query(entry.value):
-            return column(entry.binder, entry.value), True  # type: ignore[arg-type]  # It is a query.
+            return column(entry.binder, entry.value), True  # type: ignore[arg-type]  # `is_query` is true.
     return binder.free(tree)
 
 
@@ -104,7 +107,8 @@ def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, .
 
 
 def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
-    """What equal values of two types have in common; None: they cannot be compared."""
+    """The functions from values of two types to a common key, the same for equal values; None if the types do not
+    compare."""
     if left == right:
         key = comparison.group_key(left)
         return key, key
@@ -136,6 +140,7 @@ def _in_collection(tree: In, operand: Expression, values: Expression, item: Type
         return frozenset([of_item(each) for each in items if each is not None]), None in items
 
     def evaluate(row: Row, run: Run) -> Value:
+        # A collection that is the same for all rows is hashed once in an execution.
         if free:
             kept = run.cache.get(token)
             if kept is None:

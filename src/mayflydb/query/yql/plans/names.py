@@ -1,4 +1,4 @@
-"""Columns, `$names`, and parts of values."""
+"""Columns, `$names`, and access to members and items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mayflydb.query.yql.types import (
 )
 
 ANONYMOUS: Final = "_"
-"""What `$_` names is nothing that could be read."""
+"""The name `$_`, which discards a value and cannot be read."""
 
 
 class ParameterValue(Expression, frozen=True):
@@ -51,7 +51,7 @@ def name(binder: Binder, tree: Name) -> Expression:
 
 
 def _check_grouping(binder: Binder, column: str, source: str | None, tree: Name | Member) -> None:
-    """Refuse a column that is no key of the grouping."""
+    """Refuse a column that is no key of GROUP BY."""
     if binder.scope.find(column, source) is None:
         named = column if source is None else f"{source}.{column}"
         raise fault(
@@ -74,7 +74,7 @@ def parameter(binder: Binder, tree: Parameter) -> Operand:
 
 
 def resolve_binding(binder: Binder, entry: NamedExpression) -> Operand:
-    """What `$x` came to, evaluated once in a statement where it is the same for all rows."""
+    """Bind `$x`; a value that is the same for all rows is evaluated once in a statement."""
     context = binder.context
     kept = context.memo.get(entry)
     if kept is None:
@@ -89,9 +89,9 @@ def resolve_binding(binder: Binder, entry: NamedExpression) -> Operand:
 def _bind_value(entry: NamedExpression) -> Operand:
     binder = entry.binder
     if is_query(entry.value):
-        return scalar(binder, entry.value)  # type: ignore[arg-type]  # It is a query.
+        return scalar(binder, entry.value)  # type: ignore[arg-type]  # `is_query` is true.
     before = binder.context.uses
-    found: Operand = binder.operand(entry.value)  # type: ignore[arg-type]  # Queries went the other way.
+    found: Operand = binder.operand(entry.value)  # type: ignore[arg-type]  # Queries have returned.
     if entry.pick is not None and isinstance(found, Expression):
         found = part(found, entry.pick, entry.value)
     plain = not isinstance(found, Expression) or found.constant or isinstance(found, ParameterValue)
@@ -102,7 +102,7 @@ def _bind_value(entry: NamedExpression) -> Operand:
 
 
 def evaluate_once(binder: Binder, expression: Expression) -> Expression:
-    """The same, evaluated the first time that anybody asks in a run."""
+    """Return the expression, evaluated at its first use in an execution and then kept."""
     number, inner = binder.context.number(), expression.evaluate
 
     def evaluate(row: Row, run: Run) -> Value:
@@ -135,7 +135,7 @@ _DOCUMENTS = (JSON, YSON, NODE)
 
 
 def look_up(of: Expression, key: Expression, at: Position) -> Expression:
-    """A member of a document, or an item of it: a node. NULL where there is none."""
+    """Bind a member or an item of a document, as a node; NULL if there is none."""
     if bare(key.type) in INTEGERS:
         key = strict_unary(STRING, lambda number: str(number).encode(), key)
     build = functions.find("Yson::Lookup")
@@ -146,13 +146,13 @@ def look_up(of: Expression, key: Expression, at: Position) -> Expression:
 
 
 def part(of: Expression, name: str | int, tree: Member | Query | Expression | object) -> Expression:
-    """A member of a struct by name, or of a tuple by number; of NULL it is NULL."""
+    """Bind a member of a struct by name, or of a tuple by number; a part of NULL is NULL."""
     at = getattr(tree, "at", None)
     type = bare(of.type)
     index, result = _place(type, name)
     if result is None:
         if isinstance(type, StructType):
-            raise no_member(str(name), at)  # type: ignore[arg-type]  # Every tree has a place.
+            raise no_member(str(name), at)  # type: ignore[arg-type]  # Every tree has a position.
         raise type_fault("Member", f"Expected struct or tuple type, but got: {format_long(of.type)}", at)
     inner = of.evaluate
     if not is_optional(of.type):
@@ -176,7 +176,7 @@ def _place(type: Type, name: str | int) -> tuple[int, Type | None]:
 
 
 def subscript(binder: Binder, tree: Subscript) -> Expression:
-    """`list[i]`, `dict[key]`, `document[key]`: NULL where there is nothing."""
+    """Bind `list[i]`, `dict[key]` or `document[key]`: NULL if there is no such item."""
     of, index = binder.expression(tree.of), binder.expression(tree.index)
     type = bare(of.type)
     if type in _DOCUMENTS:

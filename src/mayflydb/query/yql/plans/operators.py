@@ -1,4 +1,4 @@
-"""Operators: arithmetic, comparison, logic of three values, choice, casts."""
+"""Binding of operators: arithmetic, comparison, three-valued logic, CASE, casts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _DIRECT: dict[str, Comparison] = {
     ">=": operator.ge,
 }
 _PLAIN = frozenset((*INTEGERS, STRING, UTF8, BOOL, DATE, DATETIME, TIMESTAMP, INTERVAL, UUID))
-"""Types whose values Python compares as YQL does."""
+"""Types whose Python values compare as in YQL."""
 
 
 def unary(binder: Binder, tree: Unary) -> Expression:
@@ -88,7 +88,7 @@ def unary(binder: Binder, tree: Unary) -> Expression:
 
 
 def _negative(of: Literal_, value: int, type: Type, at: Position) -> Expression:
-    """A minus and a number without a suffix is of the first type that holds both together."""
+    """Bind a minus before a literal; without a suffix the first type that holds the negative number."""
     if not of.suffix:
         if value < -(2**63):
             raise fault(f"Failed to parse negative integer: {value}, number limit overflow", at)
@@ -99,7 +99,7 @@ def _negative(of: Literal_, value: int, type: Type, at: Position) -> Expression:
 
 
 def binary(binder: Binder, tree: Binary) -> Expression:
-    """A long chain, `a + b + c`, is a loop: it leans to the left."""
+    """Bind an operator. A long chain `a + b + c` is a loop, since its tree leans to the left."""
     if tree.operator in ("AND", "OR"):
         return _logic(binder, tree)
     chain = [tree]
@@ -115,12 +115,12 @@ def binary(binder: Binder, tree: Binary) -> Expression:
 
 
 def _real(operand: Expression) -> Expression:
-    """An integer as Double, as without ClassicDivision."""
+    """Convert an integer to Double, for a division without ClassicDivision."""
     return strict_unary(DOUBLE, float, operand) if bare(operand.type) in INTEGERS else operand
 
 
 def combine(word: str, left: Expression, right: Expression, at: Position) -> Expression:
-    """`left word right`. Faults: their types do not go with it."""
+    """Bind `left word right`. Faults: types without this operator."""
     if word == "??":
         return coalesce([left, right], at)
     if word in _DIRECT:
@@ -136,7 +136,8 @@ def combine(word: str, left: Expression, right: Expression, at: Position) -> Exp
         left, right = alike(left, right)
     found = arithmetic.binary(word, bare(left.type), bare(right.type))
     if found is None and {bare(left.type), bare(right.type)} & {*INTEGERS, STRING}:
-        # A literal may be what the other side is, but not a moment: `ts - 5` is no difference of two.
+        # A literal takes the other side's type, unless that is a date or time: `ts - 5` is no difference of two of
+        # these.
         first, second = alike(left, right)
         if bare(first.type) not in moments.MOMENTS and bare(first.type) not in moments.SPANS:
             left, right = first, second
@@ -148,7 +149,7 @@ def combine(word: str, left: Expression, right: Expression, at: Position) -> Exp
 
 
 def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """A literal text as the type of what stands on the other side, if it can be read as one."""
+    """Convert a literal text to the other side's type, if it has the text form of that type."""
     first, second = bare(left.type), bare(right.type)
     if first == second or both_integers(first, second):
         return left, right
@@ -163,7 +164,8 @@ def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
 
 
 def find_comparison(word: str, left: Type, right: Type) -> comparison.Equal | None:
-    """How two values that are not NULL compare, NULL where one inside leaves it open; None: they cannot."""
+    """Return the comparison of values that are not NULL, None for NULL where a NULL inside decides. None if there is
+    none."""
     if both_integers(left, right) or (left == right and left in _PLAIN):
         return _DIRECT[word]
     return comparison.relation(word, left, right)
@@ -184,7 +186,7 @@ def compare(word: str, left: Expression, right: Expression, at: Position) -> Exp
 
 
 def _tuples(word: str, left: Expression, right: Expression, at: Position) -> Expression:
-    """Item by item, as by AND and OR of the items' comparisons."""
+    """Compare tuples item by item, with AND and OR of the items' comparisons."""
     first, second = bare(left.type), bare(right.type)
     assert isinstance(first, TupleType)
     assert isinstance(second, TupleType)
@@ -204,7 +206,7 @@ def _item(of: Expression, index: int, type: Type) -> Expression:
 
 
 def _distinct(distinct: bool, left: Expression, right: Expression, at: Position) -> Expression:
-    """Like != and ==, but NULL is a value, and equal to itself."""
+    """Bind IS [NOT] DISTINCT FROM: like `!=` and `==`, but NULL is a value and equals itself."""
     equal = compare("==", left, right, at).evaluate
     first, second = left.evaluate, right.evaluate
 
@@ -233,7 +235,7 @@ def _between_bounds(operand: Expression, low: Expression, high: Expression, at: 
 
 
 def _logic(binder: Binder, tree: Binary) -> Expression:
-    """A long chain of the same word is one loop, not a tower of calls."""
+    """Bind AND, OR or XOR. A long chain of one operator is one loop, not a nest of calls."""
     word, trees = tree.operator, []
     node: Tree = tree
     while isinstance(node, Binary) and node.operator == word:
@@ -246,7 +248,7 @@ def _logic(binder: Binder, tree: Binary) -> Expression:
 
 
 def connect(conjunction: bool, *operands: Expression) -> Expression:
-    """AND (or OR) of several: what decides is False (True), then NULL."""
+    """AND (or OR) of operands: False (True) wins, then NULL."""
     values, decisive = tuple(each.evaluate for each in operands), not conjunction
     nullable = any(is_optional(each.type) for each in operands)
 
@@ -267,7 +269,7 @@ def connect(conjunction: bool, *operands: Expression) -> Expression:
 
 
 def coalesce(operands: list[Expression], at: Position) -> Expression:
-    """The first that is not NULL. It is NOT NULL as soon as one of them is."""
+    """The first operand that is not NULL. The type is not Optional if one operand's is not."""
     given = [each for each in operands if each.type != NULL] or operands[:1]
     loose = [each.type for each in given]
     if len(given) == 1:

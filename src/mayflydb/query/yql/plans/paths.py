@@ -1,4 +1,4 @@
-"""Names of tables to absolute paths: `/database/[prefix/]name`, with doubled slashes and parts `.` left out."""
+"""Absolute paths of tables: `/database/[prefix/]name`, without doubled slashes and `.` parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayflydb.query.yql.syntax import Syntax, TableRef
 
 
 def join(database: str, prefix: str, name: str) -> str:
-    """The absolute path of `name`. `prefix`: that of PRAGMA TablePathPrefix, "" for none; both may be absolute."""
+    """The absolute path of `name`. `prefix`: that of PRAGMA TablePathPrefix, or ""; prefix and name may be absolute."""
     if not name.startswith("/"):
         name = f"{prefix}/{name}" if prefix else name
     if not name.startswith("/"):
@@ -25,9 +25,9 @@ def is_prefix_pragma(pragma: Pragma) -> bool:
 
 
 def tables_of(script: Script, database: str) -> tuple[str, ...]:
-    """Absolute paths of the tables and views that the data statements of `script` name, each once, in order.
+    """The absolute paths of the tables and views in the data statements of `script`, each once, in order.
 
-    A view may stand for more: read its text and ask again with that.
+    A view adds the tables of its own text: parse that text, and call this function for it, too.
     """
     found: dict[str, None] = {}
     prefix = ""

@@ -1,4 +1,4 @@
-"""LIKE, REGEXP and their kin."""
+"""LIKE, REGEXP and the other pattern operators."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mayflydb.query.yql.syntax import Like
 from mayflydb.query.yql.types import BOOL, NULL, STRING, UTF8, OptionalType, bare, format_long, is_optional
 
 _SEARCHES = ("REGEXP", "MATCH")
-"""What stands for functions of Re2, to which NULL is a text that does not fit."""
+"""Operators that call functions of Re2, where NULL does not match and gives false."""
 
 
 def like(binder: Binder, tree: Like) -> Expression:
-    """Whether a text has a form. A pattern that is known is made ready once."""
+    """Bind a pattern operator. A constant pattern is compiled once."""
     operand, pattern = binder.expression(tree.operand), binder.expression(tree.pattern)
     escape = None if tree.escape is None else binder.expression(tree.escape)
     word = "REGEXP" if tree.operator == "RLIKE" else tree.operator

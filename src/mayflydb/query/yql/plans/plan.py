@@ -1,4 +1,4 @@
-"""What binding gives, and running takes."""
+"""The results of binding: relations, statements and plans."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from mayflydb.query.yql.types import Type
 Batch: TypeAlias = Sequence[Row]
 
 ResultColumns: TypeAlias = tuple[tuple[str, Type], ...]
-"""Names and types of a result set, in order."""
+"""Names and types of the columns of a result set, in order."""
 
 
 class Relation(Protocol):
-    """Something that gives rows."""
+    """A source of rows."""
 
     def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        """Its rows, batch by batch; a batch may be empty. Faults: those of its expressions, and of the tables."""
+        """Yield rows in batches, which may be empty. Faults: those of expressions, and those of the tables."""
 
     def parts(self) -> tuple[Relation, ...]:
-        """What it takes rows from."""
+        """The relations that this one reads."""
 
 
 class Prelude(msgspec.Struct, frozen=True):
-    """A subquery that is evaluated once, before its statement: `Run.named[number]` gets what it comes to.
+    """A subquery, evaluated once before its statement; `Run.named[number]` gets its value.
 
-    `mode`: "scalar", the first column of the first row or NULL; "list", the first column of all rows; "exists", whether there is
-    a row.
+    `mode`: "scalar", the first column of the first row, or NULL; "list", the first column of all rows; "exists", True
+    if there is a row.
     """
 
     number: int
@@ -40,16 +40,17 @@ class Prelude(msgspec.Struct, frozen=True):
 
 
 class Action(Protocol):
-    """A statement that writes. It gives what it returns, row by row in the order of `columns`."""
+    """A statement that writes."""
 
     def act(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        """Do it. Faults: constraints."""
+        """Write, and yield the rows of RETURNING, with the result set's columns. Faults: violated constraints."""
 
     def parts(self) -> tuple[Relation, ...]: ...
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One statement: `relation` of a SELECT, `action` of a write. `result`: the number of its result set, None: it has none."""
+    """One statement: `relation` of a SELECT, or `action` of a write. `result`: the number of its result set; None
+    without one."""
 
     preludes: tuple[Prelude, ...]
     relation: Relation | None = None
@@ -58,12 +59,12 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A script that is ready to run, any number of times.
+    """A bound script; it can run any number of times.
 
-    `declared`: types of its parameters as DECLARE gives them; `parameters`: names and types of all that it takes; `used`: names
-    of those that statements read; `given`: types of those that were sent, which may order struct members otherwise. `results`:
-    columns of each result set. `reads`, `writes`: absolute paths of tables. `stale`: (table, index) of
-    asynchronous indexes that it reads, which not every transaction may.
+    `declared`: the types of DECLARE. `parameters`: names and types of all parameters. `used`: names of those that
+    statements read. `given`: the types that the client sent, whose Struct members may have another order. `results`:
+    the columns of each result set. `reads`, `writes`: absolute paths of tables. `stale`: (table, index) of the
+    asynchronous indexes that it reads; transactions that must see the latest state refuse them.
     """
 
     steps: tuple[Step, ...]
@@ -89,7 +90,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rows of the result set with this number; its columns are `Plan.results[index]`."""
+    """Rows of one result set; the columns are `Plan.results[index]`."""
 
     index: int
     rows: Batch

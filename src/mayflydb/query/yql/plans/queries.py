@@ -1,6 +1,6 @@
-"""VALUES; and the table of all queries: SELECT, VALUES, UNION and its kin, or what stands for one.
+"""Binding of VALUES, and the registry of all kinds of queries.
 
-The module that binds scripts imports this one, so that `bound.bind_query` knows each kind.
+The module that binds scripts imports this one, so that `bound.bind_query` finds each kind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mayflydb.query.yql.syntax import Compound, Select, SourceOf, Values
 
 
 def bind_values(context: Context, names: Names, query: Values) -> Bound:
-    """VALUES: columns `column0`, `column1`, ... of types that all rows agree on."""
+    """Bind VALUES: columns `column0`, `column1`, ... of the common types of all rows."""
     binder = Binder(context, names)
     rows = [[binder.expression(each) for each in row] for row in query.rows]
     if len({len(row) for row in rows}) != 1:

@@ -1,4 +1,4 @@
-"""Ranges of keys that do not come from conditions on one column after the other: tuples in a list, and OR."""
+"""Key ranges from conditions on several columns at once: lists of tuples, and OR."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mayflydb.query.yql.schemas import KeyRange, Run
 from mayflydb.query.yql.types import Value
 
 Orders = tuple[Callable[[Value], Any], ...]
-"""Sort keys of the columns of a key."""
+"""The sort keys of a key's columns."""
 
 _BEFORE, _AFTER = (0,), (2,)
 
 
 def merge_ranges(ranges: Sequence[KeyRange], orders: Orders) -> tuple[KeyRange, ...]:
-    """The same stretches in ascending order, those that touch or overlap as one."""
+    """Merge ranges that touch or overlap, and return them in ascending order."""
     placed = sorted(((_lower(each, orders), _upper(each, orders), each) for each in ranges), key=lambda each: each[:2])
     found: list[KeyRange] = []
     end: Any = None
@@ -42,7 +42,7 @@ def _place(values: Sequence[Value], orders: Orders) -> list[Any]:
 
 
 def _lower(within: KeyRange, orders: Orders) -> list[Any]:
-    """The place of a lower bound among keys: before, or after, all that begin with it."""
+    """The position of a lower bound among keys: before all keys that begin with it, or with `lower_open` behind them."""
     return [*_place(within.lower, orders), _AFTER if within.lower_open else _BEFORE]
 
 
@@ -51,7 +51,7 @@ def _upper(within: KeyRange, orders: Orders) -> list[Any]:
 
 
 class RangeUnion(msgspec.Struct, frozen=True):
-    """All that is in any of these."""
+    """The union of several range sets."""
 
     of_each: tuple[Ranges, ...]
     orders: Orders
@@ -61,9 +61,9 @@ class RangeUnion(msgspec.Struct, frozen=True):
 
 
 class TupleRanges(msgspec.Struct, frozen=True):
-    """`(a, b) IN ((1, 2), ...)`: the first columns of a key, in its order, from items of `value`.
+    """The ranges of `(a, b) IN ((1, 2), ...)`, from the items of `value`.
 
-    `picks`: for each column where it stands in an item, and how it becomes one of the column.
+    `picks`: for each of the first columns of the key its index in an item, and the conversion to its type.
     """
 
     value: Evaluate

@@ -1,4 +1,4 @@
-"""The plain relations: reads of tables, lists as rows, filters, projections, orders, limits."""
+"""The basic relations: scans, lists, filters, projections, sorting, limits."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from mayflydb.query.yql.schemas import Access, KeyRange, Row, Run, Tables
 from mayflydb.query.yql.types import Value
 
 BATCH = 1000
-"""Rows at a time where they come from a list."""
+"""Rows in a batch from a list."""
 
 
 def reserve_rows(run: Run, count: int) -> None:
-    """Take `count` rows from the budget. Faults: there is not so much left."""
+    """Reserve `count` rows of the run's budget. Faults: the budget has fewer."""
     run.budget -= count
     if run.budget < 0:
         raise fault("Memory limit exceeded: the query holds too many rows at once")
 
 
 async def collect_rows(relation: Relation, run: Run, tables: Tables) -> list[Row]:
-    """All rows of a relation."""
+    """Collect all rows of a relation."""
     rows: list[Row] = []
     async for batch in relation.batches(run, tables):
         reserve_rows(run, len(batch))
@@ -36,13 +36,13 @@ async def collect_rows(relation: Relation, run: Run, tables: Tables) -> list[Row
 
 
 class Ranges(Protocol):
-    """Which stretches of a key are read, in ascending order and apart from each other."""
+    """The key ranges of a read, ascending and disjoint."""
 
     def of(self, run: Run) -> tuple[KeyRange, ...]: ...
 
 
 class OneRow(msgspec.Struct, frozen=True):
-    """A row without columns: what a SELECT without FROM selects from."""
+    """One row without columns: the source of a SELECT without FROM."""
 
     def parts(self) -> tuple[Relation, ...]:
         return ()
@@ -52,7 +52,7 @@ class OneRow(msgspec.Struct, frozen=True):
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """A read of a table. `ranges` None: all of it. `limit`: how many rows are enough."""
+    """A read of a table. `ranges` None: the whole table. `limit`: the number of rows that are enough."""
 
     table: str
     columns: tuple[str, ...]
@@ -65,7 +65,7 @@ class Scan(msgspec.Struct, frozen=True):
         return ()
 
     def access(self, run: Run) -> Access | None:
-        """What to read; None: nothing can be in these ranges."""
+        """The read for this execution; None if the ranges are empty."""
         ranges = None if self.ranges is None else self.ranges.of(run)
         if ranges is not None and not ranges:
             return None
@@ -83,7 +83,7 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class ListRows(msgspec.Struct, frozen=True):
-    """The items of a list as rows. `pick`: where each column stands in an item; None: it has them as they are."""
+    """The items of a list as rows. `pick`: the index in an item of each column; None: the items are rows already."""
 
     value: Evaluate
     pick: tuple[int, ...] | None = None
@@ -101,7 +101,7 @@ class ListRows(msgspec.Struct, frozen=True):
 
 
 class ValueRows(msgspec.Struct, frozen=True):
-    """VALUES: rows of expressions."""
+    """The rows of VALUES."""
 
     rows: tuple[tuple[Evaluate, ...], ...]
 
@@ -114,7 +114,7 @@ class ValueRows(msgspec.Struct, frozen=True):
 
 
 class FilterRows(msgspec.Struct, frozen=True):
-    """Rows of which `condition` is true."""
+    """The rows of which `condition` is true."""
 
     source: Relation
     condition: Evaluate
@@ -129,7 +129,7 @@ class FilterRows(msgspec.Struct, frozen=True):
 
 
 def picker(indexes: Sequence[int]) -> Callable[[Row], Row]:
-    """The values at these places, as a tuple."""
+    """Return the function that picks the values at these indexes, as a tuple."""
     if len(indexes) == 1:
         only = indexes[0]
         return lambda row: (row[only],)
@@ -137,7 +137,7 @@ def picker(indexes: Sequence[int]) -> Callable[[Row], Row]:
 
 
 class ProjectRows(msgspec.Struct, frozen=True):
-    """Rows of other values, made of those of `source`. `pick`: where they stand, if they all stand there."""
+    """Expressions over the rows of `source`. `pick`: the indexes of the values, if all expressions are columns."""
 
     source: Relation
     values: tuple[Evaluate, ...]
@@ -158,7 +158,7 @@ class ProjectRows(msgspec.Struct, frozen=True):
 
 
 def project(source: Relation, expressions: Sequence[Expression], width: int) -> Relation:
-    """`expressions` of rows that have `width` values; the relation itself where they are just those."""
+    """Project rows of `width` values; returns `source` itself if the expressions are exactly its columns."""
     if all(isinstance(each, Slot) for each in expressions):
         pick = tuple(each.index for each in expressions if isinstance(each, Slot))
         if pick == tuple(range(width)):
@@ -168,7 +168,7 @@ def project(source: Relation, expressions: Sequence[Expression], width: int) -> 
 
 
 class LimitRows(msgspec.Struct, frozen=True):
-    """LIMIT and OFFSET: stops as soon as it has enough. NULL as a limit is none."""
+    """LIMIT and OFFSET. The read stops as soon as there are enough rows. A limit of NULL is no limit."""
 
     source: Relation
     limit: Evaluate | None
@@ -202,14 +202,14 @@ class LimitRows(msgspec.Struct, frozen=True):
 
 
 async def close(rows: AsyncIterator[Batch]) -> None:
-    """Stop a read that nobody wants the rest of."""
+    """Close a read whose remaining rows are not needed."""
     stop = getattr(rows, "aclose", None)
     if stop is not None:
         await stop()
 
 
 class SortKey(msgspec.Struct, frozen=True):
-    """`index` of a row, through `key`, which is total."""
+    """A key of ORDER BY: the value at `index`, through `key`, which gives a total order."""
 
     index: int
     key: Callable[[Value], Any]
@@ -217,9 +217,9 @@ class SortKey(msgspec.Struct, frozen=True):
 
 
 class SortRows(msgspec.Struct, frozen=True):
-    """In order of `keys`; rows that are equal in all of them stay in order. `keep`: only the first values of a row leave.
+    """ORDER BY. Rows with equal keys keep their order. `keep`: only this many values of each row leave.
 
-    `limit`, if there is one, is how many rows are wanted: then no more than a few times as many are held.
+    `limit`: how many rows are needed; then only a few times as many are held in memory.
     """
 
     source: Relation
@@ -251,12 +251,12 @@ class SortRows(msgspec.Struct, frozen=True):
     def sort_rows(self, rows: list[Row]) -> list[Row]:
         for each in reversed(self.keys):
             index, key = each.index, each.key
-            rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # Used before the next.
+            rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # Called within this loop step.
         return rows
 
 
 class DistinctRows(msgspec.Struct, frozen=True):
-    """Each row once, the first of those that are equal."""
+    """DISTINCT: the first of equal rows."""
 
     source: Relation
     keys: tuple[Callable[[Value], object], ...]

@@ -1,4 +1,4 @@
-"""Plans at work."""
+"""Execution of plans."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mayflydb.query.yql.types import Value, is_optional
 
 
 async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
-    """Run all statements in order. Each result set gives at least one part, and all parts of one come together.
+    """Run all statements in order. Each result set yields at least one part, and the parts of one result set follow
+    each other.
 
-    `run` is for this execution alone. Faults: missing parameters, evaluation, and what `tables` refuses; what was written before
-    stays written, and is the caller's to take back.
+    `run` serves this execution only. Faults: missing parameters, evaluation, refusals of `tables`. Earlier writes are
+    not undone: the caller rolls them back.
     """
     run.parameters = {**_missing_parameters(plan, run), **_arrange_parameters(plan, run)}
     for step in plan.steps:
@@ -37,7 +38,7 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
 
 
 def _arrange_parameters(plan: Plan, run: Run) -> dict[str, Value]:
-    """The values that were sent, with struct members in the order of the declared types."""
+    """The values that the client sent, with Struct members in the order of the declared types."""
     found = dict(run.parameters)
     for name, given in plan.given.items():
         declared = plan.declared.get(name, given)
@@ -49,7 +50,7 @@ def _arrange_parameters(plan: Plan, run: Run) -> dict[str, Value]:
 
 
 def _missing_parameters(plan: Plan, run: Run) -> dict[str, Value]:
-    """NULL for parameters that take it and were not given. Faults: others that are used and were not given."""
+    """NULL for optional parameters that the client did not send. Faults: another used parameter is missing."""
     missing = [name for name in plan.parameters if name in plan.used and name not in run.parameters]
     for name in missing:
         if not is_optional(plan.parameters[name]):
@@ -58,7 +59,7 @@ def _missing_parameters(plan: Plan, run: Run) -> dict[str, Value]:
 
 
 async def evaluate_prelude(prelude: Prelude, run: Run, tables: Tables) -> Value:
-    """What a subquery comes to."""
+    """Run a subquery, and return its value."""
     if prelude.mode == "list":
         return [row[0] for row in await collect_rows(prelude.relation, run, tables)]
     batches = prelude.relation.batches(run, tables)

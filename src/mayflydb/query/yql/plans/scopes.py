@@ -1,4 +1,4 @@
-"""The columns of rows, and what their names mean."""
+"""Scopes: the columns of rows by name."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mayflydb.query.yql.types import Type
 
 
 class Slot(Expression, frozen=True):
-    """A value that stands in the row."""
+    """A value in the row."""
 
     index: int = -1
 
 
 def slot(type: Type, index: int) -> Slot:
-    """What stands at `index`."""
+    """The value at `index` of the row."""
     return Slot(type, lambda row, run: row[index], index=index)
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A column of rows: `source` is the name of the table it came from, "" if that has none.
+    """A column of rows. `source`: the name of its table, or "".
 
-    `literal`: what it was selected as, where that is a literal and so may still become of another type.
+    `literal`: the literal that the column was selected from, if it was one, so that it may still take another type.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class RowScope:
-    """The columns of a row, in the order in which it has them. `sources`: names of tables that may have no column in it.
+    """The columns of a row, in the row's order. `sources`: names of tables, with columns here or without.
 
-    `joined`: they are of a join. `shared`: for columns by which tables of the same column's name were joined, those tables.
+    `joined`: the row is from a join. `shared`: for each name of a join column, the tables that are joined by it.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RowScope:
             self._by_name.setdefault(each.name, []).append(index)
         self._by_end: dict[str, list[int]] = {}
         for index, each in enumerate(self.fields):
-            if "." in each.name:  # `a.id` of a join inside is also `id`.
+            if "." in each.name:  # `a.id`, a column of a subquery with a join, is also found as `id`.
                 self._by_end.setdefault(each.name.partition(".")[2], []).append(index)
 
     def __len__(self) -> int:
@@ -67,14 +67,14 @@ class RowScope:
         return found if source is None else [index for index in found if self.fields[index].source == source]
 
     def find(self, name: str, source: str | None = None) -> int | None:
-        """The place of a column; None: there is none. Faults: there are several."""
+        """The index of a column; None if there is none. Faults: several tables have the column."""
         found = self._of(self._by_name, name, source) or self._of(self._by_end, name, source)
         if len(found) > 1 and len({self.fields[index].source for index in found}) > 1:
             raise fault(f"Column {name} is ambiguous: it is in {', '.join(self.fields[i].source for i in found)}")
         return found[0] if found else None
 
     def slot(self, name: str, source: str | None, at: Position) -> Slot:
-        """The value of a column. Faults: it is none of this row."""
+        """The value of a column. Faults: the row has no such column."""
         index = self.find(name, source)
         if index is None:
             raise no_member(name, at)

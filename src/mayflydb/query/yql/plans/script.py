@@ -1,4 +1,4 @@
-"""Whole texts: statement after statement."""
+"""Binding of scripts, statement by statement."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ MIXED = (
 
 
 def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[str, Type]) -> Plan:
-    """A plan of the data statements of `script` over these tables.
+    """Bind the data statements of `script` to these tables.
 
-    `schemas` has what `tables_of` names, as far as it is there, and what its views stand for. `parameters`: types of those that
-    are given, by name without `$`. Faults: names, types, tables; statements that define something.
+    `schemas` has the existing ones of `tables_of`, and those that its views name. `parameters`: the types of the
+    parameters that the client sent, by name without `$`. Faults: names, types, tables; statements that change the
+    scheme.
     """
     context = Context(schemas, database, parameters)
     binding = _Binding(context)
@@ -64,7 +65,7 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
 
 
 class _Binding:
-    """Steps and result sets, as far as a script was read."""
+    """The steps and result sets of the statements bound so far."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -74,7 +75,7 @@ class _Binding:
         self.actions: dict[str, tuple[Action, Names]] = {}
 
     def take(self, statements: Sequence[Statement], names: Names) -> None:
-        """Bind these, one after the other; `names` gets what they name."""
+        """Bind statements in order, and add their names to `names`."""
         for statement in statements:
             if prepare(self.context, names, statement):
                 continue
@@ -94,7 +95,8 @@ class _Binding:
             self.results.append(columns)
 
     def _do(self, statement: Do, names: Names) -> None:
-        """The statements of an action, with its parameters as names. Faults: it is unknown, or wants other arguments."""
+        """Bind the statements of an action, with its parameters as names. Faults: an unknown action, a wrong number of
+        arguments."""
         if statement.action is None:
             self.take(statement.body, dict(names))
             return
@@ -121,7 +123,7 @@ class _Binding:
 
 
 def check_persistable(columns: ResultColumns, at: Position) -> None:
-    """Refuse columns of values that live only while a query runs: `Resource<..>`."""
+    """Refuse columns whose values live only during a query: `Resource<..>`."""
     if any(_is_resource(type) for _, type in columns):
         whole = format_long(ListType(StructType(columns)))
         raise type_fault("RemoveSystemMembers", f"Expected persistable data, but got: {whole}", at)
@@ -138,10 +140,10 @@ def _is_resource(type: object) -> bool:
 def bind_statement(
     context: Context, names: Names, statement: Statement, result: int
 ) -> tuple[Step, ResultColumns | None]:
-    """One statement as a step, and the columns of what it returns: its result set would be number `result`."""
+    """Bind one statement: its step, and the columns of its result set, which would have number `result`."""
     context.begin()
     if is_query(statement):
-        bound = bind_query(context, names, statement)  # type: ignore[arg-type]  # It is one.
+        bound = bind_query(context, names, statement)  # type: ignore[arg-type]  # A query.
         columns = tuple((each.name, each.type) for each in bound.fields)
         check_persistable(columns, statement.at)
         return Step(tuple(context.preludes), relation=bound.relation, result=result), columns

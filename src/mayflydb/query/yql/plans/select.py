@@ -1,4 +1,4 @@
-"""SELECT."""
+"""Binding of SELECT."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def bind_select(context: Context, names: Names, tree: Select) -> Bound:
 
 
 def _is_streaming(tree: Select, ordered: bool) -> bool:
-    """Whether the first rows that are read are the first of the result."""
+    """True if the first rows read are the first rows of the result."""
     return (ordered or not tree.order) and not tree.distinct and not windows.has_windows(tree)
 
 
 def _rows_to_read(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate | None:
-    """How many rows are wanted, those that are left out included."""
+    """The number of rows to read for LIMIT and OFFSET, skipped rows included."""
     if limit is None or offset is None:
         return limit
     return lambda row, run: None if (n := limit(row, run)) is None else n + (offset(row, run) or 0)
@@ -69,7 +69,7 @@ def _rows_to_read(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate |
 def _bind_result(
     binder: Binder, relation: Relation, columns: Columns, tree: Select, ordered: bool, limit: Evaluate | None
 ) -> Bound:
-    """The projection, DISTINCT and ORDER BY, which may name columns of the result and those that it is made of."""
+    """Bind the projection, DISTINCT and ORDER BY, which may name columns of the result and of its source."""
     fields = tuple(_field(name, each, binder) for name, each in columns)
     values = [each for _, each in columns]
     width = binder.width
@@ -93,7 +93,7 @@ def _bind_result(
 
 
 def _values_by_tree(tree: Select, values: Sequence[Expression]) -> dict[Tree, Expression]:
-    """What each expression of the list came to, so that ORDER BY may repeat it; with `*` names have to do."""
+    """The value of each expression of the list, so that ORDER BY may repeat the expression; {} if the list has a star."""
     trees = [each for each in tree.items if isinstance(each, Item)]
     if len(trees) != len(tree.items):
         return {}

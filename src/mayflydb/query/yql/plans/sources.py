@@ -1,4 +1,4 @@
-"""What stands in FROM: tables, views, queries, lists."""
+"""Binding of the sources of FROM: tables, views, queries, lists."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from mayflydb.query.yql.types import (
 )
 
 MAX_VIEWS: Final = 256
-"""That one query is bound through: views that name views twice would double with each."""
+"""Views in one query. A limit is needed, since views that name views twice would double with each level."""
 
 
 def bind_source(context: Context, names: Names, source: Source, wanted: frozenset[str] | None) -> Bound:
-    """One thing of FROM; `wanted`: the columns that anybody may name, None: all."""
+    """Bind a source of FROM. `wanted`: the columns that the query may name; None: all."""
     of = source.of
     if isinstance(of, TableRef):
         bound = table_source(context, of, wanted)
@@ -74,7 +74,7 @@ def table_source(context: Context, reference: TableRef, wanted: frozenset[str] |
 
 
 def read_index(table: Table, reference: TableRef) -> Index | None:
-    """The index of VIEW. Faults: there is none of this name that is complete."""
+    """The index of VIEW. Faults: the table has no complete index of this name."""
     if reference.view is None or reference.view.upper() == PRIMARY:
         return None
     for each in table.indexes:
@@ -85,7 +85,7 @@ def read_index(table: Table, reference: TableRef) -> Index | None:
 
 
 def _view(context: Context, view: View, reference: TableRef) -> Bound:
-    """The query of a view, with its own names and its own prefix."""
+    """Bind the query of a view, with names and a path prefix of its own."""
     if view.path in context.within:
         raise fault(f"View {view.path} stands for itself", reference.at)
     context.views += 1
@@ -107,7 +107,7 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
 
 
 def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
-    """`(SELECT ...)`, `$query`, `AS_TABLE(list)`."""
+    """Bind `(SELECT ...)`, `$query` or `AS_TABLE(list)`."""
     if of.query is not None:
         return msgspec.structs.replace(bind_query(context, names, of.query), table=None)
     if of.rows is not None:
@@ -115,13 +115,13 @@ def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
     assert of.parameter is not None
     entry = names.get(of.parameter)
     if isinstance(entry, NamedExpression) and is_query(entry.value):
-        query: Query = entry.value  # type: ignore[assignment]  # It is one.
+        query: Query = entry.value  # type: ignore[assignment]  # A query.
         return msgspec.structs.replace(bind_query(context, entry.binder.names, query), table=None)
     raise unsupported(f"${of.parameter} as a table, which is no query: AS_TABLE takes lists,", of.at)
 
 
 def rows_source(binder: Binder, rows: Tree) -> Bound:
-    """AS_TABLE: a list of structs."""
+    """Bind AS_TABLE(list of structs)."""
     value: Expression = binder.expression(rows)
     type = bare(value.type)
     if isinstance(type, EmptyListType):

@@ -1,4 +1,4 @@
-"""Queries where a value is expected. They name no column of the row around them, so once a statement is enough."""
+"""Subqueries as values. They name no column of the row around them, so each is evaluated once in a statement."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ def subquery(binder: Binder, tree: Subquery) -> Expression:
 
 
 def scalar(binder: Binder, query: Query) -> Expression:
-    """The one column of its first row, NULL where it has none."""
+    """Bind a query as a value: the only column of its first row, or NULL."""
     return _bind_once(binder, query, "scalar")
 
 
 def column(binder: Binder, query: Query) -> Expression:
-    """The one column of all its rows, as a list; for IN."""
+    """Bind a query behind IN: the only column of all rows, as a list."""
     return _bind_once(binder, query, "list")
 
 
 def _bind_once(binder: Binder, query: Query, mode: Literal["scalar", "list", "exists"]) -> Expression:
-    """The same subquery, met again as its statement is bound, is the same value. The tree lives as long as the statement."""
+    """Bind a subquery once in a statement, so that the same tree has the same value.
+
+    Trees are known by `id`; the context keeps them, so no id is reused within the statement.
+    """
     context, key = binder.context, (id(query), mode)
     if key not in context.memo:
         bound = _bind(binder, query)
@@ -57,7 +60,7 @@ def _bind(binder: Binder, query: Query) -> Bound:
 
 
 def local(entry: LambdaArgument | NamedExpression) -> bool:
-    """Whether a name depends on the call of a lambda, which no query does."""
+    """True if a name depends on the arguments of a lambda; subqueries cannot use these."""
     return isinstance(entry, LambdaArgument) or entry.binder.width > 0
 
 

@@ -1,4 +1,4 @@
-"""Walks over trees."""
+"""Traversal of syntax trees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mayflydb.query.yql.syntax import Binary, Call, Expression, Join, Member, Na
 
 
 def nodes(tree: Any) -> Iterator[Syntax]:
-    """All nodes below `tree`, which is a node or a tuple of some, and itself."""
+    """Yield all nodes of `tree`, which is a node or a tuple of nodes."""
     if isinstance(tree, Syntax):
         yield tree
         for field in tree.__struct_fields__:
@@ -21,7 +21,7 @@ def nodes(tree: Any) -> Iterator[Syntax]:
 
 
 def required_names(tree: Select) -> frozenset[str] | None:
-    """Names that a SELECT may take from its sources; None: all of them."""
+    """The names of columns that a SELECT may read from its sources; None: all columns."""
     found: set[str] = set()
     for node in nodes(tree):
         if isinstance(node, Star) or (isinstance(node, Call) and node.name.lower() in ("tablerow", "jointablerow")):
@@ -36,7 +36,7 @@ def required_names(tree: Select) -> frozenset[str] | None:
 
 
 def conjuncts(tree: Expression | None) -> list[Expression]:
-    """What must all be true for `tree` to be true."""
+    """The conditions whose conjunction is `tree`."""
     if tree is None:
         return []
     found: list[Expression] = []
@@ -51,5 +51,5 @@ def conjuncts(tree: Expression | None) -> list[Expression]:
 
 
 def named_columns(tree: Syntax) -> set[str]:
-    """Every name below `tree` that may be a column."""
+    """Every name in `tree` that may be a column."""
     return {node.name for node in nodes(tree) if isinstance(node, (Name, Member)) and isinstance(node.name, str)}

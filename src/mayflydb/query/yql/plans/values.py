@@ -1,4 +1,4 @@
-"""What binding does with values of all kinds: NULL passed on, constants evaluated at once, types met."""
+"""Helpers of binding for values of all kinds: NULL, constant folding, common types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayflydb.query.yql.types import BOOL, INTEGERS, NULL, Type, Value, bare, fo
 
 
 class _NoChance:
-    """Constants take nothing from chance."""
+    """The random source of constants, which must not use one."""
 
     def random(self) -> float:
         raise AssertionError("a constant took a random number")
@@ -24,7 +24,7 @@ class _NoChance:
 
 
 NO_RUN = Run(0, {}, _NoChance())
-"""For what reads no run."""
+"""The run for constant expressions, which do not read it."""
 
 
 def constant(type: Type, value: Value) -> Expression:
@@ -32,7 +32,7 @@ def constant(type: Type, value: Value) -> Expression:
 
 
 def fold(expression: Expression) -> Expression:
-    """The same; a constant is evaluated at once, unless that fails: then it fails when, and if, it is asked for."""
+    """Evaluate a constant expression now. If that fails, the expression stays, and fails when a row evaluates it."""
     if not expression.constant:
         return expression
     try:
@@ -43,12 +43,12 @@ def fold(expression: Expression) -> Expression:
 
 
 def derive(type: Type, evaluate: Callable[[Row, Run], Value], *operands: Expression) -> Expression:
-    """A value made of others, and constant if they are."""
+    """Return an expression over operands; it is constant if they all are."""
     return fold(Expression(type, evaluate, constant=all(each.constant for each in operands)))
 
 
 def strict_unary(type: Type, function: Callable[[Value], Value], operand: Expression) -> Expression:
-    """`function` of what is not NULL."""
+    """Apply a function to an operand; NULL gives NULL."""
     inner = operand.evaluate
     if not is_optional(operand.type):
         return derive(type, lambda row, run: function(inner(row, run)), operand)
@@ -63,7 +63,7 @@ def strict_unary(type: Type, function: Callable[[Value], Value], operand: Expres
 def strict_binary(
     type: Type, function: Callable[[Value, Value], Value], left: Expression, right: Expression
 ) -> Expression:
-    """`function` of two that are not NULL."""
+    """Apply a function to two operands; NULL gives NULL."""
     first, second = left.evaluate, right.evaluate
     if not is_optional(left.type) and not is_optional(right.type):
         return derive(type, lambda row, run: function(first(row, run), second(row, run)), left, right)
@@ -79,7 +79,7 @@ def strict_binary(
 
 
 def converter(source: Type, to: Type) -> Callable[[Value], Value] | None:
-    """From any value of one type to another that holds them all; None: there is none."""
+    """Return the conversion from every value of one type to another; None if there is none."""
     if source == to or (bare(to) == source):
         return _same
     made = conversions.implicit(slot(source, 0), to)
@@ -96,7 +96,8 @@ def _same(value: Any) -> Any:
 
 
 def convert(expression: Expression, to: Type) -> Expression | None:
-    """The expression as of another type; a literal may become what can hold it, anything else only widens."""
+    """Convert an expression: a literal to any type that can hold it, any other value to a wider type. None if
+    impossible."""
     if expression.type == to:
         return expression
     made = conversions.fit_expression(expression, to)
@@ -106,7 +107,7 @@ def convert(expression: Expression, to: Type) -> Expression | None:
 def require_common_type(
     expressions: Sequence[Expression], function: str, at: Position
 ) -> tuple[Type, list[Expression]]:
-    """Expressions of one type, that which all of them become. Faults: there is none."""
+    """Convert expressions to their common type. Faults: there is none."""
     found = conversions.unify(expressions)
     if found is None:
         kinds = " and ".join(dict.fromkeys(format_long(each.type) for each in expressions))
@@ -115,14 +116,14 @@ def require_common_type(
 
 
 def condition(expression: Expression, function: str, at: Position) -> Callable[[Row, Run], Value]:
-    """What tells whether a row stays: only where it is true. Faults: it is no Bool."""
+    """Return the function that evaluates a condition; a row stays only if it is true. Faults: the type is no Bool."""
     if bare(expression.type) != BOOL and str(expression.type) != "Null":
         raise type_fault(function, f"Expected Bool or Optional<Bool>, but got: {format_long(expression.type)}", at)
     return expression.evaluate
 
 
 def sort_key(type: Type, at: Position) -> Callable[[Value], Any]:
-    """The order of values of a type. Faults: it has none."""
+    """Return the sort key of a type. Faults: the type has no order."""
     if type != NULL and not comparison.is_sortable(type):
         raise type_fault("Sort", f"Expected comparable type, but got: {format_long(type)}", at)
     return comparison.sort_key(type)

@@ -1,4 +1,4 @@
-"""Window functions: calls with OVER, over rows that are held until all of them are there.
+"""Binding and execution of window functions (calls with OVER). All rows are held in memory.
 
 Source: https://ydb.tech/docs/en/yql/reference/syntax/select/window and `builtins/window`.
 """
@@ -28,7 +28,7 @@ from mayflydb.query.yql.types import Value
 
 
 def _calls(node: Any) -> Iterator[Call]:
-    """Calls with OVER, those in subqueries left out."""
+    """Yield the calls with OVER, except those in subqueries."""
     if isinstance(node, Subquery):
         return
     if isinstance(node, Call) and node.over is not None:
@@ -43,18 +43,18 @@ def _calls(node: Any) -> Iterator[Call]:
 
 
 def has_windows(tree: Select) -> bool:
-    """Whether it calls window functions."""
+    """True if a SELECT calls window functions."""
     return next(_calls((tree.items, tree.order)), None) is not None
 
 
 class WindowOrder(msgspec.Struct, frozen=True):
-    """How rows are parted, and ordered in their parts."""
+    """The PARTITION BY and ORDER BY of a window."""
 
     partition: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
     order: tuple[tuple[Evaluate, Callable[[Value], Any], bool], ...]
 
     def parts(self, rows: Sequence[Row], run: Run) -> list[WindowPartition]:
-        """Which rows are together, in order, and which of them are equal in it."""
+        """Split rows into window partitions, in order, and number their peer groups."""
         parted: dict[Hashable, list[int]] = {}
         for place, row in enumerate(rows):
             key = tuple([of(value(row, run)) for value, of in self.partition])
@@ -70,7 +70,7 @@ class WindowOrder(msgspec.Struct, frozen=True):
 
 
 def _peers(keys: Sequence[Hashable]) -> list[int]:
-    """For each row the number of its group of equals, from 0."""
+    """The number of the peer group of each row, from 0."""
     found: list[int] = []
     for place, key in enumerate(keys):
         found.append(found[-1] + (key != keys[place - 1]) if place else 0)
@@ -78,7 +78,7 @@ def _peers(keys: Sequence[Hashable]) -> list[int]:
 
 
 class WindowRows(msgspec.Struct, frozen=True):
-    """Rows of `source`, with a value of each of `columns` behind."""
+    """The rows of `source`, each followed by the values of the window functions `columns`."""
 
     source: Relation
     columns: tuple[tuple[WindowOrder, ComputeWindow], ...]
@@ -104,7 +104,7 @@ class WindowRows(msgspec.Struct, frozen=True):
 
 
 def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
-    """The same rows with what window functions give, and a binder that knows them."""
+    """Bind window functions: a relation that adds their values, and a binder that finds them."""
     calls = list(dict.fromkeys(_calls((tree.items, tree.order))))
     if not calls:
         return relation, binder
@@ -139,7 +139,7 @@ def _window(binder: Binder, tree: WindowTree) -> WindowOrder:
 
 
 def _function(binder: Binder, call: Call, over: WindowTree) -> tuple[Any, ComputeWindow]:
-    """The type of a window function's values, and what computes them for the rows of a part."""
+    """The type of a window function's values, and the function that computes them for a partition."""
     made = invocation(binder, call.name, call.arguments, call.at)
     operands = [each for each in made.operands if isinstance(each, Expression)]
     known = WINDOW_FUNCTIONS.get(call.name.upper())

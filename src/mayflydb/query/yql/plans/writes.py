@@ -1,4 +1,4 @@
-"""UPSERT, REPLACE, INSERT, UPDATE and DELETE."""
+"""Binding of UPSERT, REPLACE, INSERT, UPDATE and DELETE."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ BoundWrite = tuple[Action, ResultColumns | None]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A write of all rows of `source`, whose values are those of `columns`.
+    """A write of all rows of `source`, which are values of `columns`.
 
-    `returning`: columns that are wanted back, and `returned` what is made of them.
+    `returning`: the columns to read back. `returned`: the expressions of RETURNING over them.
     """
 
     verb: Verb
@@ -44,7 +44,8 @@ class Change(msgspec.Struct, frozen=True):
         return (self.source,)
 
     async def act(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        """All rows are there before the first is written, so a statement never meets its own effects."""
+        """Write all rows. The source is read completely before the first write, so that a statement does not see its
+        own writes."""
         rows = await collect_rows(self.source, run, tables)
         if not rows:
             return
@@ -58,7 +59,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def bind_write(context: Context, names: Names, statement: Write | Update | Delete) -> BoundWrite:
-    """A write, and the columns that it returns. Faults: names and types, missing columns, tables that nobody writes."""
+    """Bind a write, and the columns of RETURNING. Faults: names and types, missing columns, read-only tables."""
     found = find_table(context, statement.table)
     if not isinstance(found, Table) or not found.writable:
         raise fault(f"Table {found.path} is read only", statement.at)
@@ -87,7 +88,7 @@ def _into(context: Context, names: Names, statement: Write, table: Table) -> Cha
 
 
 def check_columns(table: Table, columns: Sequence[str], at: Position) -> None:
-    """Refuse a write that makes rows and leaves out what they need."""
+    """Refuse a write of new rows without the columns that they need."""
     numbered = {column.name for column in table.columns if column.serial}
     for name in table.key:
         if name not in columns and name not in numbered:
@@ -109,7 +110,7 @@ def missing_key(name: str, at: Position) -> Fault:
 def _rows(
     context: Context, names: Names, query: Query, columns: tuple[str, ...] | None, table: Table, at: Position
 ) -> tuple[tuple[str, ...], Relation]:
-    """Which columns are written, and the rows of their values, of the types that the table has."""
+    """The names of the columns to write, and their rows, converted to the types of the table."""
     if isinstance(query, Values):
         columns = columns or tuple(each.name for each in table.columns)
         return columns, _bind_values(context, names, query, columns, table)
@@ -158,7 +159,7 @@ def _project_columns(
 
 
 def _targets(table: Table, columns: Sequence[str], at: Position) -> list[Column]:
-    """The columns of these names. Faults: one is unknown, or twice there."""
+    """The columns of these names. Faults: an unknown or a repeated name."""
     known = {each.name: each for each in table.columns}
     for place, name in enumerate(columns):
         if name not in known:
@@ -169,7 +170,7 @@ def _targets(table: Table, columns: Sequence[str], at: Position) -> list[Column]
 
 
 def fit(value: Expression, column: Column, at: Position) -> Expression:
-    """A value as one of this column. Faults: it does not become one."""
+    """Convert a value to the type of a column. Faults: the types do not allow it."""
     if column.not_null and is_optional(value.type) and (value.type == NULL or _fits(value, column.type)):
         raise fault(
             f"Can't set NULL or optional value to not null column: {column.name}. "
@@ -240,7 +241,7 @@ def _type(table: Table, name: str) -> Type:
 
 
 def _find_rows(context: Context, names: Names, table: Table, statement: Update | Delete) -> tuple[Binder, Relation]:
-    """The rows that WHERE names, with all columns that the statement may name, and the key."""
+    """The rows that match WHERE, with the key and all columns that the statement may name."""
     context.reads.add(table.path)
     mentioned = named_columns(statement) | set(table.key)
     columns = [each for each in table.columns if each.name in mentioned]
