@@ -85,10 +85,10 @@ def _into_optional(source: Type, to: OptionalType) -> Convert | None:
             None if value is None else Just(step(value.value)) if nested and isinstance(value, Just) else step(value)
         )
     inner = widen(source, to.item)
-    return None if inner is None else _wrap_nested(inner, to.item)
+    return None if inner is None else _wrap_in_just(inner, to.item)
 
 
-def _wrap_nested(step: Convert, item: Type) -> Convert:
+def _wrap_in_just(step: Convert, item: Type) -> Convert:
     """Wrap the result of `step` in a Just where `item` is an Optional itself, so that a NULL inside differs from a NULL
     outside."""
     return (lambda value: Just(step(value))) if isinstance(item, (OptionalType, NullType)) else step
@@ -385,7 +385,7 @@ def _cast_into(source: Type, to: OptionalType) -> Converter | None:
     if inner is None:
         return None
     step, fails = inner
-    wrap = _wrap_nested(itself, to.item)
+    wrap = _wrap_in_just(itself, to.item)
     if not fails:
         return (step if wrap is itself else lambda value: wrap(step(value))), False
 
@@ -409,7 +409,7 @@ def _cast_within(source: OptionalType, to: OptionalType) -> Converter | None:
     inner = _cast(source.item, to.item)
     if inner is None:
         return None
-    step, wrap = inner[0], _wrap_nested(itself, to.item)
+    step, wrap = inner[0], _wrap_in_just(itself, to.item)
 
     def within(value: Value) -> Value:
         if value is None:

@@ -1,6 +1,6 @@
 """The syntax tree of YQL: the text with positions, before any name or type is resolved.
 
-`printing` writes a tree as text again; parsing that text gives an equal tree (comparisons ignore positions).
+Trees compare without their positions.
 """
 
 from __future__ import annotations

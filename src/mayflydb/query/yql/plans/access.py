@@ -102,8 +102,8 @@ def _intersect_values(column: ColumnOrder, group: tuple[Constraint, ...], run: R
 
 
 class AccessPath(msgspec.Struct, frozen=True):
-    """How a table is read. `ordered`: the rows come in the requested order. `exact`: they are exactly those that match
-    the WHERE."""
+    """An access path of a table. `ordered`: its rows come in the requested order. `exact`: its rows are those that
+    match the WHERE."""
 
     scan: Scan
     ordered: bool
