@@ -1,0 +1,171 @@
+"""Each primitive type of YDB is known wherever types are told apart; a failure names the place that misses one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from types import SimpleNamespace
+
+import pytest
+
+from mayflydb.cli.ydb import json_values
+from mayflydb.engine.catalog import Node
+from mayflydb.frontends.ydb import arrow, packing, values, wire
+from mayflydb.frontends.ydb.descriptors import enum_name, message, pool
+from mayflydb.frontends.ydb.rows import RowLayout
+from mayflydb.frontends.ydb.schemes import defaults
+from mayflydb.frontends.ydb.schemes.columns import NOT_KEY_TYPES, NOT_STORED_TYPES, type_of
+from mayflydb.frontends.ydb.schemes.definitions import TtlPolicy, new_table
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.specs import ColumnSpec, TableSpec
+from mayflydb.frontends.ydb.schemes.views import table_view
+from mayflydb.query.yql import texts
+from mayflydb.query.yql.comparison import compare, sort_key
+from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.keys import decode_key, encode_key
+from mayflydb.query.yql.types import PRIMITIVES, UINT64, OptionalType, Primitive, Value
+
+ZONE = "Europe/Berlin"
+WIRE_TYPES, UNSPECIFIED = "Ydb.Type.PrimitiveTypeId", "PRIMITIVE_TYPE_ID_UNSPECIFIED"
+
+EXAMPLES: dict[str, tuple[Value, Value, str]] = {
+    # Two values in the order of the type, where it has one, and the text of the first.
+    "Bool": (False, True, "false"),
+    **{f"Int{bits}": (-1, 1, "-1") for bits in (8, 16, 32, 64)},
+    **{f"Uint{bits}": (1, 2, "1") for bits in (8, 16, 32, 64)},
+    "Float": (0.5, 1.5, "0.5"),
+    "Double": (0.5, 1.5, "0.5"),
+    "String": (b"a", b"b", "a"),
+    "Utf8": ("a", "b", "a"),
+    "Yson": (b"1", b"2", "1"),
+    "Json": ("1", "2", "1"),
+    "JsonDocument": ("1", "2", "1"),
+    "Uuid": (bytes(16), bytes(15) + b"\1", "00000000-0000-0000-0000-000000000000"),
+    "DyNumber": (Decimal(1), Decimal(2), ".1e1"),
+    "Date": (1, 2, "1970-01-02"),
+    "Datetime": (1, 2, "1970-01-01T00:00:01Z"),
+    "Timestamp": (1, 2, "1970-01-01T00:00:00.000001Z"),
+    "Interval": (1, 2, "PT0.000001S"),
+    "Date32": (-1, 1, "1969-12-31"),
+    "Datetime64": (-1, 1, "1969-12-31T23:59:59Z"),
+    "Timestamp64": (-1, 1, "1969-12-31T23:59:59.999999Z"),
+    "Interval64": (-1, 1, "-PT0.000001S"),
+    # The value is UTC: midnight in Berlin lies on the day before.
+    "TzDate": ((1, ZONE), (2, ZONE), f"1970-01-03,{ZONE}"),
+    "TzDatetime": ((1, ZONE), (2, ZONE), f"1970-01-01T01:00:01,{ZONE}"),
+    "TzTimestamp": ((1, ZONE), (2, ZONE), f"1970-01-01T01:00:00.000001,{ZONE}"),
+}
+
+ZONED = {"TzDate", "TzDatetime", "TzTimestamp"}
+NOT_STORED = {one.name for one in NOT_STORED_TYPES}
+NOT_IN_KEYS = {one.name for one in NOT_KEY_TYPES}
+ARROW = {"binary", "float32", "float64", "string", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
+NO_CODEC = {"Yson", "Json", "JsonDocument"}
+"""Types of which neither keys nor comparisons exist in YQL."""
+
+
+def wire_number(type: Primitive) -> bool:
+    name = enum_name(WIRE_TYPES, values.NUMBERS[type.name])
+    return name.replace("_", "") == type.name.upper()
+
+
+def wire_value(type: Primitive) -> bool:
+    value, _, _ = EXAMPLES[type.name]
+    typed = message("Ydb.TypedValue").FromString(values.typed_value(type, value))
+    return values.decode_typed_value(typed) == (type, value)
+
+
+def packed_rows(type: Primitive) -> bool:
+    value, _, _ = EXAMPLES[type.name]
+    row = wire.block(2, wire.block(12, values.encoder(type)(value)))
+    return packing.rows_encoder([type])([(value,)]) == row
+
+
+def arrow_column(type: Primitive) -> bool:
+    classes = dict.fromkeys(ARROW, lambda size=None: "type")
+    pyarrow = SimpleNamespace(schema=list, field=lambda *of, **options: of, **classes)
+    try:
+        arrow.ArrowMessages(pyarrow, None, (("c", type),), once=False)
+    except Fault:
+        return type.name in {*ZONED, "DyNumber"}
+    return type.name not in {*ZONED, "DyNumber"}
+
+
+def text(type: Primitive) -> bool:
+    value, _, said = EXAMPLES[type.name]
+    return texts.to_text(type, value) == said and texts.from_text(type, said) == value
+
+
+def order(type: Primitive) -> bool:
+    low, high, _ = EXAMPLES[type.name]
+    found = compare(type, type)
+    if type.name in NO_CODEC:
+        return found is None
+    return found is not None and (found(low, high) or 0) < 0 and sort_key(type)(low) < sort_key(type)(high)
+
+
+def key(type: Primitive) -> bool:
+    low, high, _ = EXAMPLES[type.name]
+    if type.name in NO_CODEC:
+        return type.name in NOT_IN_KEYS
+    first, second = (encode_key((type,), (one,)) for one in (low, high))
+    return first < second and decode_key((type,), first) == (low,)
+
+
+def column_type(type: Primitive) -> bool:
+    return type_of(f"{type}?") == OptionalType(type)
+
+
+def stored_row(type: Primitive) -> bool:
+    """A row of a table with a column of the type is stored and read back; other types are refused as columns."""
+    value, _, _ = EXAMPLES[type.name]
+    columns = (ColumnSpec("id", UINT64), ColumnSpec("c", OptionalType(type)))
+    try:
+        definition = new_table(TableSpec(columns, ("id",)), "root", TtlPolicy(), 0)
+    except Invalid:
+        return type.name in NOT_STORED
+    layout = RowLayout(table_view(Node(1, 0, "t", definition), "/local/t"))
+    return type.name not in NOT_STORED and layout.decode(layout.encode([1, value])) == [1, value]
+
+
+def default(type: Primitive) -> bool:
+    value, _, _ = EXAMPLES[type.name]
+    return type.name in NOT_STORED or defaults.value_of(defaults.text_of(value, type), type) == value
+
+
+def command_line(type: Primitive) -> bool:
+    value, _, _ = EXAMPLES[type.name]
+    return bool(json_values.from_json(type, json.loads(json_values.to_json(type, value))) == value)
+
+
+PLACES: Mapping[str, Callable[[Primitive], bool]] = {
+    "NUMBERS of frontends/ydb/values.py": wire_number,
+    "_PRIMITIVE_ENCODERS or _LIMITS of frontends/ydb/values.py": wire_value,
+    "_column() of frontends/ydb/packing.py, as values.encoder()": packed_rows,
+    "_SIMPLE of frontends/ydb/arrow.py": arrow_column,
+    "_READERS or _WRITERS of query/yql/texts.py": text,
+    "compare() or sort_key() of query/yql/comparison.py": order,
+    "_CODECS of query/yql/keys.py, or NOT_KEY_TYPES of frontends/ydb/schemes/columns.py": key,
+    "SIMPLE of query/yql/names.py": column_type,
+    "_coder() of frontends/ydb/rows.py, or NOT_STORED_TYPES of frontends/ydb/schemes/columns.py": stored_row,
+    "text_of() or _literal() of frontends/ydb/schemes/defaults.py": default,
+    "_plain() or _reader() of cli/ydb/json_values.py": command_line,
+}
+
+
+def test_every_type_has_its_example_here() -> None:
+    assert EXAMPLES.keys() == PRIMITIVES.keys(), "EXAMPLES of this file"
+
+
+def test_every_type_of_the_wire_is_a_type_of_the_language() -> None:
+    names = {
+        each.name.replace("_", "") for each in pool().FindEnumTypeByName(WIRE_TYPES).values if each.name != UNSPECIFIED
+    }
+    assert names == {name.upper() for name in PRIMITIVES}, "PRIMITIVES of query/yql/types.py"
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_a_type_is_known_in_each_place(name: str, place: str) -> None:
+    assert PLACES[place](PRIMITIVES[name]), f"{place}: {name} is missing or differs"
