@@ -13,7 +13,7 @@ from engine.test_unique import UNIQUE
 from mayflydb.engine import locks
 from mayflydb.engine.catalog import OWNER_MISSING
 from mayflydb.engine.commands import Command
-from mayflydb.engine.locks import Patience
+from mayflydb.engine.locks import LockWaits
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.errors import Conflict, WriteConflict
 from mayflydb.store.interface import Committed, Urgency
@@ -42,12 +42,12 @@ def sweep(site: Site) -> int:
     return site.run(site.engine.reaper.sweep_due(site.now, site.now, "sweep"))[site.it]
 
 
-def plain(site: Site, wanted: Command, patience: Patience | None = None) -> Coroutine[Any, Any, Any]:
+def plain(site: Site, wanted: Command, lock_waits: LockWaits | None = None) -> Coroutine[Any, Any, Any]:
     def body(transaction: Any) -> Any:
         space = yield from transaction.on(site.it)
         return (yield from space.run(wanted))
 
-    return site.engine.transact(body, site.now, patience=patience)
+    return site.engine.transact(body, site.now, lock_waits=lock_waits)
 
 
 async def met(site: Site, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -261,19 +261,19 @@ def test_who_has_waited_comes_before_another_transaction(site: Site) -> None:
 @pytest.mark.parametrize("released", [False, True], ids=["while it waits", "as it is woken"])
 def test_a_client_that_leaves(site: Site, released: bool) -> None:
     site.write(create(A, b"1"))
-    snapshot, patience = begin(site), Patience()
+    snapshot, lock_waits = begin(site), LockWaits()
     run(site, snapshot, replace(A, b"2"))
 
     async def meet() -> None:
-        waiting = await met(site, plain(site, replace(A, b"3"), patience))
+        waiting = await met(site, plain(site, replace(A, b"3"), lock_waits))
         if released:
             snapshot.close()
             waiting.cancel()
         else:
-            patience.exhaust()
+            lock_waits.exhaust()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        late = asyncio.create_task(plain(site, replace(A, b"3"), patience))
+        late = asyncio.create_task(plain(site, replace(A, b"3"), lock_waits))
         if not released:
             with pytest.raises(asyncio.CancelledError):
                 await late

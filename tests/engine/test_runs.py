@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.site import Site
-from mayflydb.engine import past
+from mayflydb.engine import version_cache
 from mayflydb.engine.catalog import Definition, Node, Run
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.dates import with_slot
@@ -307,7 +307,7 @@ def test_a_transaction_sees_what_was_purged_after_its_beginning(tables: Tables, 
 
 
 def test_one_for_which_too_much_was_purged_ends(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "MOST_DEATHS", 3)
+    monkeypatch.setattr(version_cache, "MOST_DEATHS", 3)
     site, table = tables.site, tables.table(after=0)
     snapshots = [site.run(Snapshot.begin(site.engine, site.now, [site.home], each)) for each in (True, False)]
     for n in range(4):

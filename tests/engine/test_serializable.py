@@ -252,7 +252,7 @@ def test_what_another_process_has_changed_is_a_conflict(site: Site, index: Index
     client = Client(site, index)
     client.get(b"d")
     site.write(replace(b"b", b"05"))
-    site.engine.past.leave(client.snapshot)
+    site.engine.version_cache.leave(client.snapshot)
     assert client.walk(between(b"06", b"09")) == [(b"06", b"c"), (b"08", b"c")]
     with pytest.raises(WriteConflict):
         client.walk(between(b"05", b"06"))

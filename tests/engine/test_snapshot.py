@@ -10,7 +10,7 @@ import pytest
 
 from engine.site import Site, command, create, delete, partition_of, replace, upsert
 from engine.test_unique import KEYS, UNIQUE
-from mayflydb.engine import past
+from mayflydb.engine import version_cache
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.snapshot import Snapshot
@@ -143,7 +143,7 @@ def test_it_reads_what_was_there_when_it_began(site: Site, theirs: Command, know
     client.get(b"b")
     site.write(theirs)
     if not known:
-        site.engine.past.leave(client.snapshot)
+        site.engine.version_cache.leave(client.snapshot)
     if known or theirs.mode is Mode.CREATE:
         assert [client.get(key) for key in (b"a", b"b", b"n")] == [b"A", b"B", None]
         assert sorted(client.values()) == [(b"a", b"A"), (b"b", b"B"), (b"c", b"C")]
@@ -162,7 +162,7 @@ def test_what_was_decided_and_not_committed_is_not_taken_for_the_past(site: Site
 
     record = site.run(site.engine.store.read(Get(site.it, partition_of(b"a"), b"a")))
     assert record is not None
-    site.engine.past.note(site.it, [past.Replaced(record, record.lsn + 9)])
+    site.engine.version_cache.note(site.it, [version_cache.Replaced(record, record.lsn + 9)])
     site.write(replace(b"a", b"1"))
     client = Client(site)
     site.write(replace(b"a", b"2"))
@@ -182,7 +182,7 @@ def test_a_reset_ends_all_that_are_open(site: Site) -> None:
 
 
 def test_one_that_would_have_to_remember_too_much_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "MOST", 3)
+    monkeypatch.setattr(version_cache, "MOST", 3)
     fill(site)
     old = Client(site)
     for n in range(3):
@@ -198,7 +198,7 @@ def test_one_that_would_have_to_remember_too_much_ends(site: Site, monkeypatch: 
 
 def test_what_no_open_one_may_want_is_forgotten(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is always one open, and none for long."""
-    monkeypatch.setattr(past, "MOST", 4)
+    monkeypatch.setattr(version_cache, "MOST", 4)
     fill(site)
     older, before = Client(site), b"A"
     for n in range(20):
@@ -212,13 +212,13 @@ def test_what_no_open_one_may_want_is_forgotten(site: Site, monkeypatch: pytest.
         younger.snapshot.close()
         older, before = Client(site), b"%d" % n
     older.snapshot.close()
-    assert not site.engine.past._notes
-    assert not any(site.engine.past._by_seq.values())
-    assert not site.engine.past._by_place
+    assert not site.engine.version_cache._notes
+    assert not any(site.engine.version_cache._by_seq.values())
+    assert not site.engine.version_cache._by_place
 
 
 def test_only_who_has_been_open_longest_is_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "MOST", 3)
+    monkeypatch.setattr(version_cache, "MOST", 3)
     fill(site)
     old = Client(site)
     for n in range(2):
@@ -238,9 +238,9 @@ def test_what_was_decided_before_it_began_and_committed_after_that(
 ) -> None:
     fill(site)
     clients: list[Client] = []
-    keep = site.engine.past.note
+    keep = site.engine.version_cache.note
 
-    def noted(container: int, replaced: list[past.Replaced]) -> None:
+    def noted(container: int, replaced: list[version_cache.Replaced]) -> None:
         """Whoever begins now finds what was there before."""
         keep(container, replaced)
         begun = {row.id: row for row in rows}
@@ -248,7 +248,7 @@ def test_what_was_decided_before_it_began_and_committed_after_that(
         clients.append(Client(site, snapshot))
 
     rows = site.run(site.engine.store.read(Children(site.home)))
-    monkeypatch.setattr(site.engine.past, "note", noted)
+    monkeypatch.setattr(site.engine.version_cache, "note", noted)
     site.write(theirs)
     (client,) = clients
     assert client.get(b"a") == b"A"

@@ -16,7 +16,7 @@ from mayflydb.embedded import serve
 from mayflydb.engine import reaper as reaping
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.locks import Holder
+from mayflydb.engine.locks import LockHolder
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.ydb.transactions import TransactionControl
@@ -208,7 +208,7 @@ def test_an_insert_of_another_node_does_not_bury_what_is_saved(databases: Databa
     async def work(one: Member, other: Member, c: int) -> None:
         await due(one, c, A)
         now = await one.engine.now()
-        holder = Holder(now, exclusive=False)
+        holder = LockHolder(now, exclusive=False)
         await one.engine.locks.hold(holder, c, (P, A), False)
         creating = asyncio.create_task(other.engine.write(c, write(A, now, Mode.CREATE), now))
         conflicts = other.engine.locks.conflicts

@@ -19,7 +19,7 @@ from mayflydb.engine.catalog import (
     row_of,
 )
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
-from mayflydb.engine.ledger import Words, begun, is_ordered, noted, outlived
+from mayflydb.engine.ordered_histories import Words, begun, is_ordered, noted, outlived
 from mayflydb.engine.reads import Steps
 from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound

@@ -17,16 +17,16 @@ from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
-from mayflydb.engine.ledger import Ledger
-from mayflydb.engine.locks import TAKEN, Holder, Locked, Patience
+from mayflydb.engine.locks import TAKEN, Locked, LockHolder, LockWaits
 from mayflydb.engine.monitor import Monitor
-from mayflydb.engine.past import Past
-from mayflydb.engine.premise import Premise
+from mayflydb.engine.ordered_histories import OrderedHistories
+from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.sweeping import next_deadline
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.engine.transactions import Body, Mortals, Transaction
+from mayflydb.engine.transactions import Body, ExpirableRecords, Transaction
+from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError, WriteConflict
@@ -132,12 +132,12 @@ class Engine:
         self.reaper = reaper
         self.definitions = definitions
         self.companions = Companions(store)
-        self.ledger = Ledger(store, nodes)
+        self.ordered_histories = OrderedHistories(store, nodes)
         self.insight = Insight(store)
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks)
         self.dates = DateIndexes(store, nodes, reaper.changed)
         self.nodes = nodes
-        self.past = reaper.past = Past()
+        self.version_cache = reaper.version_cache = VersionCache()
         self.locks = reaper.locks
         self._written_at: Instant = 0
         self._changed_at: Instant = time.latest
@@ -236,14 +236,14 @@ class Engine:
         """Forget everything that is stored."""
         await self.store.reset()
         self.nodes.forget()
-        self.past.reset()
+        self.version_cache.reset()
         self.locks.reset()
         self.meter.forget()
         if self.budgets is not None:
             self.budgets.forget()
         self.monitor.forget(self.time.clock.now())
         await self.reaper.survey()
-        self.reaper.bell.ring()
+        self.reaper.notifier.ring()
 
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
@@ -258,41 +258,41 @@ class Engine:
         self,
         body: Body[T],
         now: Instant,
-        holder: Holder | None = None,
-        patience: Patience | None = None,
+        holder: LockHolder | None = None,
+        lock_waits: LockWaits | None = None,
         waits: bool = True,
     ) -> T:
         """Decide and commit what a body does, in any number of containers, as a whole.
 
         Where it meets what an open transaction has locked, it waits for the end of that, holding nothing, and is decided anew.
         `holder`: the locks of the transaction that this commits; it does not wait for another one, and gets a WriteConflict, as
-        without `waits`. `patience`: of who waits.
+        without `waits`. `lock_waits`: of who waits.
         Errors: the body's own, OwnerNotFound, WriteConflict, Unavailable, OutcomeUnknown.
         """
         try:
-            with self.past.write():
+            with self.version_cache.write():
                 return self._done(await self.store.write(lambda: self._decide(body, now, holder)))
         except Locked as first:
             met = first
         if holder is not None or not waits:
             raise WriteConflict(TAKEN, container=met.place[0])
         while True:
-            await self.locks.turn(met, patience)
+            await self.locks.turn(met, lock_waits)
             turn = met.place
             try:
-                with self.past.write():
+                with self.version_cache.write():
                     return self._done(await self.store.write(lambda: self._decide(body, now, None)))
             except Locked as another:
                 met = another
             finally:
                 self.locks.done(turn)
 
-    def _done(self, committed: Committed[tuple[T, tuple[Mortals, ...], Instant]]) -> T:
-        self.reaper.bell.ring()
-        reply, mortals, written = committed.reply
+    def _done(self, committed: Committed[tuple[T, tuple[ExpirableRecords, ...], Instant]]) -> T:
+        self.reaper.notifier.ring()
+        reply, expirables, written = committed.reply
         self.committed_at = max(self.committed_at, written)
         # By the schedule as it is now: it may have changed meanwhile.
-        for container, rules, own, records in mortals:
+        for container, rules, own, records in expirables:
             for record in records:
                 ahead = upcoming(record, rules, self.monitor.schedule if own is None else own)
                 if ahead is not None:
@@ -300,15 +300,15 @@ class Engine:
         return reply
 
     def _decide(
-        self, body: Body[T], now: Instant, holder: Holder | None
-    ) -> Decision[tuple[T, tuple[Mortals, ...], Instant]]:
+        self, body: Body[T], now: Instant, holder: LockHolder | None
+    ) -> Decision[tuple[T, tuple[ExpirableRecords, ...], Instant]]:
         transaction = Transaction(self.nodes, self._write_instant(now), self.locks, holder)
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced():
-            self.past.note(container, replaced)
+            self.version_cache.note(container, replaced)
         if transaction.changes:
             self._changed_at = transaction.now
-        return Outcome(transaction.changes, (reply, transaction.mortals, transaction.now))
+        return Outcome(transaction.changes, (reply, transaction.expirables, transaction.now))
 
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
@@ -320,17 +320,17 @@ class Engine:
         return await self.transact(body, now)
 
     async def write_all(
-        self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None = None
+        self, container: int, commands: Sequence[Command | Step], now: Instant, read_set: ReadSet | None = None
     ) -> list[Written]:
         """Commit all commands or none, each seeing those before it. BatchRefused names the first that failed.
 
-        `premise`: what has been read to make these commands; WriteConflict if it is not so any more.
+        `read_set`: what has been read to make these commands; WriteConflict if it is not so any more.
         """
 
         def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
             space = yield from transaction.on(container)
-            if premise is not None:
-                yield from premise.check(transaction.lsn(container), space.rules, transaction.now)
+            if read_set is not None:
+                yield from read_set.check(transaction.lsn(container), space.rules, transaction.now)
             results: list[Written] = []
             for index, command in enumerate(commands):
                 try:
@@ -340,7 +340,7 @@ class Engine:
                     raise BatchRefused(index, error) from error
             return results
 
-        return await self.transact(body, now, None if premise is None else premise.holder)
+        return await self.transact(body, now, None if read_set is None else read_set.holder)
 
     def quiet_since(self, now: Instant) -> Instant:
         """The instant of the last write that was decided. Where other nodes may write this one cannot know, and it is `now`."""

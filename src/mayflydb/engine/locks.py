@@ -51,7 +51,7 @@ class Locked(Exception):
         self.elsewhere = elsewhere
 
 
-class Patience:
+class LockWaits:
     """The waits of one client for locks: they end when it leaves."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Patience:
             wait.cancel()
 
 
-class Holder:
+class LockHolder:
     """The locks of one open transaction. `now`: the instant that it sees; what it has locked is alive or dead as of then.
 
     `exclusive`: other writers wait, or get a WriteConflict. Otherwise its locks keep purges away and nothing else.
@@ -107,8 +107,8 @@ class Locks:
         """`released`: called with a container of which locks were released. `holds`: where other nodes share the store."""
         self._released = released
         self._holds = holds
-        self._records: dict[int, dict[Identity, list[Holder]]] = {}
-        self._entries: dict[tuple[int, Entry], Holder] = {}
+        self._records: dict[int, dict[Identity, list[LockHolder]]] = {}
+        self._entries: dict[tuple[int, Entry], LockHolder] = {}
         self._queues: dict[Place, deque[asyncio.Future[None]]] = {}
         self._turns: Counter[Place] = Counter()
         self._purges: dict[asyncio.Event, int] = {}
@@ -126,7 +126,7 @@ class Locks:
 
     # --- for transactions --------------------------------------------------------------------------------------------
 
-    def take(self, holder: Holder, container: int, identity: Identity, gone: bool) -> bool:
+    def take(self, holder: LockHolder, container: int, identity: Identity, gone: bool) -> bool:
         """Lock a record; True: it is a new lock. `gone`: the transaction removes the record.
 
         Errors: WriteConflict, Unavailable.
@@ -143,7 +143,7 @@ class Locks:
         holder.records.setdefault(container, {})[identity] = gone
         return fresh
 
-    async def hold(self, holder: Holder, container: int, identity: Identity, gone: bool) -> bool:
+    async def hold(self, holder: LockHolder, container: int, identity: Identity, gone: bool) -> bool:
         """As `take`; then wait until no purge is under way that does not know of the lock, on any node."""
         fresh = self.take(holder, container, identity, gone)
         if fresh:
@@ -156,7 +156,7 @@ class Locks:
                 raise self._conflict(container)
         return fresh
 
-    def take_entries(self, holder: Holder, container: int, entries: Iterable[Entry]) -> bool:
+    def take_entries(self, holder: LockHolder, container: int, entries: Iterable[Entry]) -> bool:
         """Lock unique entries, if the holder is exclusive; True: one is new. Errors: WriteConflict, Unavailable."""
         fresh = False
         for entry in entries if holder.exclusive else ():
@@ -179,7 +179,7 @@ class Locks:
             raise Unavailable(f"open transactions have written {MOST} records")
         self._count += 1
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: LockHolder) -> None:
         """The transaction has ended. Writers that waited are woken in the order in which they came."""
         records, entries = holder.records, holder.entries
         holder.ended, holder.records, holder.entries = True, {}, {}
@@ -213,22 +213,22 @@ class Locks:
         """Whether a writer has to look: something is locked."""
         return bool(self._count)
 
-    def check(self, container: int, identity: Identity, holder: Holder | None) -> None:
+    def check(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
         """Locked if another transaction has exclusively locked a record."""
         if self._exclusive_holders(container, identity, holder):
             raise Locked((container, identity))
 
-    def check_dead(self, container: int, identity: Identity, holder: Holder | None) -> None:
+    def check_dead(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
         """Locked if another transaction, exclusive or not, may have prevented a record's death."""
         if any(each is not holder for each in self._records.get(container, {}).get(identity, ())):
             raise Locked((container, identity))
 
-    def check_gone(self, container: int, identity: Identity, holder: Holder | None) -> None:
+    def check_gone(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
         """Locked if another transaction has exclusively locked a record and removes it."""
         if any(owner.records[container][identity] for owner in self._exclusive_holders(container, identity, holder)):
             raise Locked((container, identity))
 
-    def check_entry(self, container: int, entry: Entry, owner: Identity | None, holder: Holder | None) -> None:
+    def check_entry(self, container: int, entry: Entry, owner: Identity | None, holder: LockHolder | None) -> None:
         """Locked if another transaction decides whose a unique entry is. `owner`: the record that has the entry now, if any."""
         holding = self._entries.get((container, entry))
         if owner is None:
@@ -238,15 +238,15 @@ class Locks:
             # A transaction that has written the owner and keeps its entry has locked that, too.
             self.check(container, owner, holder)
 
-    def _exclusive_holders(self, container: int, identity: Identity, holder: Holder | None) -> list[Holder]:
+    def _exclusive_holders(self, container: int, identity: Identity, holder: LockHolder | None) -> list[LockHolder]:
         found = self._records.get(container, {}).get(identity)
         return [] if found is None else [each for each in found if each.exclusive and each is not holder]
 
-    async def turn(self, met: Locked, patience: Patience | None = None) -> None:
-        """Wait until a place is free. From then on no transaction locks it, until `done`. `patience`: of who waits."""
+    async def turn(self, met: Locked, lock_waits: LockWaits | None = None) -> None:
+        """Wait until a place is free. From then on no transaction locks it, until `done`. `lock_waits`: of who waits."""
         place = met.place
         if met.elsewhere:
-            await self._rest(patience)
+            await self._rest(lock_waits)
         if not self._is_locked(*place):
             self._turns[place] += 1
             return
@@ -255,7 +255,7 @@ class Locks:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(woken)
         try:
-            await _wait(woken, patience)
+            await _wait(woken, lock_waits)
         except BaseException:
             if woken.done() and not woken.cancelled():
                 self.done(place)
@@ -265,13 +265,13 @@ class Locks:
                     del self._queues[place]
             raise
 
-    async def _rest(self, patience: Patience | None) -> None:
+    async def _rest(self, lock_waits: LockWaits | None) -> None:
         self.conflicts += 1
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(AGAIN, _end, over)
         try:
-            await _wait(over, patience)
+            await _wait(over, lock_waits)
         finally:
             timer.cancel()
 
@@ -325,12 +325,12 @@ def _end(wait: asyncio.Future[None]) -> None:
         wait.set_result(None)
 
 
-async def _wait(wait: asyncio.Future[None], patience: Patience | None) -> None:
-    if patience is None:
+async def _wait(wait: asyncio.Future[None], lock_waits: LockWaits | None) -> None:
+    if lock_waits is None:
         await wait
         return
-    patience.begin(wait)
+    lock_waits.begin(wait)
     try:
         await wait
     finally:
-        patience.end(wait)
+        lock_waits.end(wait)

@@ -17,13 +17,13 @@ from typing import TypeAlias
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run, catalogue
 from mayflydb.engine.history import forget_old
-from mayflydb.engine.ledger import Bell, Ledger
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
-from mayflydb.engine.past import Past
+from mayflydb.engine.ordered_histories import ChangeNotifier, OrderedHistories
 from mayflydb.engine.runs import CADENCE, Cadence, Runs
-from mayflydb.engine.sweeping import Haste, hastens, next_purge, purge_due
+from mayflydb.engine.sweeping import PassOverride, next_purge, overrides_pass, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
@@ -91,9 +91,9 @@ class Reaper:
         self._tidied: Instant = -MINUTE
         self._wake = asyncio.Event()
         self._sweeping = asyncio.Lock()
-        self._ledger = Ledger(store, nodes)
-        self.bell = Bell()
-        self.past: Past | None = None
+        self._ordered_histories = OrderedHistories(store, nodes)
+        self.notifier = ChangeNotifier()
+        self.version_cache: VersionCache | None = None
         """Told of what is purged."""
         self.locks = Locks(self.changed, holds)
         """What open transactions have written, which is not purged."""
@@ -123,7 +123,7 @@ class Reaper:
         """The container's rules changed, or it is gone: look again."""
         self._unknown.add(container)
         self._wake.set()
-        self.bell.ring()
+        self.notifier.ring()
 
     def wake(self) -> None:
         """Time was moved, or runs again."""
@@ -157,13 +157,13 @@ class Reaper:
         only: Iterable[int] | None = None,
         held: bool = False,
         at_once: bool = False,
-        haste: Haste = "none",
+        override: PassOverride = "none",
     ) -> Counter[int]:
         """Purge everything due at `horizon`, of all containers or of those named; returns records removed by container.
 
-        `held`: only as much as can be paid; what cannot waits. `at_once`, and `haste`: rules with passes do not wait for one.
+        `held`: only as much as can be paid; what cannot waits. `at_once`, and `override`: rules with passes do not wait for one.
         """
-        haste = "all" if at_once else haste
+        override = "all" if at_once else override
         wanted = None if only is None else set(only)
         done: Counter[int] = Counter()
         rounds: Counter[int] = Counter()
@@ -172,7 +172,7 @@ class Reaper:
             while True:
                 await self._look_again()
                 await self._monitor.meet(self._next)
-                backlog = self._backlog(horizon, wanted, short, haste, now)
+                backlog = self._backlog(horizon, wanted, short, override, now)
                 sweep = next_sweep(backlog, self._last, self._limits)
                 if sweep is None:
                     await self._account()
@@ -185,22 +185,22 @@ class Reaper:
                     short[sweep.container] = wait
                 else:
                     limit = sweep.limit if many is None else min(sweep.limit, many)
-                    removed = await self._sweep_or_wait(sweep.container, limit, horizon, now, how, haste)
+                    removed = await self._sweep_or_wait(sweep.container, limit, horizon, now, how, override)
                     await self._billing.pay(sweep.container, removed, held=many is not None)
                     done[sweep.container] += removed
                     rounds[sweep.container] += bool(removed) and self._monitor.has(sweep.container)
 
     def _backlog(
-        self, horizon: Instant, wanted: set[int] | None, short: Container[int], haste: Haste, now: Instant
+        self, horizon: Instant, wanted: set[int] | None, short: Container[int], override: PassOverride, now: Instant
     ) -> dict[int, Waiting]:
         return {
             container: Waiting(ahead.deadline, self._turns.get(container, 0))
             for container, ahead in self._next.items()
-            if (ahead.deadline if hastens(haste, container in self._own) else ahead.purge) <= horizon
+            if (ahead.deadline if overrides_pass(override, container in self._own) else ahead.purge) <= horizon
             and (wanted is None or container in wanted)
             and self._runs.waits(container) <= now
             and container not in short
-            and not (self._stops(container) and haste != "demanded")
+            and not (self._stops(container) and override != "demanded")
         }
 
     def _stops(self, container: int) -> bool:
@@ -216,7 +216,7 @@ class Reaper:
         self._demanded.add(container)
         self._unknown.add(container)
         try:
-            done = await self.sweep_due(self._time.horizon(), now, "run now", [container], haste="demanded")
+            done = await self.sweep_due(self._time.horizon(), now, "run now", [container], override="demanded")
         finally:
             self._demanded.discard(container)
             self._unknown.add(container)
@@ -236,35 +236,42 @@ class Reaper:
             self._runs.count((await self._store.write(partial(self._runs.account, container, run), "sweep")).reply)
 
     async def _sweep_or_wait(
-        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste
+        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
     ) -> int:
         """As `_sweep`; a container with its own schedule that cannot be swept is tried again later, and others go on."""
         own = self._own.get(container)
         try:
-            removed = await self._sweep(container, limit, horizon, now, how, haste)
+            removed = await self._sweep(container, limit, horizon, now, how, override)
         except MayflyError as error:
-            if own is None or error.retryable or haste == "demanded":
+            if own is None or error.retryable or override == "demanded":
                 raise
             log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
             self._runs.failed(container, now + self.cadence.retry)
             return 0
         if own is not None:
             self._runs.forgive(container)
-        if removed and own is not None and haste != "demanded":
-            began = None if hastens(haste, own=True) else own.last(horizon)
+        if removed and own is not None and override != "demanded":
+            began = None if overrides_pass(override, own=True) else own.last(horizon)
             self._runs.erased(container, now if began is None else began, removed)
         return removed
 
-    async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste) -> int:
+    async def _sweep(
+        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
+    ) -> int:
         self._turn += 1
         self._turns[container] = self._turn
-        schedule, past = self._monitor.schedule, self.past
-        with self.locks.purge(container) as spared, contextlib.nullcontext() if past is None else past.write():
+        schedule, version_cache = self._monitor.schedule, self.version_cache
+        with (
+            self.locks.purge(container) as spared,
+            contextlib.nullcontext() if version_cache is None else version_cache.write(),
+        ):
             if spared is None:
                 self._unknown.add(container)
                 return 0
             committed = await self._store.write(
-                lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, past, spared),
+                lambda: purge_due(
+                    self._nodes, container, horizon, now, limit, how, schedule, override, version_cache, spared
+                ),
                 "sweep",
             )
         removed = sum(purged.records for purged in committed.purged)
@@ -273,7 +280,7 @@ class Reaper:
         self.purged[container] += removed
         self._monitor.swept(container, removed, size, committed.held)
         if removed:
-            self.bell.ring()
+            self.notifier.ring()
         self._unknown.add(container)
         return removed
 
@@ -285,10 +292,12 @@ class Reaper:
     async def _look_at(self, container: int) -> None:
         self._looking_at = container
         try:
-            haste: Haste = "demanded" if container in self._demanded else "none"
+            override: PassOverride = "demanded" if container in self._demanded else "none"
             spared, held = self.locks.spared_records(container), await self._store.read(Held(container))
             left = (*(spared or ()), *(held or ()))
-            ahead, own, run = await next_purge(self._store, self._nodes, container, self._monitor.schedule, haste, left)
+            ahead, own, run = await next_purge(
+                self._store, self._nodes, container, self._monitor.schedule, override, left
+            )
             if spared is None or held is None:
                 # It is looked at again when locks are released here, and soon in any case where there are other nodes.
                 ahead = None
@@ -333,7 +342,7 @@ class Reaper:
         return None if ahead is None else max(ahead.purge, self._runs.waits(container))
 
     async def _clear_dropped(self) -> None:
-        kept = {node.definition.keeps for node in await self._ledger.kept()}
+        kept = {node.definition.keeps for node in await self._ordered_histories.kept()}
         for container in await self._store.read(Dropped()):
             if container in kept and not (await self._store.read(Count(container))).records:
                 continue  # Its history goes on.
@@ -352,7 +361,7 @@ class Reaper:
         # Histories are kept for minutes: once in each is often enough, unless more is left than goes at once.
         if 0 <= now - self._tidied < MINUTE:
             return
-        await self._ledger.forget_old(now)
+        await self._ordered_histories.forget_old(now)
         if await forget_old(self._store, self._nodes, now):
             self._wake.set()
         else:

@@ -24,11 +24,11 @@ import msgspec
 from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import OWNER_MISSING, Index
 from mayflydb.engine.commands import Command, Mode, Written
+from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, IndexOverlays
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
-from mayflydb.engine.locks import TAKEN, Holder, Locked
-from mayflydb.engine.part import CHANGED, Part, Shelves
+from mayflydb.engine.index_overlay import Found, Place, merged
+from mayflydb.engine.locks import TAKEN, Locked, LockHolder
 from mayflydb.engine.transactions import Body, Transaction
-from mayflydb.engine.walks import Found, Place, merged
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
@@ -56,15 +56,15 @@ class Snapshot:
         exclusive: bool = False,
     ) -> None:
         self.now = now
-        self._holder = Holder(now, exclusive)
+        self._holder = LockHolder(now, exclusive)
         self.serializable = serializable
         self._engine = engine
         self._begun = begun
         self._parents = parents
-        self._parts: dict[int, Part] = {}
+        self._views: dict[int, ContainerSnapshot] = {}
         self._done: list[_Done] = []
         self._last = PROVISIONAL
-        engine.past.watch(self)
+        engine.version_cache.watch(self)
 
     @classmethod
     async def begin(
@@ -88,7 +88,7 @@ class Snapshot:
 
     def close(self) -> None:
         """Nothing will be read here any more, and nothing committed: its locks are released."""
-        self._engine.past.leave(self)
+        self._engine.version_cache.leave(self)
         self._engine.locks.release(self._holder)
 
     @property
@@ -100,9 +100,9 @@ class Snapshot:
 
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """The visible record with this identity, as it is here. Errors: OwnerNotFound, WriteConflict."""
-        part = await self._part(container)
-        part.seen(partition, key)
-        return await self._driven(part, part.space.get(partition, key), self._read)
+        view = await self._view(container)
+        view.seen(partition, key)
+        return await self._driven(view, view.space.get(partition, key), self._read_begun)
 
     async def scan(
         self, container: int, scope: Scope, after: Position | None = None, batch: int = SCAN_BATCH
@@ -111,23 +111,23 @@ class Snapshot:
 
         Errors: OwnerNotFound, WriteConflict.
         """
-        part = await self._part(container)
-        part.scanned(scope)
+        view = await self._view(container)
+        view.scanned(scope)
         number = 0 if after is None else after.number
         if number < PROVISIONAL:
             seen: set[int] = set()
             position = after
-            async for stretch in scan(self._engine.store, part.node, scope, after, self.now, batch):
+            async for stretch in scan(self._engine.store, view.node, scope, after, self.now, batch):
                 position = stretch.position
-                here = self._here(part, stretch.records)
+                here = self._here(view, stretch.records)
                 seen.update(record.seq for record in stretch.records)
                 yield Batch(here, position)
-            gone = [record for record in self._gone(part, seen) if scope.has(record.partition)]
+            gone = [record for record in self._gone(view, seen) if scope.has(record.partition)]
             if gone and after is None:
                 yield Batch(gone, position or Position(gone[-1].partition, gone[-1].seq))
         new = [
             record
-            for record in self._own(part)
+            for record in self._own(view)
             if record.seq > max(PROVISIONAL, number) and scope.has(record.partition)
         ]
         if new:
@@ -139,18 +139,18 @@ class Snapshot:
         An index knows what is stored: what has been written here may belong to its answer, too, and the query tells. Errors:
         OwnerNotFound, WriteConflict.
         """
-        part = await self._part(container)
-        part.scanned(Scope())  # Nobody tells what the index was asked for.
+        view = await self._view(container)
+        view.scanned(Scope())  # Nobody tells what the index was asked for.
         given: set[int] = set()
-        async for records in self._engine.indexes.fetch(part.node, seqs, self.now, batch):
-            here = self._here(part, records)
+        async for records in self._engine.indexes.fetch(view.node, seqs, self.now, batch):
+            here = self._here(view, records)
             given.update(record.seq for record in here)
             yield here
-        await self._check_changed(part)
+        await self._check_changed(view)
         # Those that have changed since may have been where the index led to before that.
-        gone = self._gone(part, given)
+        gone = self._gone(view, given)
         given.update(record.seq for record in gone)
-        if rest := gone + [record for record in self._own(part) if record.seq not in given]:
+        if rest := gone + [record for record in self._own(view) if record.seq not in given]:
             yield rest
 
     async def walk(
@@ -172,17 +172,17 @@ class Snapshot:
         In a serializable transaction all stretches that were asked for count as read. Errors: OwnerNotFound, WriteConflict; its
         detail `scheme` is True for an index that was dropped meanwhile, since that loses its entries.
         """
-        part = await self._part(container)
-        shelves = part.shelves(index, keys_of)
-        began = shelves.own_upto
-        own = self._visible_of(part, shelves.own.between(within, None, None, descending))
-        span = part.span(index, within, descending, keys_of) if self.serializable else None
+        view = await self._view(container)
+        overlays = view.overlays(index, keys_of)
+        began = overlays.own_upto
+        own = self._visible_of(view, overlays.own.between(within, None, None, descending))
+        span = view.span(index, within, descending, keys_of) if self.serializable else None
         try:
-            async for begun, last in self._stretches(part, shelves, index, within, descending, batch, began):
+            async for begun, last in self._stretches(view, overlays, index, within, descending, batch, began):
                 if span is not None:
                     span.read(begun, last)
                 split = len(own) if last is None else _upto(own, last, descending)
-                theirs = [each for each in begun if shelves.first.get(each[1].seq, began) >= began]
+                theirs = [each for each in begun if overlays.first.get(each[1].seq, began) >= began]
                 own, ours = own[split:], own[:split]
                 if here := merged(theirs, ours, descending):
                     yield [(key[:-HASH_BYTES], record) for key, record in here]
@@ -191,12 +191,12 @@ class Snapshot:
                 span.over = True
         if span is None and self._engine.lease is not None:
             # Another node may have changed what lay in the range before.
-            await self._check_changed(part)
+            await self._check_changed(view)
 
     async def _stretches(
         self,
-        part: Part,
-        shelves: Shelves,
+        view: ContainerSnapshot,
+        overlays: IndexOverlays,
         index: Index,
         within: KeyRange,
         descending: bool,
@@ -208,76 +208,80 @@ class Snapshot:
         store = self._engine.store
         version = store.catalog_version
         while True:
-            found = await store.read(Walk(part.node.id, index.number, within, descending, after, batch))
-            self._check_losses(part.node.id)
+            found = await store.read(Walk(view.node.id, index.number, within, descending, after, batch))
+            self._check_losses(view.node.id)
             if store.catalog_version != version:
                 version = store.catalog_version
-                if not await self._engine.indexes.stand(part.node.id, [index]):
+                if not await self._engine.indexes.stand(view.node.id, [index]):
                     # It may have lost entries already.
-                    raise WriteConflict(CHANGED, container=part.node.id, scheme=True)
-            part.shelve_gone(shelves)
+                    raise WriteConflict(CHANGED, container=view.node.id, scheme=True)
+            view.add_replaced(overlays)
             last = (found[-1][0], found[-1][1].seq) if found else None
-            stored = self._stored_then(part, shelves, found, began)
-            gone = self._visible_of(part, shelves.gone.between(within, after, last, descending))
+            stored = self._stored_then(view, overlays, found, began)
+            gone = self._visible_of(view, overlays.gone.between(within, after, last, descending))
             yield merged(stored, gone, descending), last
             if last is None:
                 return
             after = last
             await asyncio.sleep(0)
 
-    def _stored_then(self, part: Part, shelves: Shelves, found: Sequence[Found], began: int) -> list[Found]:
+    def _stored_then(
+        self, view: ContainerSnapshot, overlays: IndexOverlays, found: Sequence[Found], began: int
+    ) -> list[Found]:
         """Which of these were stored like this at the beginning; those that have been replaced since are on a shelf."""
         begun: list[Found] = []
         for each in found:
             record = each[1]
-            if part.is_new(record) or record.seq in shelves.gone:
+            if view.is_new(record) or record.seq in overlays.gone:
                 continue
-            if record.lsn > part.lsn:
-                if shelves.first.get(record.seq, began) < began:
+            if record.lsn > view.lsn:
+                if overlays.first.get(record.seq, began) < began:
                     continue
-                raise part.conflict()
+                raise view.conflict()
             begun.append(each)
-        return self._visible_of(part, begun)
+        return self._visible_of(view, begun)
 
-    def _visible_of(self, part: Part, found: Sequence[Found]) -> list[Found]:
-        return [each for each in found if part.visible(each[1])] if part.space.rules else list(found)
+    def _visible_of(self, view: ContainerSnapshot, found: Sequence[Found]) -> list[Found]:
+        return [each for each in found if view.visible(each[1])] if view.space.rules else list(found)
 
-    async def _check_changed(self, part: Part) -> None:
+    async def _check_changed(self, view: ContainerSnapshot) -> None:
         """WriteConflict if a record that an index may have led to before has been changed, and is not known as it was."""
-        after = Position(b"", part.lsn)
-        while changed := await self._engine.store.read(Scan(part.node.id, b"", None, Order.CHANGED, after, SCAN_BATCH)):
-            if not all(part.is_new(record) or self._before(part, record.seq) is not None for record in changed):
-                raise part.conflict()
+        after = Position(b"", view.lsn)
+        while changed := await self._engine.store.read(Scan(view.node.id, b"", None, Order.CHANGED, after, SCAN_BATCH)):
+            if not all(view.is_new(record) or self._before(view, record.seq) is not None for record in changed):
+                raise view.conflict()
             after = Position(changed[-1].partition, changed[-1].lsn)
 
-    def _here(self, part: Part, stored: Sequence[Record]) -> list[Record]:
+    def _here(self, view: ContainerSnapshot, stored: Sequence[Record]) -> list[Record]:
         """What stored records are here."""
-        begun = [self._began(part, record) for record in stored if not part.is_new(record)]
-        return self._visible(part, begun)
+        begun = [self._began(view, record) for record in stored if not view.is_new(record)]
+        return self._visible(view, begun)
 
-    def _began(self, part: Part, stored: Record) -> Record:
+    def _began(self, view: ContainerSnapshot, stored: Record) -> Record:
         """The version of a stored record that was there at the beginning, if it is known."""
-        record = stored if stored.lsn <= part.lsn else self._before(part, stored.seq) or stored
-        part.met(record.partition, record.key, record)
+        record = stored if stored.lsn <= view.lsn else self._before(view, stored.seq) or stored
+        view.met(record.partition, record.key, record)
         return record
 
-    def _before(self, part: Part, seq: int) -> Record | None:
-        return self._engine.past.at(part.node.id, seq, part.lsn)
+    def _before(self, view: ContainerSnapshot, seq: int) -> Record | None:
+        return self._engine.version_cache.at(view.node.id, seq, view.lsn)
 
-    def _gone(self, part: Part, given: Set[int]) -> list[Record]:
+    def _gone(self, view: ContainerSnapshot, given: Set[int]) -> list[Record]:
         """What was there at the beginning and has been replaced since, and is not among those given."""
-        before = [record for record in self._engine.past.all_at(part.node.id, part.lsn) if record.seq not in given]
+        before = [
+            record for record in self._engine.version_cache.all_at(view.node.id, view.lsn) if record.seq not in given
+        ]
         for record in before:
-            part.met(record.partition, record.key, record)
-        return self._visible(part, before)
+            view.met(record.partition, record.key, record)
+        return self._visible(view, before)
 
-    def _visible(self, part: Part, records: Iterable[Record]) -> list[Record]:
-        found = [part.space.now_is(record) for record in records]
-        return [record for record in found if record is not None and visible_at(record, part.space.rules, self.now)]
+    def _visible(self, view: ContainerSnapshot, records: Iterable[Record]) -> list[Record]:
+        found = [view.space.now_is(record) for record in records]
+        return [record for record in found if record is not None and visible_at(record, view.space.rules, self.now)]
 
-    def _own(self, part: Part) -> list[Record]:
+    def _own(self, view: ContainerSnapshot) -> list[Record]:
         """By seq."""
-        visible = [record for record in part.space.kept if visible_at(record, part.space.rules, self.now)]
+        visible = [record for record in view.space.kept if visible_at(record, view.space.rules, self.now)]
         return sorted(visible, key=lambda record: record.seq)
 
     # --- writes ----------------------------------------------------------------------------------------------------------
@@ -289,17 +293,17 @@ class Snapshot:
         writes that record meanwhile, unless it is read here, too; a merge is made again from what is there at the end. So what
         it gives is for the time being. A blind DELETE that meets nothing raises NotFound, and is done at the end in any case.
         """
-        part = await self._part(container)
+        view = await self._view(container)
         blind = blind and command.mode in (Mode.UPSERT, Mode.DELETE) and command.if_match is command.seq is None
         identity = command.partition, command.key
         if command.mode is not Mode.READ:
-            await self._lock(part, command)
+            await self._lock(view, command)
         if not blind:
-            part.seen(*identity)
+            view.seen(*identity)
         done = _Done(container, command, blind)
         try:
-            answer = self._read_blindly if blind and identity not in part.written else self._read_to_write
-            done.written = await self._driven(part, part.space.run(command), answer)
+            answer = self._read_blindly if blind and identity not in view.written else self._read_to_write
+            done.written = await self._driven(view, view.space.run(command), answer)
         except OwnerNotFound:
             raise
         except Locked as met:
@@ -309,28 +313,28 @@ class Snapshot:
                 self._done.append(done)
             raise
         if command.mode is not Mode.READ:
-            if not part.is_blind(identity):
-                part.written.update(dict.fromkeys([identity, (command.partition, command.key_after)]))
+            if not view.is_blind(identity):
+                view.written.update(dict.fromkeys([identity, (command.partition, command.key_after)]))
             self._done.append(done)
         if self._holder.exclusive and command.mode is not Mode.DELETE:
-            await self._lock_entries(part, part.space.unique(done.written.record))
+            await self._lock_entries(view, view.space.unique(done.written.record))
         return done.written
 
-    async def _lock(self, part: Part, command: Command) -> None:
+    async def _lock(self, view: ContainerSnapshot, command: Command) -> None:
         """Lock what a command writes. What is read from then on stays so until the locks are released, if they are exclusive."""
-        locks, container, gone = self._engine.locks, part.node.id, command.mode is Mode.DELETE
+        locks, container, gone = self._engine.locks, view.node.id, command.mode is Mode.DELETE
         fresh = await locks.hold(self._holder, container, (command.partition, command.key), gone)
         if command.key_after != command.key:
             fresh |= await locks.hold(self._holder, container, (command.partition, command.key_after), False)
         if fresh and self._holder.exclusive:
             # Writes that have been decided without knowing of the lock.
-            await self._engine.past.settled()
+            await self._engine.version_cache.settled()
 
-    async def _lock_entries(self, part: Part, entries: tuple[Entry, ...]) -> None:
-        if self._engine.locks.take_entries(self._holder, part.node.id, entries):
-            await self._engine.past.settled()
-            for record in await self._engine.store.read(Holders(part.node.id, entries)):
-                part.met(record.partition, record.key, record)
+    async def _lock_entries(self, view: ContainerSnapshot, entries: tuple[Entry, ...]) -> None:
+        if self._engine.locks.take_entries(self._holder, view.node.id, entries):
+            await self._engine.version_cache.settled()
+            for record in await self._engine.store.read(Holders(view.node.id, entries)):
+                view.met(record.partition, record.key, record)
 
     async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
         """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more.
@@ -356,12 +360,12 @@ class Snapshot:
         pairs: list[tuple[Written, Written]] = []
         last = 0
         try:
-            for container, part in self._parts.items():
-                if part.written:
-                    yield from part.check_writes((yield from transaction.on(container)))
-                if self.serializable and part.has_read:
+            for container, view in self._views.items():
+                if view.written:
+                    yield from view.check_writes((yield from transaction.on(container)))
+                if self.serializable and view.has_read:
                     yield from transaction.on(container)
-                    yield from part.check_reads(transaction.lsn(container))
+                    yield from view.check_reads(transaction.lsn(container))
             for done in self._done:
                 last = done.container
                 written = yield from self._again(done, (yield from transaction.on(last)), pairs)
@@ -384,10 +388,10 @@ class Snapshot:
 
     # --- what both need --------------------------------------------------------------------------------------------------
 
-    async def _part(self, container: int) -> Part:
+    async def _view(self, container: int) -> ContainerSnapshot:
         self._check_losses(container)
-        part = self._parts.get(container)
-        if part is None:
+        view = self._views.get(container)
+        if view is None:
             row = await self._engine.store.read(Load(container))
             if row is None:
                 raise OwnerNotFound(OWNER_MISSING)
@@ -395,13 +399,15 @@ class Snapshot:
             # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A
             # read in the order of commits waits for those under way: what is read from here on is no older than the lsn.
             await self._engine.store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", lsn), 1))
-            node, past, locks = self._engine.nodes.of(row), self._engine.past, self._engine.locks
-            part = self._parts[container] = Part(node, lsn, seq, self.now, past, locks, self._holder)
-        return part
+            node, version_cache, locks = self._engine.nodes.of(row), self._engine.version_cache, self._engine.locks
+            view = self._views[container] = ContainerSnapshot(
+                node, lsn, seq, self.now, version_cache, locks, self._holder
+            )
+        return view
 
     def _check_losses(self, container: int) -> None:
-        past = self._engine.past
-        if past.lost(self) or (self.serializable and past.bereaved(self)):
+        version_cache = self._engine.version_cache
+        if version_cache.lost(self) or (self.serializable and version_cache.bereaved(self)):
             raise WriteConflict(CHANGED, container=container)
 
     def _beginning(self, row: Row) -> tuple[int, int]:
@@ -411,7 +417,7 @@ class Snapshot:
             return 0, 0
         return (row.lsn, row.seq) if begun is None else (begun.lsn, begun.seq)
 
-    async def _driven(self, part: Part, decision: Generator[Read[Any], Any, T], answer: _Answers) -> T:
+    async def _driven(self, view: ContainerSnapshot, decision: Generator[Read[Any], Any, T], answer: _Answers) -> T:
         reply: Any = None
         while True:
             try:
@@ -419,49 +425,49 @@ class Snapshot:
             except StopIteration as end:
                 result: T = end.value
                 return result
-            reply = await self._answer(part, request, answer)
+            reply = await self._answer(view, request, answer)
 
-    async def _answer(self, part: Part, request: Read[Any], answer: _Answers) -> Any:
+    async def _answer(self, view: ContainerSnapshot, request: Read[Any], answer: _Answers) -> Any:
         if isinstance(request, Allocate):
             self._last += 1
             return self._last, self._last if request.seq else 0
         found = await self._engine.store.read(request)
         if isinstance(request, Get):
-            return answer(part, request, found)
+            return answer(view, request, found)
         if isinstance(request, Holders):
             for record in found:
-                part.met(record.partition, record.key, record)
+                view.met(record.partition, record.key, record)
         return found
 
-    def _read(self, part: Part, request: Get, stored: Record | None) -> Record | None:
+    def _read_begun(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
         """What was at a place at the beginning, by what is there now."""
-        begun = self._begun_at(part, request, stored)
-        if begun is not None and part.is_new(begun):
+        begun = self._begun_at(view, request, stored)
+        if begun is not None and view.is_new(begun):
             begun = None  # Nothing was there, which counts as read.
-        part.met(request.partition, request.key, begun)
+        view.met(request.partition, request.key, begun)
         return begun
 
-    def _read_to_write(self, part: Part, request: Get, stored: Record | None) -> Record | None:
+    def _read_to_write(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
         """What is at a place that is to be written, and was there at the beginning."""
-        if stored is None and self._read(part, request, None) is not None:
-            raise part.conflict()
-        part.met(request.partition, request.key, stored)
+        if stored is None and self._read_begun(view, request, None) is not None:
+            raise view.conflict()
+        view.met(request.partition, request.key, stored)
         return stored
 
-    def _read_blindly(self, part: Part, request: Get, stored: Record | None) -> Record | None:
+    def _read_blindly(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
         """What was at a place, as far as it is known."""
-        begun = self._begun_at(part, request, stored)
-        begun = None if begun is not None and part.is_new(begun) else begun
-        part.found_blindly((request.partition, request.key), begun)
+        begun = self._begun_at(view, request, stored)
+        begun = None if begun is not None and view.is_new(begun) else begun
+        view.found_blindly((request.partition, request.key), begun)
         return begun
 
-    def _begun_at(self, part: Part, request: Get, stored: Record | None) -> Record | None:
-        if stored is not None and stored.lsn <= part.lsn:
+    def _begun_at(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
+        if stored is not None and stored.lsn <= view.lsn:
             return stored
-        return self._engine.past.at_place(part.node.id, request.partition, request.key, part.lsn) or stored
+        return self._engine.version_cache.at_place(view.node.id, request.partition, request.key, view.lsn) or stored
 
 
-_Answers: TypeAlias = Callable[[Part, Get, Record | None], Record | None]
+_Answers: TypeAlias = Callable[[ContainerSnapshot, Get, Record | None], Record | None]
 """What a decision is told that asks for the record at a place, of which this is stored now."""
 
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from mayflydb.engine.catalog import Node, Nodes, Run
 from mayflydb.engine.insight import path_place
-from mayflydb.engine.ledger import stamped
 from mayflydb.engine.locks import Spared
-from mayflydb.engine.past import Past
+from mayflydb.engine.ordered_histories import stamped
+from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
@@ -17,13 +17,13 @@ from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Decision, Due, Held, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
 
-Haste = Literal["none", "monitor", "all", "demanded"]
+PassOverride = Literal["none", "monitor", "all", "demanded"]
 """Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""
 
 
-def hastens(haste: Haste, own: bool) -> bool:
+def overrides_pass(override: PassOverride, own: bool) -> bool:
     """Whether a pass is made at once of a container, with a schedule of its `own` or without."""
-    return haste in ("all", "demanded") or (haste == "monitor" and not own)
+    return override in ("all", "demanded") or (override == "monitor" and not own)
 
 
 def schedule_of(node: Node, schedule: Schedule) -> Schedule:
@@ -39,34 +39,36 @@ def purge_due(
     limit: int,
     how: str,
     schedule: Schedule | None = None,
-    haste: Haste = "none",
-    past: Past | None = None,
+    override: PassOverride = "none",
+    version_cache: VersionCache | None = None,
     spared: Spared = (),
     shared: bool = True,
 ) -> Decision[None]:
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
-    rules with passes purge what was due at the last of these, or of the container's own; None: what is due, as with `haste`.
-    `past`: who is told of it first, if he wants to know. `spared`: records that open transactions have written, which stay, as
+    rules with passes purge what was due at the last of these, or of the container's own; None: all due, as with `override`.
+    `version_cache`: who is told of it first, if he wants to know. `spared`: records that open transactions have written, which stay, as
     do those that other nodes hold. `shared`: False for a container in which no other node writes.
     """
     row = yield from ask(Load(container))
     if row is None:
         return Outcome((), None)
     node = nodes.of(row)
-    if node.definition.paused and (node.definition.paused != "purge" or haste != "demanded"):
+    if node.definition.paused and (node.definition.paused != "purge" or override != "demanded"):
         return Outcome((), None)
-    waits = schedule is not None and not hastens(haste, node.definition.schedule is not None)
+    waits = schedule is not None and not overrides_pass(override, node.definition.schedule is not None)
     held = (yield from ask(Held(container, purging=True))) if shared else ()
     if held is None:
         return Outcome((), None)
     spared = (*spared, *held)
     ready = yield from _ready(node, horizon, schedule_of(node, schedule) if schedule and waits else None, spared)
     share = max(1, limit // max(1, len(ready)))
-    if past is not None and past.wants_deaths:
+    if version_cache is not None and version_cache.wants_deaths:
         for due in ready:
-            past.note_deaths(container, row.lsn, (yield from _doomed(container, due, share, frozenset(spared))))
+            version_cache.note_deaths(
+                container, row.lsn, (yield from _doomed(container, due, share, frozenset(spared)))
+            )
     history, orderer = bool(node.definition.history), node.definition.ordered
     stamp = (yield from stamped(orderer, {})) if history and orderer is not None and ready else None
     purges = tuple(
@@ -128,7 +130,7 @@ def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
 
 
 async def next_purge(
-    store: Store, nodes: Nodes, container: int, schedule: Schedule, haste: Haste = "none", spared: Spared = ()
+    store: Store, nodes: Nodes, container: int, schedule: Schedule, override: PassOverride = "none", spared: Spared = ()
 ) -> tuple[Upcoming | None, Schedule | None, Run | None]:
     """The earliest deadline of a container's stored records, and when one may be purged; the schedule that is its own, and the
     last of its passes that has left an account.
@@ -138,7 +140,7 @@ async def next_purge(
     """
     row = await store.read(Load(container))
     node = None if row is None else nodes.of(row)
-    if node is None or (node.definition.paused and (node.definition.paused != "purge" or haste != "demanded")):
+    if node is None or (node.definition.paused and (node.definition.paused != "purge" or override != "demanded")):
         return None, None, None
     return await _earliest(store, node, None, schedule, spared), node.definition.schedule, node.definition.run
 

@@ -14,7 +14,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reads import Reads
-from mayflydb.engine.sweeping import Haste, next_deadline, next_step
+from mayflydb.engine.sweeping import PassOverride, next_deadline, next_step
 from mayflydb.model.errors import Forbidden
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
@@ -100,9 +100,9 @@ class Timeline:
         found = [await next_deadline(store, nodes, container.id, now) for container in containers]
         return min((deadline for deadline in found if deadline is not None), default=None)
 
-    async def _purge_at(self, instant: Instant, haste: Haste = "none") -> Counter[int]:
+    async def _purge_at(self, instant: Instant, override: PassOverride = "none") -> Counter[int]:
         now = max(instant, await self._engine.now())
-        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep", haste=haste)
+        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep", override=override)
 
     async def _next_step(self, containers: Sequence[Node], after: Instant) -> Instant | None:
         engine = self._engine

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import OWNER_MISSING, Nodes
-from mayflydb.engine.locks import Holder, Locks
-from mayflydb.engine.past import Replaced
+from mayflydb.engine.locks import LockHolder, Locks
+from mayflydb.engine.version_cache import Replaced
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.rules import Rule
@@ -18,7 +18,7 @@ from mayflydb.store.interface import Change, Load, Read, ask
 
 T = TypeVar("T")
 
-Mortals: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tuple[Record, ...]]
+ExpirableRecords: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tuple[Record, ...]]
 """(container, its rules, its own schedule, records): who may die there."""
 
 
@@ -27,7 +27,9 @@ class Transaction:
 
     __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_spaces", "_stamps", "now")
 
-    def __init__(self, nodes: Nodes, now: Instant, locks: Locks | None = None, holder: Holder | None = None) -> None:
+    def __init__(
+        self, nodes: Nodes, now: Instant, locks: Locks | None = None, holder: LockHolder | None = None
+    ) -> None:
         """`locks`, `holder`: as of a Workspace."""
         self.now = now
         self._nodes = nodes
@@ -60,7 +62,7 @@ class Transaction:
         return tuple([change for space in self._spaces.values() for change in space.changes])
 
     @property
-    def mortals(self) -> tuple[Mortals, ...]:
+    def expirables(self) -> tuple[ExpirableRecords, ...]:
         """The records that were written in containers that have rules."""
         spaces = self._spaces.items()
         return tuple([(id, space.rules, space.schedule, tuple(space.kept)) for id, space in spaces if space.rules])

@@ -9,10 +9,10 @@ from typing import Any
 from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
-from mayflydb.engine.ledger import stamped
-from mayflydb.engine.locks import Holder, Locked, Locks
-from mayflydb.engine.past import Replaced
+from mayflydb.engine.locks import Locked, LockHolder, Locks
+from mayflydb.engine.ordered_histories import stamped
 from mayflydb.engine.reads import Steps
+from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt
@@ -54,7 +54,7 @@ class Workspace:
         now: Instant,
         stamps: dict[int, bytes] | None = None,
         locks: Locks | None = None,
-        holder: Holder | None = None,
+        holder: LockHolder | None = None,
     ) -> None:
         """`stamps`: those that its transaction has got, in all its containers. `locks`: of which only those of `holder` may be
         written; what it has locked is alive or dead as of its own instant."""

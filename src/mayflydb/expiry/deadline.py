@@ -11,7 +11,7 @@ from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import NEVER, Dates
 
 
-class Mortal(Protocol):
+class Expirable(Protocol):
     """What expiry needs to know of a record."""
 
     @property
@@ -22,7 +22,7 @@ class Mortal(Protocol):
     def dates(self) -> Dates: ...
 
 
-def anchor_under(record: Mortal, rule: Rule) -> Instant | None:
+def anchor_under(record: Expirable, rule: Rule) -> Instant | None:
     """The instant this record's life is counted from under one rule; None: there is none."""
     if rule.slot is None:
         return record.anchor
@@ -32,14 +32,14 @@ def anchor_under(record: Mortal, rule: Rule) -> Instant | None:
     return None
 
 
-def span_under(record: Mortal, rule: Rule) -> int | None:
+def span_under(record: Expirable, rule: Rule) -> int | None:
     """Seconds this record lives from its anchor under one rule; None: for ever."""
     if rule.overrides and record.override:  # None: absent; IGNORED (0): present, counts as absent
         return None if record.override == NEVER else record.override
     return rule.after
 
 
-def deadline_under(record: Mortal, rule: Rule) -> Instant | None:
+def deadline_under(record: Expirable, rule: Rule) -> Instant | None:
     """The first instant of death under one rule; None: never."""
     span = span_under(record, rule)
     anchor = record.anchor if rule.slot is None else anchor_under(record, rule)
@@ -49,7 +49,7 @@ def deadline_under(record: Mortal, rule: Rule) -> Instant | None:
     return deadline if rule.not_before is None else max(deadline, rule.not_before)
 
 
-def deadline(record: Mortal, rules: Sequence[Rule]) -> Instant | None:
+def deadline(record: Expirable, rules: Sequence[Rule]) -> Instant | None:
     """The earliest deadline over the rules; None: never."""
     earliest: Instant | None = None
     for rule in rules:
@@ -77,7 +77,7 @@ def first_over(ends: Instant, instants: Sequence[Instant]) -> int:
     return bisect_left(instants, ends)
 
 
-def due_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:
+def due_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
     """True from the deadline on: a fact about time, whether purged or not."""
     # A loop here and below: any() makes a generator, and every read of a record comes this way.
     for rule in rules:  # noqa: SIM110
@@ -86,7 +86,7 @@ def due_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:
     return False
 
 
-def visible_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:
+def visible_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
     """False once a hiding rule is due: no path may return the record."""
     for rule in rules:  # noqa: SIM110
         if rule.hides and _passed(deadline_under(record, rule), now):
@@ -94,12 +94,12 @@ def visible_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:
     return True
 
 
-def cause_of(record: Mortal, rule: Rule) -> Cause:
+def cause_of(record: Expirable, rule: Rule) -> Cause:
     """Why the record dies under this rule: by its own ttl, or by the rule's kind."""
     return "item" if rule.overrides and record.override and record.override != NEVER else rule.cause
 
 
-def killer(record: Mortal, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
+def killer(record: Expirable, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
     """The earliest deadline and the rule that sets it; None: never dies."""
     deaths = ((d, n) for n, rule in enumerate(rules) if (d := deadline_under(record, rule)) is not None)
     first = min(deaths, default=None)

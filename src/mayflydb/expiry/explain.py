@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mayflydb.expiry.deadline import Mortal, anchor_under, cause_of, due_at, killer, visible_at
+from mayflydb.expiry.deadline import Expirable, anchor_under, cause_of, due_at, killer, visible_at
 from mayflydb.expiry.rules import Cause, Rule
 from mayflydb.model.durations import format_iso
 from mayflydb.model.instant import SECOND, Instant, to_rfc3339
@@ -38,7 +38,7 @@ CAUSES: Mapping[Cause, str] = {
 
 
 def explain(
-    record: Mortal,
+    record: Expirable,
     rules: Sequence[Rule],
     now: Instant,
     names: Mapping[int, str] | None = None,
@@ -58,13 +58,13 @@ def explain(
     )
 
 
-def _state(record: Mortal, rules: Sequence[Rule], now: Instant) -> State:
+def _state(record: Expirable, rules: Sequence[Rule], now: Instant) -> State:
     if not visible_at(record, rules, now):
         return "hidden"
     return "due" if due_at(record, rules, now) else "alive"
 
 
-def _how(record: Mortal, rule: Rule, names: Mapping[int, str], causes: Mapping[Cause, str]) -> str:
+def _how(record: Expirable, rule: Rule, names: Mapping[int, str], causes: Mapping[Cause, str]) -> str:
     cause = cause_of(record, rule)
     name = None if rule.slot is None else names.get(rule.slot)
     if cause == "column":
@@ -80,7 +80,7 @@ def _how(record: Mortal, rule: Rule, names: Mapping[int, str], causes: Mapping[C
     return text
 
 
-def _why_not(record: Mortal, rules: Sequence[Rule]) -> tuple[WhyNot, str]:
+def _why_not(record: Expirable, rules: Sequence[Rule]) -> tuple[WhyNot, str]:
     override = record.override
     if not rules:
         ignored = "" if override is None else "; an item's own ttl counts only while it is on"

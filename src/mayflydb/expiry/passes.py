@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mayflydb.expiry.deadline import Mortal, deadline_under
+from mayflydb.expiry.deadline import Expirable, deadline_under
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import MINUTE, Instant, Span
 
@@ -96,7 +96,7 @@ class Upcoming(msgspec.Struct, frozen=True):
         return Upcoming(min(self.deadline, other.deadline), min(self.purge, other.purge))
 
 
-def upcoming(record: Mortal, rules: Sequence[Rule], schedule: Schedule) -> Upcoming | None:
+def upcoming(record: Expirable, rules: Sequence[Rule], schedule: Schedule) -> Upcoming | None:
     """When a record dies, and when it may be purged; None: never."""
     earliest: Upcoming | None = None
     for rule in rules:

@@ -18,7 +18,7 @@ from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
 from mayflydb.config.values import COMPRESSORS
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.ledger import Bell
+from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.model.instant import Instant
 from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_mongo
 from mayflydb.serving.options import options_from
@@ -53,7 +53,7 @@ class MongoPort:
         self._compressors = _compressors(settings)
         self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
         self._listener: Listener | None = None
-        self._bell: Bell | None = None
+        self._notifier: ChangeNotifier | None = None
         self._app: MongoApp | None = None
         self.password_path: Path | None = None
         self._administrator: Administrator | None = None
@@ -88,7 +88,7 @@ class MongoPort:
         """Accept connections from now on. Raise StartFailed where the store was written under another profile."""
         if await engine.node("mongo") is not None:
             await self._recover(engine, now)
-        self._bell = engine.reaper.bell
+        self._notifier = engine.reaper.notifier
         work = Work()
         made: list[Introduce] = []
 
@@ -114,8 +114,8 @@ class MongoPort:
 
     async def close(self, grace: float) -> None:
         """Let running commands finish, end those that only wait, and release the port."""
-        if self._bell is not None:
-            self._bell.close()
+        if self._notifier is not None:
+            self._notifier.close()
         if self._listener is not None:
             await self._listener.close(grace)
         self.release()

@@ -428,7 +428,7 @@ def test_what_a_dropped_collection_told_too_long_ago_is_missed_aloud(
     engine = mongo_server._admin.engine
 
     async def tidy() -> None:
-        await engine.ledger.forget_old(await engine.now())
+        await engine.ordered_histories.forget_old(await engine.now())
 
     with coll.database.watch(max_await_time_ms=1) as stream:
         assert stream.try_next() is None

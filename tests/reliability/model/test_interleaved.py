@@ -10,10 +10,10 @@ from unittest.mock import patch
 import pytest
 
 import planted
+from mayflydb.engine.container_snapshot import ContainerSnapshot
 from mayflydb.engine.locks import Locks
-from mayflydb.engine.part import Part
-from mayflydb.engine.past import Past
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.engine.version_cache import VersionCache
 from reliability.model.interleaved import Interleaved
 from reliability.mutants.bugs import (
     lock_during_a_purge,
@@ -51,16 +51,18 @@ def _early() -> AbstractContextManager[object]:
 
 RACES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "picked, then deleted": purge_without_recheck,
-    "reads are not checked": lambda: patch.object(Part, "check_reads", _nothing),
-    "ranges are not checked": lambda: patch.object(Part, "_read_spans", lambda self: iter(())),
-    "the purged are forgotten": lambda: patch.object(Past, "wants_deaths", False),
-    "the replaced are forgotten": lambda: patch.object(Past, "noted", lambda self, container, after: ([], after)),
+    "reads are not checked": lambda: patch.object(ContainerSnapshot, "check_reads", _nothing),
+    "ranges are not checked": lambda: patch.object(ContainerSnapshot, "_read_spans", lambda self: iter(())),
+    "the purged are forgotten": lambda: patch.object(VersionCache, "wants_deaths", False),
+    "the replaced are forgotten": lambda: patch.object(
+        VersionCache, "noted", lambda self, container, after: ([], after)
+    ),
     "locks are not spared": purge_of_what_is_locked,
     "a lock waits for no purge": lock_during_a_purge,
     "plain writes look for no lock": plain_write_does_not_wait,
     "no transaction looks for a lock": lambda: patch.object(Locks, "_exclusive_holders", lambda *_: []),
     "locks end before the commit": _early,
-    "new rows are seen": lambda: patch.object(Part, "is_new", lambda self, stored: False),
+    "new rows are seen": lambda: patch.object(ContainerSnapshot, "is_new", lambda self, stored: False),
 }
 
 

@@ -11,7 +11,7 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.engine import BatchRefused, Engine, Scope
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.sweeping import Haste
+from mayflydb.engine.sweeping import PassOverride
 from mayflydb.expiry.sweep import Limits
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import MayflyError
@@ -96,9 +96,9 @@ class World:
         reaper._limits = Limits(self.limit, None)
         sweep = reaper._sweep
 
-        async def noted(container: int, limit: int, horizon: int, now: int, how: str, haste: Haste) -> int:
+        async def noted(container: int, limit: int, horizon: int, now: int, how: str, override: PassOverride) -> int:
             self._picked = container, limit
-            return await sweep(container, limit, horizon, now, how, haste)
+            return await sweep(container, limit, horizon, now, how, override)
 
         reaper._sweep = noted  # type: ignore[method-assign]
         return engine

@@ -20,7 +20,7 @@ from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Reaper
-from mayflydb.engine.sweeping import Haste, purge_due
+from mayflydb.engine.sweeping import PassOverride, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry import deadline
@@ -68,7 +68,7 @@ def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
     async def sweep(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
     ) -> int:
         row = await self._store.read(Load(container))
         assert row is not None
@@ -102,7 +102,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
     sweep = Reaper._sweep
 
     async def early(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
     ) -> int:
         row = await self._store.read(Load(container))
 
@@ -119,7 +119,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
                     return outcome
 
         with patch.object(reaping, "purge_due", decide):
-            return await sweep(self, container, limit, horizon, now, how, haste)
+            return await sweep(self, container, limit, horizon, now, how, override)
 
     with patch.object(Reaper, "_sweep", early):
         yield

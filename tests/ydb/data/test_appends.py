@@ -14,8 +14,8 @@ import pytest
 
 import planted
 from mayflydb.clock import VirtualClock
+from mayflydb.engine.container_snapshot import ContainerSnapshot
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.part import Part
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.options import Options
@@ -68,13 +68,13 @@ def test_there_is_an_order(store: str, tmp_path: Path, chance: Random) -> None:
     assert appends.aborted > 0
 
 
-def nothing(self: Part, *known: object) -> Any:
+def nothing(self: ContainerSnapshot, *known: object) -> Any:
     yield from ()
 
 
 BUGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
-    "reads are not checked": lambda: patch.object(Part, "check_reads", nothing),
-    "ranges are not checked": lambda: patch.object(Part, "_read_spans", lambda self: iter(())),
+    "reads are not checked": lambda: patch.object(ContainerSnapshot, "check_reads", nothing),
+    "ranges are not checked": lambda: patch.object(ContainerSnapshot, "_read_spans", lambda self: iter(())),
 }
 
 

@@ -11,8 +11,8 @@ from unittest.mock import AsyncMock, patch
 import pytest
 
 import planted
-from mayflydb.engine.part import Part
-from mayflydb.engine.past import Past
+from mayflydb.engine.container_snapshot import ContainerSnapshot
+from mayflydb.engine.version_cache import VersionCache
 from mayflydb.frontends.ydb.transactions import Mode, TransactionControl
 from mayflydb.frontends.ydb.writing import TableWriter
 from mayflydb.query.yql.faults import Fault
@@ -290,21 +290,24 @@ def test_histories(place: Any, chance: Random, modes: str) -> None:
     assert history.aborted > 0
 
 
-def nothing(self: Part, *known: object) -> Any:
+def nothing(self: ContainerSnapshot, *known: object) -> Any:
     yield from ()
 
 
 BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[object]]]] = {
-    "ranges are not checked": ("serializable", lambda: patch.object(Part, "_read_spans", lambda self: iter(()))),
-    "reads are not checked": ("serializable", lambda: patch.object(Part, "check_reads", nothing)),
-    "writes are not checked": ("snapshots", lambda: patch.object(Part, "check_writes", nothing)),
+    "ranges are not checked": (
+        "serializable",
+        lambda: patch.object(ContainerSnapshot, "_read_spans", lambda self: iter(())),
+    ),
+    "reads are not checked": ("serializable", lambda: patch.object(ContainerSnapshot, "check_reads", nothing)),
+    "writes are not checked": ("snapshots", lambda: patch.object(ContainerSnapshot, "check_writes", nothing)),
     "unique values are those that are stored": (
         "snapshots",
         lambda: patch.object(TableWriter, "_check_unique", AsyncMock()),
     ),
     "the replaced are forgotten": (
         "snapshots",
-        lambda: patch.object(Past, "noted", lambda self, id, after: ([], after)),
+        lambda: patch.object(VersionCache, "noted", lambda self, id, after: ([], after)),
     ),
 }
 

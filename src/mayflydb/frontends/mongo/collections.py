@@ -18,7 +18,7 @@ from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.ledger import is_ordered
+from mayflydb.engine.ordered_histories import is_ordered
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
 from mayflydb.frontends.mongo.streams import notes
@@ -420,7 +420,7 @@ class Collections:
 
         space = await engine.definitions.space(SPACE, now)
         if database is None:
-            await engine.ledger.begin(space.id, space.id, self._retention, quiet, INTERNAL_DATABASES)
+            await engine.ordered_histories.begin(space.id, space.id, self._retention, quiet, INTERNAL_DATABASES)
             return space.id
         check_database(database)
         if name is not None:
@@ -428,10 +428,12 @@ class Collections:
         while True:
             with contextlib.suppress(NotFound):
                 home = await self._ensure_database(database, now)
-                await engine.ledger.begin(home.id, space.id, self._retention, quiet, () if name is None else None)
+                await engine.ordered_histories.begin(
+                    home.id, space.id, self._retention, quiet, () if name is None else None
+                )
                 found = None if name is None else await self.find(database, name)
                 if found is not None:
-                    await engine.ledger.begin(found.id, space.id, self._retention, quiet)
+                    await engine.ordered_histories.begin(found.id, space.id, self._retention, quiet)
                 return space.id
 
     async def drop(self, collection: Collection, now: Instant) -> None:
@@ -470,8 +472,8 @@ class Collections:
 
     async def record_event(self, collection: Collection, operation: str, description: Document, now: Instant) -> None:
         """Record an event that change streams show under `showExpandedEvents`."""
-        await self._engine.ledger.tell(collection.id, notes.expanded_event(operation, description), now)
-        self._engine.reaper.bell.ring()
+        await self._engine.ordered_histories.tell(collection.id, notes.expanded_event(operation, description), now)
+        self._engine.reaper.notifier.ring()
 
     async def rename(
         self, collection: Collection, database: str, name: str, replacing: Collection | None, now: Instant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mayflydb.engine.locks import Patience
+from mayflydb.engine.locks import LockWaits
 from mayflydb.frontends.mongo.accounts.roles import User
 from mayflydb.frontends.mongo.accounts.scram import Conversation
 from mayflydb.query.mongo.values import Document
@@ -32,7 +32,7 @@ class ConnectionState(msgspec.Struct, eq=False):
 
     `peer`: the client's `host:port`. `client`: the metadata that it sent. `user`: the user who is logged in. `login`: a
     login in progress. `closing`: the connection ends after the present answer. `last_priced`: its last command that had
-    a price. `patience`: its writes wait for locks until the client leaves.
+    a price. `lock_waits`: its writes wait for locks until the client leaves.
     """
 
     id: int
@@ -43,7 +43,7 @@ class ConnectionState(msgspec.Struct, eq=False):
     login: Login | None = None
     last_priced: PricedCommand | None = None
     closing: bool = False
-    patience: Patience = msgspec.field(default_factory=Patience)
+    lock_waits: LockWaits = msgspec.field(default_factory=LockWaits)
 
     @property
     def application(self) -> str:

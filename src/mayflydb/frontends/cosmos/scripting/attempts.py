@@ -11,7 +11,7 @@ import msgspec
 from mayflydb.engine import budget as prices
 from mayflydb.engine.commands import Written
 from mayflydb.engine.engine import BatchRefused
-from mayflydb.engine.locks import Holder
+from mayflydb.engine.locks import LockHolder
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.scripting.collection import Collection
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
@@ -63,7 +63,7 @@ async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> Committ
     try:
         for _ in range(MAX_ATTEMPTS):
             view = await call.get_owner()
-            holder = Holder(now, exclusive=False)
+            holder = LockHolder(now, exclusive=False)
             try:
                 work_of_attempt = _work_of_attempt(call, view, partition, holder, budget, work, attempts.append)
                 result = await call.threads.run(work_of_attempt, budget)
@@ -84,7 +84,7 @@ def _work_of_attempt(
     call: CosmosCall,
     view: ContainerView,
     partition: bytes,
-    holder: Holder,
+    holder: LockHolder,
     budget: Budget,
     work: Work[T],
     enter: Callable[[ScriptAttempt], None],
@@ -101,11 +101,11 @@ def _work_of_attempt(
 
 async def _commit(call: CosmosCall, transaction: ScriptTransaction) -> list[Written] | None:
     """Commit the transaction; None after a write conflict."""
-    if transaction.premise.empty:
+    if transaction.read_set.empty:
         return []
     steps = transaction.steps(call.account.limits)
     try:
-        return await call.engine.write_all(transaction.view.id, steps, transaction.now, transaction.premise)
+        return await call.engine.write_all(transaction.view.id, steps, transaction.now, transaction.read_set)
     except (BatchRefused, WriteConflict):
         # The commands succeeded while the script ran, so a refusal now means that other writes came first.
         return None

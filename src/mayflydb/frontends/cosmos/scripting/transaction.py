@@ -17,8 +17,8 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Step, Written
 from mayflydb.engine.engine import Batch, Scope, scan
-from mayflydb.engine.locks import Holder
-from mayflydb.engine.premise import Premise
+from mayflydb.engine.locks import LockHolder
+from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, record_at, settled_lsn
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
@@ -33,7 +33,7 @@ FIRST_LSN: Final = 0xFFFF << 32
 """Numbers from here on are provisional. No container reaches them."""
 
 
-Lock = Callable[[Holder, int, Identity, bool], Awaitable[Any]]
+Lock = Callable[[LockHolder, int, Identity, bool], Awaitable[Any]]
 """`Locks.hold`"""
 
 
@@ -41,12 +41,19 @@ class ScriptTransaction:
     """The reads and commands of the scripts of one request, at one instant."""
 
     def __init__(
-        self, reads: Reads, view: ContainerView, partition: bytes, lsn: int, now: Instant, lock: Lock, holder: Holder
+        self,
+        reads: Reads,
+        view: ContainerView,
+        partition: bytes,
+        lsn: int,
+        now: Instant,
+        lock: Lock,
+        holder: LockHolder,
     ) -> None:
         self.view = view
         self.partition = partition
         self.now = now
-        self.premise = Premise(view.id, lsn, view.node.rules, now, holder)
+        self.read_set = ReadSet(view.id, lsn, view.node.rules, now, holder)
         self._lock = lock
         self._reads = reads
         self._workspace = Workspace(view.node, now)
@@ -58,7 +65,7 @@ class ScriptTransaction:
 
     @classmethod
     async def begin(
-        cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant, lock: Lock, holder: Holder
+        cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant, lock: Lock, holder: LockHolder
     ) -> ScriptTransaction:
         """Begin a transaction on the committed state. `lock`: locks an item for `holder`, so that no purge removes it."""
         lsn = await settled_lsn(reads, view.id, partition)
@@ -69,9 +76,9 @@ class ScriptTransaction:
         if command.mode is not Mode.READ:
             for key in dict.fromkeys((command.key, command.key_after)):
                 await self._lock(
-                    self.premise.holder, self.view.id, (command.partition, key), command.mode is Mode.DELETE
+                    self.read_set.holder, self.view.id, (command.partition, key), command.mode is Mode.DELETE
                 )
-        written = await self.premise.decide(self._workspace.run(command), self._reads, self._allocate)
+        written = await self.read_set.decide(self._workspace.run(command), self._reads, self._allocate)
         if command.mode is not Mode.READ:
             self._commands.append(command)
             self._written.append(written)
@@ -91,13 +98,13 @@ class ScriptTransaction:
 
         `scope` must not be larger than the partition.
         """
-        self.premise.scanned(self.partition)
+        self.read_set.scanned(self.partition)
         number = 0 if after is None else after.number
         stored_ones = scan(self._reads, container, scope, after, now, batch)
         async for stretch in stored_ones if number < FIRST_SEQ else _no_batches():
             records: list[Record] = []
             for stored in stretch.records:
-                self.premise.read(stored.partition, stored.key, stored)
+                self.read_set.read(stored.partition, stored.key, stored)
                 record = self._workspace.now_is(stored)
                 if record is not None and record.seq == stored.seq:
                     records.append(record)
@@ -114,7 +121,7 @@ class ScriptTransaction:
         stored = await record_at(self._reads, self.view.id, self.partition, seq)
         if stored is None:
             return None
-        self.premise.read(stored.partition, stored.key, stored)
+        self.read_set.read(stored.partition, stored.key, stored)
         return self._workspace.now_is(stored)
 
     @property

@@ -217,16 +217,16 @@ async def _await_batch(
 ) -> list[bytes]:
     """Return a batch as soon as there are results, and an empty one after `milliseconds` of the host's time."""
     engine, monotonic = services.engine, services.monotonic
-    bell = engine.reaper.bell
+    notifier = engine.reaper.notifier
     end = monotonic() + milliseconds * MILLISECOND
     while True:
-        heard = bell.rings
+        heard = notifier.rings
         batch = await cursor.batch(size, await engine.now())
         left = end - monotonic()
-        if batch or cursor.exhausted or left <= 0 or bell.closed:
+        if batch or cursor.exhausted or left <= 0 or notifier.closed:
             return batch
         # Writes of other nodes do not ring this node's bell, so they are polled for.
-        await bell.wait(heard, left if engine.lease is None else min(left, REMOTE_POLL))
+        await notifier.wait(heard, left if engine.lease is None else min(left, REMOTE_POLL))
 
 
 async def kill_cursors(services: Services, call: Call) -> Document:

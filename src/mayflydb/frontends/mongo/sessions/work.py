@@ -39,7 +39,7 @@ class ImmediateWork:
     def __init__(self, services: Services, call: Call, numbered_write: NumberedWrite | None = None) -> None:
         self._engine = services.engine
         self._now = call.now
-        self._patience = call.connection.patience
+        self._lock_waits = call.connection.lock_waits
         self.numbered_write = numbered_write
         view = CommittedView(services.engine, services.indexing.request_id_index)
         self.view: ReadView = view
@@ -52,7 +52,7 @@ class ImmediateWork:
             runs.append(transaction)
             return decide(transaction)
 
-        reply = await self._engine.transact(note, self._now, patience=self._patience)
+        reply = await self._engine.transact(note, self._now, lock_waits=self._lock_waits)
         self.spent.add_writes(runs[-1], None if self.numbered_write is None else self.numbered_write.container)
         return reply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from mayflydb.engine.ledger import Bell
+from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.streams.events import EventBuilder, event_head
@@ -27,12 +27,12 @@ class StreamCursor(Cursor):
         builder: EventBuilder,
         pipeline: Pipeline | None,
         session: bytes | None,
-        bell: Bell,
+        notifier: ChangeNotifier,
         ends: ResumeToken | None = None,
     ) -> None:
         super().__init__(namespace, _no_items(), ReadTime(0), lambda: (), 0, session)
         self.awaits_data = True
-        self._bell = bell
+        self._notifier = notifier
         self._feed = feed
         self._builder = builder
         self._pipeline = pipeline
@@ -127,7 +127,7 @@ class StreamCursor(Cursor):
 
     async def close(self) -> None:
         self._closed = True
-        self._bell.ring()
+        self._notifier.ring()
 
 
 async def _one(event: Document) -> Batches:

@@ -66,7 +66,7 @@ async def open_stream(
     ends = token if token is not None and token.purpose == "last" else None
     lsid = call.body.get("lsid")
     session = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
-    return StreamCursor(namespace, feed, builder, pipeline, session, engine.reaper.bell, ends)
+    return StreamCursor(namespace, feed, builder, pipeline, session, engine.reaper.notifier, ends)
 
 
 def _scope(call: Call, target: Any, options: StreamOptions) -> tuple[StreamScope, str]:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mayflydb.engine.ledger import STAMP
+from mayflydb.engine.ordered_histories import STAMP
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document

@@ -53,7 +53,7 @@ class _Log:
         self.dropped += 1
 
 
-class Past:
+class VersionCache:
     """Of the changes that this process makes. They are noted before they are committed; of one that is not, nothing ever shows,
     since what is still stored comes first.
 

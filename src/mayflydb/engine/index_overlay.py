@@ -30,7 +30,7 @@ def entry_keys(record: Record, index: Index, keys_of: KeysOf) -> tuple[bytes, ..
     return tuple(entry(index, key, record.partition).key for key in keys_of(record, index))
 
 
-class Shelf:
+class IndexOverlay:
     """Records by their entries in one index."""
 
     def __init__(self, keys: Callable[[Record], tuple[bytes, ...]]) -> None:
@@ -76,7 +76,7 @@ def merged(first: list[Found], second: list[Found], descending: bool) -> list[Fo
     return sorted(first + second, key=lambda found: (found[0], found[1].seq), reverse=descending)
 
 
-class Span:
+class ReadRange:
     """A range of an index that was read as it was at the beginning, as far as it was read: from its start up to a place.
 
     `digest` and `count` are of the versions that were visible there, in order.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mayflydb.engine.premise import Premise
+from mayflydb.engine.read_set import ReadSet
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import SECOND
@@ -41,8 +41,8 @@ def answer(request: Read[Any], stored: Sequence[Record]) -> Any:
     return sorted((each for each in stored if number(each) > after), key=number)[: request.limit]
 
 
-def holds(premise: Premise, stored: Sequence[Record], lsn: int, now: int = NOW, rules: Any = RULES) -> bool:
-    check = premise.check(lsn, rules, now)
+def holds(read_set: ReadSet, stored: Sequence[Record], lsn: int, now: int = NOW, rules: Any = RULES) -> bool:
+    check = read_set.check(lsn, rules, now)
     try:
         request = next(check)
         while True:
@@ -68,10 +68,10 @@ READ = [
 
 @pytest.mark.parametrize(("what", "stored", "lsn", "expected"), READ)
 def test_records_that_were_read(what: str, stored: list[Record], lsn: int, expected: bool) -> None:
-    premise = Premise(1, 10, RULES, NOW)
-    premise.read(P, b"a", A)
-    premise.read(P, b"none", None)
-    assert holds(premise, stored, lsn) is expected, what
+    read_set = ReadSet(1, 10, RULES, NOW)
+    read_set.read(P, b"a", A)
+    read_set.read(P, b"none", None)
+    assert holds(read_set, stored, lsn) is expected, what
 
 
 SCANNED = [
@@ -88,36 +88,36 @@ SCANNED = [
 def test_partitions_that_were_scanned(what: str, stored: list[Record], lsn: int, expected: bool, few: bool) -> None:
     before = MANY[:5] if few else MANY
     stored = [each for each in stored if each in before or each.lsn > 40 or not few]
-    premise = Premise(1, 40, RULES, NOW)
-    premise.scanned(P)
+    read_set = ReadSet(1, 40, RULES, NOW)
+    read_set.scanned(P)
     for each in before:
-        premise.read(P, each.key, each)
-    assert holds(premise, stored, lsn) is expected, what
+        read_set.read(P, each.key, each)
+    assert holds(read_set, stored, lsn) is expected, what
 
 
 def test_time_passes() -> None:
-    premise = Premise(1, 10, RULES, NOW)
-    premise.read(P, DYING.key, DYING)
-    assert holds(premise, [DYING], 10, NOW + 60 * SECOND - 1)
-    assert not holds(premise, [DYING], 10, NOW + 60 * SECOND)
+    read_set = ReadSet(1, 10, RULES, NOW)
+    read_set.read(P, DYING.key, DYING)
+    assert holds(read_set, [DYING], 10, NOW + 60 * SECOND - 1)
+    assert not holds(read_set, [DYING], 10, NOW + 60 * SECOND)
 
 
 def test_who_was_dead_already_may_be_purged() -> None:
-    premise = Premise(1, 10, RULES, NOW + 60 * SECOND)
-    premise.read(P, DYING.key, DYING)
-    assert holds(premise, [DYING], 11, NOW + 61 * SECOND)
-    assert holds(premise, [], 11, NOW + 61 * SECOND)
+    read_set = ReadSet(1, 10, RULES, NOW + 60 * SECOND)
+    read_set.read(P, DYING.key, DYING)
+    assert holds(read_set, [DYING], 11, NOW + 61 * SECOND)
+    assert holds(read_set, [], 11, NOW + 61 * SECOND)
 
 
 def test_rules_change() -> None:
-    premise = Premise(1, 10, RULES, NOW)
-    premise.read(P, A.key, A)
-    assert not holds(premise, [A], 10, rules=())
+    read_set = ReadSet(1, 10, RULES, NOW)
+    read_set.read(P, A.key, A)
+    assert not holds(read_set, [A], 10, rules=())
 
 
 def test_the_first_version_counts() -> None:
-    premise = Premise(1, 10, RULES, NOW)
-    premise.read(P, A.key, A)
-    premise.read(P, A.key, again(A, 11))
-    assert not holds(premise, [again(A, 11)], 11)
-    assert not premise.empty and Premise(1, 10, RULES, NOW).empty
+    read_set = ReadSet(1, 10, RULES, NOW)
+    read_set.read(P, A.key, A)
+    read_set.read(P, A.key, again(A, 11))
+    assert not holds(read_set, [again(A, 11)], 11)
+    assert not read_set.empty and ReadSet(1, 10, RULES, NOW).empty

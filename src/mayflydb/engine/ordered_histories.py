@@ -108,7 +108,7 @@ def is_ordered(node: Node) -> bool:
     return bool(node.definition.history) and node.definition.ordered is not None
 
 
-class Ledger:
+class OrderedHistories:
     """Begins such histories, and finds those that are kept."""
 
     def __init__(self, store: Store, nodes: Nodes) -> None:
@@ -191,7 +191,7 @@ def _dropped(id: int) -> Decision[None]:
     yield
 
 
-class Bell:
+class ChangeNotifier:
     """Tells those who wait that something may have changed."""
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import Index, Node
-from mayflydb.engine.locks import Holder, Locks
-from mayflydb.engine.past import Past
-from mayflydb.engine.walks import Shelf, Span, entry_keys
+from mayflydb.engine.index_overlay import IndexOverlay, ReadRange, entry_keys
+from mayflydb.engine.locks import LockHolder, Locks
+from mayflydb.engine.version_cache import VersionCache
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import WriteConflict
@@ -33,36 +33,45 @@ _CHANGES: Final = 512
 """So many changes at most are looked at one by one."""
 
 
-class Shelves:
+class IndexOverlays:
     """Beside one index: what was there at the beginning and was replaced since, and what was written here."""
 
     def __init__(self, index: Index, keys_of: KeysOf) -> None:
         def keys(record: Record) -> tuple[bytes, ...]:
             return entry_keys(record, index, keys_of)
 
-        self.gone = Shelf(keys)
-        self.own = Shelf(keys)
+        self.gone = IndexOverlay(keys)
+        self.own = IndexOverlay(keys)
         self.gone_upto = 0
         self.own_upto = 0
         self.first: dict[int, int] = {}
         """When each record was first written here: how many changes there were before."""
 
 
-class Part:
+class ContainerSnapshot:
     """One container in one transaction. `lsn` is the last number that had been given out at its beginning."""
 
-    def __init__(self, node: Node, lsn: int, seq: int, now: Instant, past: Past, locks: Locks, holder: Holder) -> None:
+    def __init__(
+        self,
+        node: Node,
+        lsn: int,
+        seq: int,
+        now: Instant,
+        version_cache: VersionCache,
+        locks: Locks,
+        holder: LockHolder,
+    ) -> None:
         self.node = node
         self.space = Workspace(node, now, None, locks, holder)
         self.written: dict[Identity, None] = {}
         self.lsn = lsn
         self._seq = seq
         self._now = now
-        self._past = past
+        self._version_cache = version_cache
         self._versions: dict[Identity, int | None] = {}
         self._blind: dict[Identity, Record | None] = {}
-        self._shelves: dict[int, Shelves] = {}
-        self._spans: dict[tuple[int, KeyRange, bool], list[Span]] = {}
+        self._overlays: dict[int, IndexOverlays] = {}
+        self._spans: dict[tuple[int, KeyRange, bool], list[ReadRange]] = {}
         self._scopes: list[Scope] = []
 
     def is_new(self, stored: Record) -> bool:
@@ -105,41 +114,43 @@ class Part:
         """What is visible there has been read; what was found is told to `met`."""
         self._scopes.append(scope)
 
-    def span(self, index: Index, within: KeyRange, descending: bool, keys_of: KeysOf) -> Span:
+    def span(self, index: Index, within: KeyRange, descending: bool, keys_of: KeysOf) -> ReadRange:
         """Where to note what is read in a range of an index, of which it is told when no more is."""
         spans = self._spans.setdefault((index.number, within, descending), [])
         if len(spans) > 1:
             # All are of one beginning, so the longest says what the others do.
             longest = max((span for span in spans if span.over), key=lambda span: span.reach, default=None)
             spans[:] = [span for span in spans if span is longest or not span.over]
-        spans.append(Span(index, within, descending, keys_of))
+        spans.append(ReadRange(index, within, descending, keys_of))
         return spans[-1]
 
     # --- beside the stored -------------------------------------------------------------------------------------------
 
-    def shelves(self, index: Index, keys_of: KeysOf) -> Shelves:
+    def overlays(self, index: Index, keys_of: KeysOf) -> IndexOverlays:
         """Those of an index, up to date."""
-        shelves = self._shelves.get(index.number)
-        if shelves is None:
-            shelves = self._shelves[index.number] = Shelves(index, keys_of)
+        overlays = self._overlays.get(index.number)
+        if overlays is None:
+            overlays = self._overlays[index.number] = IndexOverlays(index, keys_of)
         changes = self.space.changes
-        for number in range(shelves.own_upto, len(changes)):
+        for number in range(overlays.own_upto, len(changes)):
             change = changes[number]
             if isinstance(change, (Put, Delete)):
                 seq = change.record.seq
-                shelves.first.setdefault(seq, number)
-                shelves.own.put(seq, change.record if isinstance(change, Put) else None)
-        shelves.own_upto = len(changes)
-        self.shelve_gone(shelves)
-        return shelves
+                overlays.first.setdefault(seq, number)
+                overlays.own.put(seq, change.record if isinstance(change, Put) else None)
+        overlays.own_upto = len(changes)
+        self.add_replaced(overlays)
+        return overlays
 
-    def shelve_gone(self, shelves: Shelves) -> None:
+    def add_replaced(self, overlays: IndexOverlays) -> None:
         """Take note of what has been replaced meanwhile."""
-        seqs, shelves.gone_upto = self._past.noted(self.node.id, shelves.gone_upto)
+        seqs, overlays.gone_upto = self._version_cache.noted(self.node.id, overlays.gone_upto)
         for seq in dict.fromkeys(seqs):
-            before = None if seq in shelves.gone or seq > self._seq else self._past.at(self.node.id, seq, self.lsn)
+            before = (
+                None if seq in overlays.gone or seq > self._seq else self._version_cache.at(self.node.id, seq, self.lsn)
+            )
             if before is not None:
-                shelves.gone.put(seq, before)
+                overlays.gone.put(seq, before)
 
     # --- at the end --------------------------------------------------------------------------------------------------
 
@@ -191,7 +202,7 @@ class Part:
                 if self._touches(record):
                     raise self.conflict()
                 if self._spans and not self.is_new(record):
-                    before = self._past.at(self.node.id, record.seq, self.lsn)
+                    before = self._version_cache.at(self.node.id, record.seq, self.lsn)
                     if before is None:
                         return False
                     if self._in_spans([before]):
@@ -206,5 +217,5 @@ class Part:
     def _in_spans(self, records: Iterable[Record]) -> bool:
         return any(span.holds(record) for record in records for span in self._read_spans())
 
-    def _read_spans(self) -> Iterator[Span]:
+    def _read_spans(self) -> Iterator[ReadRange]:
         return (span for spans in self._spans.values() for span in spans if not span.empty)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeVar
 
-from mayflydb.engine.locks import Holder
+from mayflydb.engine.locks import LockHolder
 from mayflydb.engine.reads import Reads, Steps
 from mayflydb.expiry.deadline import deadline, over, visible_at
 from mayflydb.expiry.rules import Rule
@@ -24,14 +24,14 @@ _FEW: Final = 16
 _STRETCH: Final = 1_000
 
 
-class Premise:
+class ReadSet:
     """What was read of one container by its `rules` at `now`, from the time on at which `lsn` was the last one."""
 
     def __init__(
-        self, container: int, lsn: int, rules: tuple[Rule, ...], now: Instant, holder: Holder | None = None
+        self, container: int, lsn: int, rules: tuple[Rule, ...], now: Instant, holder: LockHolder | None = None
     ) -> None:
         """`holder`: the locks of the transaction; what it has locked stays alive for it beyond its old deadline."""
-        self.holder = Holder(now, exclusive=False) if holder is None else holder
+        self.holder = LockHolder(now, exclusive=False) if holder is None else holder
         self._container = container
         self._lsn = lsn
         self._rules = rules
