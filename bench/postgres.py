@@ -265,7 +265,7 @@ async def _purging(url: str, checkpoint: Callable[[], object]) -> list[Figure]:
                 await connection.execute("TRUNCATE mayfly.expiry")
                 await connection.execute("VACUUM ANALYZE mayfly.record")
                 checkpoint()
-                engine.reaper.changed(container)
+                engine.reaper.invalidate(container)
                 began = perf_counter()
                 await purge()
                 rates[name].append(COUNT / (perf_counter() - began))

@@ -76,7 +76,7 @@ async def _purge(path: Path | None, length: int) -> tuple[float, Lateness]:
     rule = Rule("default", 3600, overrides=True, hides=True)
     container = await engine.definitions.create(database.id, "c", Definition({}, now, rules=(rule,)))
     await load(store, container.id, many(COUNT, item("n", length), now - 3 * HOUR, 20))
-    engine.reaper.changed(container.id)
+    engine.reaper.invalidate(container.id)
     watchdog = Watchdog()
     await asyncio.sleep(0.2)
     watchdog.restart()

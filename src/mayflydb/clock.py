@@ -181,7 +181,7 @@ class HighWater:
     """now = max(clock, highest ever answered), with the mark durably reserved ahead of use.
 
     A mark that is only saved with commits would let a read answer "gone", the power fail, the clock step back, and the record
-    return. `now()` gives None when the reservation must be extended first: commit `wanted()`, then call `reserved`.
+    return. `now()` gives None when the reservation must be extended first: commit `wanted()`, then call `mark_reserved`.
     """
 
     def __init__(self, clock: Clock, mark: Instant, lead: Span = SECOND) -> None:
@@ -213,7 +213,7 @@ class HighWater:
         self._highest = self._reserved
         return self._highest
 
-    def reserved(self, mark: Instant) -> None:
+    def mark_reserved(self, mark: Instant) -> None:
         """That mark is durable."""
         self._reserved = max(self._reserved, mark)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Generator, Sequence
 from typing import Any, TypeVar
 
 from mayflydb.clock import VirtualClock
-from mayflydb.engine.building import Wanted, entry
+from mayflydb.engine.building import IndexRequest, entry
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.engine import Scope
@@ -108,7 +108,7 @@ class Site:
     def pass_seconds(self, seconds: int) -> None:
         self.clock.set(self.now + seconds * SECOND)
 
-    def build(self, *wanted: Wanted) -> tuple[Index, ...]:
+    def build(self, *wanted: IndexRequest) -> tuple[Index, ...]:
         return self.run(self.engine.indexes.define_and_build(self.it, lambda _: wanted, keys_of))
 
     def drop(self, numbers: Collection[int]) -> None:
@@ -117,7 +117,7 @@ class Site:
 
     def settle(self) -> None:
         """Wait until what is dropped is removed."""
-        self.run(self.engine.indexes.complete(self.it))
+        self.run(self.engine.indexes.wait_for(self.it))
 
     def values(self, container: int | None = None) -> dict[bytes, bytes]:
         """What is visible, by key."""

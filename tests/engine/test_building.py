@@ -11,21 +11,21 @@ import pytest
 from engine.site import Site, create, expected, keys_of, upsert, words
 from engine.test_unique import KEYS, WORDS
 from mayflydb.engine import building
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Index, Node
 from mayflydb.model.errors import Conflict, MayflyError, OwnerNotFound, Unavailable
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Expiries
 
-FIRST, UNIQUE = Wanted(spec={"field": 0}), Wanted(unique=True, spec={"field": 0})
-OTHER = Wanted(spec={"field": 1})
+FIRST, UNIQUE = IndexRequest(spec={"field": 0}), IndexRequest(unique=True, spec={"field": 0})
+OTHER = IndexRequest(spec={"field": 1})
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A build takes several steps."""
-    monkeypatch.setattr(building, "STRETCH", 2)
+    monkeypatch.setattr(building, "BATCH_SIZE", 2)
 
 
 def fill(site: Site, *values: bytes) -> None:
@@ -93,7 +93,7 @@ def test_numbers_are_never_used_again(site: Site) -> None:
 def test_the_choice_is_made_in_the_transaction(site: Site) -> None:
     fill(site, b"a")
 
-    def choose(node: Node) -> list[Wanted]:
+    def choose(node: Node) -> list[IndexRequest]:
         taken = [index.spec for index in node.definition.indexes]
         if len(taken) == 2:
             raise Conflict("too many")
@@ -150,11 +150,11 @@ def test_what_a_stop_left_is_removed(site: Site, monkeypatch: pytest.MonkeyPatch
 
     site.run(stopped())
     monkeypatch.setattr(indexes, "_lease", _refuses)
-    site.run(indexes.abandon(site.it))
+    site.run(indexes.remove_abandoned(site.it))
     assert len(standing(site)) == 2
     monkeypatch.setattr(indexes, "_lease", None)
     assert site.entries(ready.number + 1)
-    site.run(indexes.abandon(site.it))
+    site.run(indexes.remove_abandoned(site.it))
     site.settle()
     assert standing(site) == (ready,)
     assert site.entries(ready.number + 1) == ()

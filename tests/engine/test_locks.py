@@ -270,7 +270,7 @@ def test_a_client_that_leaves(site: Site, released: bool) -> None:
             snapshot.close()
             waiting.cancel()
         else:
-            lock_waits.exhaust()
+            lock_waits.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         late = asyncio.create_task(plain(site, replace(A, b"3"), lock_waits))
@@ -328,7 +328,7 @@ def test_a_create_does_not_bury_what_may_be_saved(site: Site, exclusive: bool) -
 
 def test_too_many_to_leave_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nothing is purged in the container until there are fewer."""
-    monkeypatch.setattr(locks, "MOST_SPARED", 1)
+    monkeypatch.setattr(locks, "MAX_SPARED", 1)
     for key in (A, b"b", b"c"):
         site.write(create(key, b"1", life=5))
     snapshot = begin(site)
@@ -340,7 +340,7 @@ def test_too_many_to_leave_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_locks_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "MOST", 2)
+    monkeypatch.setattr(locks, "MAX_LOCKS", 2)
     first, second = begin(site), begin(site)
     run(site, first, create(A, b"1"), create(b"b", b"1"), replace(A, b"2"))
     with pytest.raises(Exception, match="have written 2 records"):

@@ -16,7 +16,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.engine.timeline import SweepMode, Timeline
-from mayflydb.expiry.passes import following, stopped
+from mayflydb.expiry.passes import end_schedule, following
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import Corrupt, NotFound, WriteConflict
 from mayflydb.model.instant import SECOND
@@ -54,7 +54,7 @@ class Tables:
             before = node.definition
             if after is None:
                 assert before.schedule is not None
-                schedule = stopped(before.schedule, self.site.now)
+                schedule = end_schedule(before.schedule, self.site.now)
                 return msgspec.structs.replace(before, rules=(), schedule=schedule)
             rule = Rule("column", after, slot=self.slots[table], passes=True)
             schedule = following(before.schedule, interval * SECOND, self.site.now)
@@ -307,7 +307,7 @@ def test_a_transaction_sees_what_was_purged_after_its_beginning(tables: Tables, 
 
 
 def test_one_for_which_too_much_was_purged_ends(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_cache, "MOST_DEATHS", 3)
+    monkeypatch.setattr(version_cache, "MAX_PURGED", 3)
     site, table = tables.site, tables.table(after=0)
     snapshots = [site.run(Snapshot.begin(site.engine, site.now, [site.home], each)) for each in (True, False)]
     for n in range(4):

@@ -9,7 +9,7 @@ import pytest
 
 from engine.site import Site, command, create, delete, draft, keys_of, partition_of, replace, upsert
 from engine.test_snapshot import attempt
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.snapshot import Snapshot
@@ -17,7 +17,7 @@ from mayflydb.model.errors import Conflict, NotFound, WriteConflict
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
 
-ORDERED = Wanted(spec={"field": 0})
+ORDERED = IndexRequest(spec={"field": 0})
 KEYS = tuple(b"%c" % n for n in b"abcdefgh")
 WORDS = tuple(b"%02d" % n for n in range(12))
 ALL = KeyRange(b"", b"\xff")
@@ -252,7 +252,7 @@ def test_what_another_process_has_changed_is_a_conflict(site: Site, index: Index
     client = Client(site, index)
     client.get(b"d")
     site.write(replace(b"b", b"05"))
-    site.engine.version_cache.leave(client.snapshot)
+    site.engine.version_cache.unwatch(client.snapshot)
     assert client.walk(between(b"06", b"09")) == [(b"06", b"c"), (b"08", b"c")]
     with pytest.raises(WriteConflict):
         client.walk(between(b"05", b"06"))

@@ -143,7 +143,7 @@ def test_it_reads_what_was_there_when_it_began(site: Site, theirs: Command, know
     client.get(b"b")
     site.write(theirs)
     if not known:
-        site.engine.version_cache.leave(client.snapshot)
+        site.engine.version_cache.unwatch(client.snapshot)
     if known or theirs.mode is Mode.CREATE:
         assert [client.get(key) for key in (b"a", b"b", b"n")] == [b"A", b"B", None]
         assert sorted(client.values()) == [(b"a", b"A"), (b"b", b"B"), (b"c", b"C")]
@@ -182,7 +182,7 @@ def test_a_reset_ends_all_that_are_open(site: Site) -> None:
 
 
 def test_one_that_would_have_to_remember_too_much_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_cache, "MOST", 3)
+    monkeypatch.setattr(version_cache, "MAX_VERSIONS", 3)
     fill(site)
     old = Client(site)
     for n in range(3):
@@ -198,7 +198,7 @@ def test_one_that_would_have_to_remember_too_much_ends(site: Site, monkeypatch: 
 
 def test_what_no_open_one_may_want_is_forgotten(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is always one open, and none for long."""
-    monkeypatch.setattr(version_cache, "MOST", 4)
+    monkeypatch.setattr(version_cache, "MAX_VERSIONS", 4)
     fill(site)
     older, before = Client(site), b"A"
     for n in range(20):
@@ -218,7 +218,7 @@ def test_what_no_open_one_may_want_is_forgotten(site: Site, monkeypatch: pytest.
 
 
 def test_only_who_has_been_open_longest_is_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_cache, "MOST", 3)
+    monkeypatch.setattr(version_cache, "MAX_VERSIONS", 3)
     fill(site)
     old = Client(site)
     for n in range(2):

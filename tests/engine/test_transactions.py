@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from engine.site import Site, Steps, create, delete, draft, partition_of, replace, upsert
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Mode
 from mayflydb.engine.history import versions
 from mayflydb.engine.transactions import Transaction
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, PreconditionFailed
 from mayflydb.model.instant import SECOND
 
-UNIQUE = Wanted(unique=True, spec={"field": 0})
+UNIQUE = IndexRequest(unique=True, spec={"field": 0})
 
 
 def test_containers_change_together(site: Site) -> None:
@@ -94,10 +94,10 @@ def test_a_refusal_that_is_caught_leaves_nothing(site: Site, number: int) -> Non
     def body(transaction: Transaction) -> Steps[int]:
         space = yield from transaction.on(site.it)
         yield from space.run(create(b"b", b"y"))
-        before = len(space.changes), list(space.kept)
+        before = len(space.changes), list(space.written_records)
         with pytest.raises(error):
             yield from space.run(refused)
-        assert (len(space.changes), space.kept) == before
+        assert (len(space.changes), space.written_records) == before
         written = yield from space.run(create(b"c", b"z"))
         return written.record.seq
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from engine.site import Site, Steps, create, delete, expected, replace, upsert, words
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.transactions import Transaction
@@ -15,9 +15,9 @@ from mayflydb.model.errors import Conflict, MayflyError, NotFound
 from mayflydb.model.instant import SECOND
 from mayflydb.store.interface import Expiries
 
-PLAIN = Wanted(spec={"field": 0})
-UNIQUE = Wanted(unique=True, spec={"field": 0})
-SECOND_UNIQUE = Wanted(unique=True, spec={"field": 1})
+PLAIN = IndexRequest(spec={"field": 0})
+UNIQUE = IndexRequest(unique=True, spec={"field": 0})
+SECOND_UNIQUE = IndexRequest(unique=True, spec={"field": 1})
 
 # `a` holds x,y|m; `b` in the other partition z|; `h` is hidden and holds h|h; `d` has no words.
 WRITES: list[tuple[Command, tuple[int, bytes] | None]] = [
@@ -141,7 +141,7 @@ def any_write(chance: random.Random) -> tuple[Command, bytes, int | None]:
 
 def test_writes_at_random(site: Site, chance: random.Random) -> None:
     """Against a model; the index agrees with what is visible all the time."""
-    unique, plain = site.build(UNIQUE, Wanted(spec={"field": 1}))
+    unique, plain = site.build(UNIQUE, IndexRequest(spec={"field": 1}))
     model = Model()
     for step in range(120):
         if chance.random() < 0.1:

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from expiry.golden import Life, in_ranges, path_value
-from mayflydb.expiry.deadline import deadline, deadline_under, due_at, killer, visible_at
+from mayflydb.expiry.deadline import deadline, deadline_under, due_at, earliest_expiry, visible_at
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.ranges import due_ranges, lanes
 from mayflydb.expiry.rules import Rule
@@ -75,7 +75,7 @@ def test_visible_by_hiding_rules(world: tuple[Life, tuple[Rule, ...]], now: int)
 @given(WORLDS)
 def test_killer_has_the_deadline(world: tuple[Life, tuple[Rule, ...]]) -> None:
     life, rules = world
-    death = killer(life, rules)
+    death = earliest_expiry(life, rules)
     assert (None if death is None else death[0]) == deadline(life, rules)
     if death is not None:
         assert deadline_under(life, death[1]) == death[0]

@@ -85,20 +85,20 @@ def _last(record: Any, rules: Any) -> int | None:
 
 
 def _first_rule(record: Any, rules: Any, now: int) -> bool:
-    return any(truth._passed(truth.deadline_under(record, rule), now) for rule in rules[:1])
+    return any(truth._has_passed(truth.deadline_under(record, rule), now) for rule in rules[:1])
 
 
 BUGS: dict[str, tuple[Any, str, Any]] = {
-    "boundary <": (truth, "_passed", lambda instant, now: instant is not None and instant < now),
-    "boundary >=": (truth, "_passed", lambda instant, now: instant is not None and instant >= now),
-    "boundary early": (truth, "_passed", lambda instant, now: instant is not None and instant - 1 <= now),
-    "boundary late": (truth, "_passed", lambda instant, now: instant is not None and instant + 1 <= now),
+    "boundary <": (truth, "_has_passed", lambda instant, now: instant is not None and instant < now),
+    "boundary >=": (truth, "_has_passed", lambda instant, now: instant is not None and instant >= now),
+    "boundary early": (truth, "_has_passed", lambda instant, now: instant is not None and instant - 1 <= now),
+    "boundary late": (truth, "_has_passed", lambda instant, now: instant is not None and instant + 1 <= now),
     "boundary by seconds": (
         truth,
-        "_passed",
+        "_has_passed",
         lambda instant, now: instant is not None and instant // SECOND <= now // SECOND,
     ),
-    "none is dead": (truth, "_passed", lambda instant, now: instant is None or instant <= now),
+    "none is dead": (truth, "_has_passed", lambda instant, now: instant is None or instant <= now),
     "stored deadlines": (truth, "deadline_under", _stored_deadlines()),
     "seconds in 32 bits": (truth, "deadline_under", _wrapped),
     "deadlines as floats": (truth, "deadline_under", _rounded),
@@ -216,7 +216,7 @@ def test_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_killer(life: Life, rules: tuple[Rule, ...], cause: str, version: int) -> None:
     """The rule with the earliest deadline; among equals the first."""
-    death = truth.killer(life, rules)
+    death = truth.earliest_expiry(life, rules)
     assert death is not None
     deadline, rule = death
     assert deadline == truth.deadline(life, rules)
@@ -225,19 +225,19 @@ def test_killer(life: Life, rules: tuple[Rule, ...], cause: str, version: int) -
 
 @pytest.mark.parametrize("life", [Life(None), Life(None, 5), Life(T), Life(T, NEVER), Life(T, IGNORED)])
 def test_no_killer(life: Life) -> None:
-    assert truth.killer(life, ()) is None
-    assert truth.killer(life, cosmos(-1)) is None
+    assert truth.earliest_expiry(life, ()) is None
+    assert truth.earliest_expiry(life, cosmos(-1)) is None
 
 
 def test_lane_deadlines() -> None:
     """A lane turns a value on its path into the deadline, and an instant into the highest value that is due."""
     own, default = Lane(DuePath.DEADLINE, None, "item", cosmos(5)[0]), ranges.lanes(cosmos(5))[0]
-    assert (own.deadline(T), own.bound(T)) == (T, T)
-    assert (default.deadline(T), default.bound(T)) == (T + 5 * SECOND, T - 5 * SECOND)
+    assert (own.deadline(T), own.highest_due(T)) == (T, T)
+    assert (default.deadline(T), default.highest_due(T)) == (T + 5 * SECOND, T - 5 * SECOND)
     held = ranges.lanes((Rule("default", 5, not_before=T + 9),))[0]
     assert (held.deadline(T), held.deadline(T - 5 * SECOND), held.deadline(T - 6 * SECOND)) == (
         T + 5 * SECOND,
         T + 9,
         T + 9,
     )
-    assert (held.bound(T + 8), held.bound(T + 9)) == (None, T + 9 - 5 * SECOND)
+    assert (held.highest_due(T + 8), held.highest_due(T + 9)) == (None, T + 9 - 5 * SECOND)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expiry.golden import T
-from mayflydb.expiry.passes import Schedule, following, passed, stopped
+from mayflydb.expiry.passes import Schedule, add_pass, end_schedule, following
 from mayflydb.model.instant import HOUR, MINUTE, SECOND
 
 S = SECOND
@@ -73,9 +73,9 @@ def test_passes_are_an_interval_apart_whatever_happens(number: int) -> None:
             if what == "set":
                 schedule, runs = following(schedule, interval * S, now), True
             elif schedule is not None and what == "reset":
-                schedule, runs = stopped(schedule, now), False
+                schedule, runs = end_schedule(schedule, now), False
             elif schedule is not None:
-                schedule = passed(schedule, now)
+                schedule = add_pass(schedule, now)
                 made.add(at)
         if schedule is not None:
             assert schedule.last_of_all(now) == (T + max(made) * S if made else None)
@@ -101,7 +101,7 @@ def test_the_next_schedule_never_comes_too_early(now: int, interval: int, tick: 
 
 
 def test_a_clock_that_was_set_back_does_not_wait_for_what_it_has_not_seen() -> None:
-    schedule = passed(following(None, HOUR, T), T + 10 * HOUR)
+    schedule = add_pass(following(None, HOUR, T), T + 10 * HOUR)
     again = following(schedule, HOUR, T + HOUR)
     assert again.next(T + HOUR) == T + HOUR + MINUTE
     assert again.last_of_all(T + HOUR) is None

@@ -387,7 +387,7 @@ def test_a_reset_forgets_what_the_monitor_was_told(store: Subject) -> None:
     town.run(monitor.set_enabled(False, town.clock.now()))
     town.run(engine.reset())
     assert (monitor.sleep, monitor.enabled) == (60, True)
-    town.timeline.set_back(T)
+    town.timeline.roll_back(T)
     passed = monitor.passes(T)
     assert monitor.passes(T + 5 * MINUTE) == passed + 5
     fresh = Town(store, (dated(0),))
@@ -403,7 +403,7 @@ def test_after_a_clock_was_set_back_records_go_at_the_passes_from_there(store: S
     engine = town.run(open_engine(store.store, clock))
     timeline = Timeline(engine, clock)
     assert town.run(engine.reaper.next_deadline()) == T + 10 * SECOND
-    timeline.set_back(T)
+    timeline.roll_back(T)
     town.run(timeline.walk(T + 10 * MINUTE, [town.node], "scheduled"))
     assert [event.purged for event in town.events()] == [T + MINUTE]
 

@@ -75,7 +75,7 @@ class Hands:
                 await self._check_nothing_newer(to, places)
                 if not force:
                     raise Conflict("that is in the past", hint='nothing stored is newer: add --force ("force": true)')
-                (await self._take()).set_back(to)
+                (await self._take()).roll_back(to)
                 return await self.show()
             timeline = await self._take()
             return _account(await timeline.walk(to, [place.node for place in places], "scheduled"), to - now, places)

@@ -7,7 +7,7 @@ from typing import Any
 from mayflydb.admin import shapes
 from mayflydb.admin.targets import Directory, Place
 from mayflydb.engine.engine import Engine
-from mayflydb.expiry.rules import noticed
+from mayflydb.expiry.rules import with_notice
 from mayflydb.model.instant import Instant, Span
 
 
@@ -48,7 +48,7 @@ class Pausing:
         return {"now": shapes.time(now), "not_before": shapes.time_or_none(not_before), "targets": rows}
 
     async def _outlook(self, place: Place, not_before: Instant | None, now: Instant) -> dict[str, Any]:
-        rules = noticed(place.node.definition.rules, not_before)
+        rules = with_notice(place.node.definition.rules, not_before)
         found = await self._insight.preview(place.node, rules, now)
         due = await self._insight.due_counts(place.node.id, rules, [now])
         return {

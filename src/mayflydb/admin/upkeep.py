@@ -60,7 +60,7 @@ class Upkeep:
             databases = int(self._directory.is_database(target))
             node = await self._directory.node(target)
             words, now = self._directory.last_words(target), await self._engine.now()
-            await self._engine.definitions.drop(node.id, words=words, now=now)
+            await self._engine.definitions.drop(node.id, note_of=words, now=now)
             if not databases and not self._directory.keeps_empty(target):
                 await self._engine.definitions.drop(node.parent, only_empty=True)
         now = await self._engine.now()

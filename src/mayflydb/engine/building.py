@@ -15,7 +15,7 @@ import msgspec
 from mayflydb.engine.catalog import OWNER_MISSING, Index, Node, Nodes, State, next_number, row_of, with_several
 from mayflydb.engine.decide import not_unique
 from mayflydb.engine.locks import Locked, Locks
-from mayflydb.engine.workspace import Workspace, repeated
+from mayflydb.engine.workspace import Workspace, repeated_indexes
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -40,13 +40,13 @@ from mayflydb.store.interface import (
 KeysOf: TypeAlias = Callable[[Record, Index], Sequence[bytes]]
 """The keys of a record in an index, each once, which are the front end's business; pure. What it raises ends the build."""
 
-STRETCH = 128
+BATCH_SIZE = 128
 """Records that are linked in one transaction."""
 
-GONE = "The index was dropped while it was being built."
+DROPPED_MEANWHILE = "The index was dropped while it was being built."
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class IndexRequest(msgspec.Struct, frozen=True):
     """An index to be; the fields are those of `Index`."""
 
     keys: SortKeys = ()
@@ -54,21 +54,23 @@ class Wanted(msgspec.Struct, frozen=True):
     spec: dict[str, Any] | None = None
 
 
-Choose: TypeAlias = Callable[[Node], Sequence[Wanted]]
+Choose: TypeAlias = Callable[[Node], Sequence[IndexRequest]]
 """Which indexes a container, as it is in the transaction, is to get besides those it has; pure, and may refuse by raising."""
 
 
 def entry(index: Index, key: bytes, partition: bytes) -> Entry:
     """The entry of a record with this index key in this partition."""
-    return Entry(index.number, key + (bytes(HASH_BYTES) if index.unique else hashed(partition)))
+    return Entry(index.number, key + (bytes(HASH_BYTES) if index.unique else partition_suffix(partition)))
 
 
-def hashed(partition: bytes) -> bytes:
+def partition_suffix(partition: bytes) -> bytes:
     """What of a partition stands in entries."""
     return partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
 
 
-def added(node: Node, wanted: Sequence[Wanted], state: State = "building") -> tuple[Node, tuple[Index, ...]]:
+def add_indexes(
+    node: Node, wanted: Sequence[IndexRequest], state: State = "building"
+) -> tuple[Node, tuple[Index, ...]]:
     """A container with more indexes, and those: their numbers were never given out before."""
     before = node.definition
     first = next_number(before)
@@ -77,7 +79,7 @@ def added(node: Node, wanted: Sequence[Wanted], state: State = "building") -> tu
     return msgspec.structs.replace(node, definition=after), new
 
 
-def turned(node: Node, numbers: Sequence[int], state: State) -> PutRow:
+def put_index_state(node: Node, numbers: Sequence[int], state: State) -> PutRow:
     """These indexes of a container come to another state."""
     indexes = tuple(
         msgspec.structs.replace(index, state=state) if index.number in numbers else index
@@ -94,7 +96,7 @@ def put_indexes(node: Node, indexes: tuple[Index, ...]) -> PutRow:
     return PutRow(row_of(msgspec.structs.replace(node, definition=definition)))
 
 
-def has(node: Node, index: Index) -> bool:
+def has_index(node: Node, index: Index) -> bool:
     """Whether a container has an index, in the same state."""
     return any(each.number == index.number and each.state == index.state for each in node.definition.indexes)
 
@@ -123,7 +125,7 @@ class Build:
             if not wanted:
                 return Outcome((), ((), True))
             empty = not (yield from ask(Scan(self._container, b"", None, Order.CREATED, None, 1)))
-            after, new = added(node, wanted, "ready" if empty else "building")
+            after, new = add_indexes(node, wanted, "ready" if empty else "building")
             return Outcome((PutRow(row_of(after)),), (new, empty))
 
         self.indexes, ready = (await self._store.write(decide)).reply
@@ -142,38 +144,38 @@ class Build:
             except Locked as first:
                 met = first
             # A hidden record that is in the way may be saved by a transaction that has written it.
-            await self._locks.turn(met)
+            await self._locks.wait_for_turn(met)
             self._locks.done(met.place)
 
     async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
         with self._locks.purge(self._container):
             locked = self._locks.locked_records(self._container)
-            return (await self._store.write(lambda: self._stretch(after, now, locked), "sweep")).reply
+            return (await self._store.write(lambda: self._link_batch(after, now, locked), "sweep")).reply
 
-    def _stretch(self, after: Position | None, now: Instant, locked: Set[Identity]) -> Decision[Position | None]:
+    def _link_batch(self, after: Position | None, now: Instant, locked: Set[Identity]) -> Decision[Position | None]:
         row = yield from ask(Load(self._container))
         node = None if row is None else self._nodes.of(row)
-        if node is None or not all(has(node, index) for index in self.indexes):
-            raise NotFound(GONE)
-        records = yield from ask(Scan(self._container, b"", None, Order.CREATED, after, STRETCH))
+        if node is None or not all(has_index(node, index) for index in self.indexes):
+            raise NotFound(DROPPED_MEANWHILE)
+        records = yield from ask(Scan(self._container, b"", None, Order.CREATED, after, BATCH_SIZE))
         if not records:
-            return Outcome((turned(node, [index.number for index in self.indexes], "ready"),), None)
-        changes = yield from self._linked(node, records, now, locked)
+            return Outcome((put_index_state(node, [index.number for index in self.indexes], "ready"),), None)
+        changes = yield from self._link(node, records, now, locked)
         return Outcome(tuple(changes), Position(b"", records[-1].seq))
 
-    def _linked(
+    def _link(
         self, node: Node, records: Sequence[Record], now: Instant, locked: Set[Identity]
     ) -> Generator[Read[Any], Any, list[Change]]:
         owned = {record.seq: self._entries_of(record) for record in records}
-        buried, changes = yield from self._cleared(node, records, owned, now, locked)
-        several = {number for own in owned.values() for number in repeated(own)}
+        purged, changes = yield from self._purge_conflicting(node, records, owned, now, locked)
+        several = {number for own in owned.values() for number in repeated_indexes(own)}
         if not several <= {index.number for index in node.definition.indexes if index.several}:
             changes.append(PutRow(row_of(with_several(node, several))))
         for index in self.indexes:
             entries = tuple(
                 (record, tuple(each.key for each in owned[record.seq] if each.index == index.number))
                 for record in records
-                if record.seq not in buried
+                if record.seq not in purged
             )
             changes.append(Link(self._container, index.number, entries))
         return changes
@@ -181,7 +183,7 @@ class Build:
     def _entries_of(self, record: Record) -> list[Entry]:
         return [entry(index, key, record.partition) for index in self.indexes for key in self._keys_of(record, index)]
 
-    def _cleared(
+    def _purge_conflicting(
         self,
         node: Node,
         records: Sequence[Record],
@@ -194,29 +196,29 @@ class Build:
         Locked if one of them is `locked`.
         """
         unique = {index.number for index in self.indexes if index.unique}
-        asked = dict.fromkeys(each for own in owned.values() for each in own if each.index in unique)
-        if not asked:
+        unique_entries = dict.fromkeys(each for own in owned.values() for each in own if each.index in unique)
+        if not unique_entries:
             return set(), []
-        holders = yield from ask(Holders(self._container, tuple(asked)))
-        meant = {record.seq: record for record in (*holders, *records)}
+        holders = yield from ask(Holders(self._container, tuple(unique_entries)))
+        candidates = {record.seq: record for record in (*holders, *records)}
         # Somebody who is there already may have been written after `now` was read, when another one was dead.
-        now = max(now, *(record.written for record in meant.values()))
+        now = max(now, *(record.written for record in candidates.values()))
         sharers: defaultdict[Entry, list[Record]] = defaultdict(list)
-        for seq, record in sorted(meant.items()):
+        for seq, record in sorted(candidates.items()):
             for each in owned.get(seq) or self._entries_of(record):
                 sharers[each].append(record)
         space = Workspace(node, now)
-        buried: set[int] = set()
-        for each in asked:
+        purged: set[int] = set()
+        for each in unique_entries:
             visible = [record for record in sharers[each] if visible_at(record, node.rules, now)]
             if len(visible) > 1:
                 raise not_unique(each, visible[0])
             for record in sharers[each] if len(sharers[each]) > 1 else ():
-                if record not in visible and record.seq not in buried:
+                if record not in visible and record.seq not in purged:
                     if (identity := (record.partition, record.key)) in locked:
                         raise Locked((node.id, identity))
                     if identity in ((yield from ask(Held(node.id))) or ()):
                         raise Locked((node.id, identity), elsewhere=True)
-                    buried.add(record.seq)
-                    yield from space.bury(record)
-        return buried, space.changes
+                    purged.add(record.seq)
+                    yield from space.purge_hidden(record)
+        return purged, space.changes

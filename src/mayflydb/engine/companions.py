@@ -76,7 +76,7 @@ class Companions:
             if row is None:
                 node = yield from _new(parent, name, judge)
             else:
-                node = _changed(node_of(row), name, judge, now)
+                node = _redefine(node_of(row), name, judge, now)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), (node, row is None))
 
@@ -92,7 +92,7 @@ class Companions:
             other = yield from ask(Find(row.parent, name))
             if other is not None and other.id != id:
                 raise Conflict(NAME_TAKEN)
-            node = _changed(node_of(row), name, judge, now)
+            node = _redefine(node_of(row), name, judge, now)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), node)
 
@@ -126,6 +126,6 @@ def _new(parent: int, name: str, judge: Judge) -> Generator[Any, Any, Node]:
     return Node(id, parent, name, judge(None))
 
 
-def _changed(before: Node, name: str, judge: Judge, now: Instant) -> Node:
+def _redefine(before: Node, name: str, judge: Judge, now: Instant) -> Node:
     after = msgspec.structs.replace(judge(before), written=now, version=before.definition.version + 1)
     return msgspec.structs.replace(before, name=name, definition=after)

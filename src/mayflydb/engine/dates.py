@@ -36,7 +36,7 @@ from mayflydb.store.interface import (
 DateOf: TypeAlias = Callable[[Record], Instant | None]
 """The date of a record in one slot, which is the front end's business; pure."""
 
-STRETCH = 128
+BATCH_SIZE = 128
 """Records that are looked at in one transaction."""
 
 
@@ -50,7 +50,7 @@ def with_slot(definition: Definition) -> tuple[Definition, int]:
 def without_slot(definition: Definition, number: int) -> Definition:
     """A definition in which a slot is dropped, and its rules are gone; `remove` does the rest."""
     rules = tuple(rule for rule in definition.rules if rule.slot != number)
-    slots = _moved(definition.slots, number, "dropped")
+    slots = _with_state(definition.slots, number, "dropped")
     return msgspec.structs.replace(definition, rules=rules, slots=slots)
 
 
@@ -75,10 +75,10 @@ class DateIndexes:
                 node = yield from self._node_with(container, slot, "dropped")
                 if node is None:
                     return Outcome((), False)
-                records = yield from ask(Scan(container, b"", None, Order.CREATED, after, STRETCH))
+                records = yield from ask(Scan(container, b"", None, Order.CREATED, after, BATCH_SIZE))
                 if not records:
-                    return Outcome((_with(node, _moved(node.definition.slots, slot, "ready")),), True)
-                changes = _redated(container, slot, records, date_of)
+                    return Outcome((_put_slots(node, _with_state(node.definition.slots, slot, "ready")),), True)
+                changes = _date_changes(container, slot, records, date_of)
                 if changes:
                     # No version is new, but who has guessed that nothing has changed here must not be right.
                     yield from ask(Allocate(container, seq=False))
@@ -92,19 +92,19 @@ class DateIndexes:
 
     async def remove(self, container: int, slot: int) -> None:
         """Forget a dropped slot, entry by entry. The dates that records had there stay, and mean nothing."""
-        await self._told(container, slot)
+        await self._announce_drop(container, slot)
         while True:
 
             def decide() -> Decision[None]:
                 node = yield from self._node_with(container, slot, "building", "ready")
-                return Outcome(() if node is None else (Unlink(container, slot, STRETCH),), None)
+                return Outcome(() if node is None else (Unlink(container, slot, BATCH_SIZE),), None)
 
             removed: Committed[None] = await self._store.write(decide, "sweep")
-            if not removed.purged or removed.purged[0].records < STRETCH:
+            if not removed.purged or removed.purged[0].records < BATCH_SIZE:
                 await self._forget(container, slot)
                 return
 
-    async def _told(self, container: int, slot: int) -> None:
+    async def _announce_drop(self, container: int, slot: int) -> None:
         """Returns when all nodes know that it is dropped: a change of the catalogue, be it none, is answered then."""
 
         def decide() -> Decision[None]:
@@ -118,7 +118,9 @@ class DateIndexes:
             node = yield from self._node_with(container, slot, "building", "ready")
             if node is None:
                 return Outcome((), None)
-            return Outcome((_with(node, tuple(each for each in node.definition.slots if each.number != slot)),), None)
+            return Outcome(
+                (_put_slots(node, tuple(each for each in node.definition.slots if each.number != slot)),), None
+            )
 
         await self._store.write(decide, "sweep")
 
@@ -130,7 +132,7 @@ class DateIndexes:
         return node if any(each.number == slot and each.state not in unless for each in slots) else None
 
 
-def _redated(container: int, slot: int, records: list[Record], date_of: DateOf) -> list[Change]:
+def _date_changes(container: int, slot: int, records: list[Record], date_of: DateOf) -> list[Change]:
     """What gives these records their dates in a slot; nothing for those that have them."""
     changes: list[Change] = []
     linked: list[tuple[Record, tuple[bytes, ...]]] = []
@@ -147,10 +149,10 @@ def _dates_with(dates: Dates, slot: int, date: Instant) -> Dates:
     return tuple(sorted([*((other, at) for other, at in dates if other != slot), (slot, date)]))
 
 
-def _moved(slots: tuple[Slot, ...], number: int, state: Literal["ready", "dropped"]) -> tuple[Slot, ...]:
+def _with_state(slots: tuple[Slot, ...], number: int, state: Literal["ready", "dropped"]) -> tuple[Slot, ...]:
     return tuple(Slot(number, state) if each.number == number else each for each in slots)
 
 
-def _with(node: Node, slots: tuple[Slot, ...]) -> PutRow:
+def _put_slots(node: Node, slots: tuple[Slot, ...]) -> PutRow:
     definition = msgspec.structs.replace(node.definition, slots=slots)
     return PutRow(row_of(msgspec.structs.replace(node, definition=definition)))

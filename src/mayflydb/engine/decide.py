@@ -7,7 +7,7 @@ from typing import cast
 
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Merge, Mode
-from mayflydb.expiry.deadline import anchor_under, cause_of, killer, visible_at
+from mayflydb.expiry.deadline import anchor_under, cause_of, earliest_expiry, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from mayflydb.model.instant import Instant, floor_to_second
@@ -20,7 +20,7 @@ STALE = "the record has another version"
 """Texts of refusals: each names one fact. Front ends that have words of their own for it look them up by these."""
 
 
-def judge(command: Command, current: Record | None, rules: Sequence[Rule], now: Instant) -> Record | None:
+def check_target(command: Command, current: Record | None, rules: Sequence[Rule], now: Instant) -> Record | None:
     """The visible record the command meets, once existence and version are as it demands.
 
     A hidden record is met by nobody: it neither blocks a create nor fails a precondition.
@@ -39,7 +39,7 @@ def judge(command: Command, current: Record | None, rules: Sequence[Rule], now: 
     return visible
 
 
-def drafted(command: Command, visible: Record | None, rules: Sequence[Rule]) -> Draft:
+def resolve_draft(command: Command, visible: Record | None, rules: Sequence[Rule]) -> Draft:
     """The state the command wants. BadRequest for an own ttl that is not valid, while there is a rule to read it."""
     draft = command.draft
     if draft is None:
@@ -53,14 +53,14 @@ def drafted(command: Command, visible: Record | None, rules: Sequence[Rule]) -> 
     return draft
 
 
-def vacant(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
+def check_key_free(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
     """The hidden record that has the key another one is to get, which must go now. Conflict if it is visible."""
     if holder is not None and visible_at(holder, rules, now):
         raise Conflict(TAKEN)
     return [] if holder is None else [holder]
 
 
-def rivals(
+def split_holders(
     holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant
 ) -> tuple[list[Record], list[Record]]:
     """The other holders of the same unique values: hidden ones, which must go now, and visible ones, which forbid the write."""
@@ -77,20 +77,20 @@ def not_unique(entry: Entry, holder: Record) -> Conflict:
     return Conflict(NOT_UNIQUE, index=entry.index, key=entry.key, holder=holder)
 
 
-def dated(draft: Draft, definition: Definition) -> Dates:
+def resolve_dates(draft: Draft, definition: Definition) -> Dates:
     """The dates that a draft has under its container's definition."""
     return draft.dates(definition) if callable(draft.dates) else draft.dates
 
 
-def state(command: Command, draft: Draft, dates: Dates, now: Instant, lsn: int, seq: int) -> Record:
+def build_record(command: Command, draft: Draft, dates: Dates, now: Instant, lsn: int, seq: int) -> Record:
     """The record to store."""
     anchor = floor_to_second(now) if draft.anchor is None else draft.anchor
     return Record(command.partition, command.key_after, draft.value, now, anchor, draft.override, lsn, seq, dates)
 
 
-def obituary(container: int, dead: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:
+def expiry_event(container: int, dead: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:
     """The event for a record that died of age and is removed now; its `id` is given by the store."""
-    death = killer(dead, rules)
+    death = earliest_expiry(dead, rules)
     anchor = None if death is None else anchor_under(dead, death[1])
     if death is None or anchor is None:
         raise ValueError("a record without a deadline does not die of age")

@@ -19,9 +19,9 @@ from mayflydb.engine.catalog import (
     row_of,
 )
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
-from mayflydb.engine.ordered_histories import Words, begun, is_ordered, noted, outlived
+from mayflydb.engine.ordered_histories import NoteOf, begin_history, build_note, is_ordered, keep_histories
 from mayflydb.engine.reads import Steps
-from mayflydb.expiry.rules import Rule, noticed
+from mayflydb.expiry.rules import Rule, with_notice
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Kind, Version
@@ -76,11 +76,11 @@ class Definitions:
         return (await self._store.write(decide)).reply
 
     async def create(
-        self, parent: int, name: str, definition: Definition, words: Words | None = None, now: Instant = 0
+        self, parent: int, name: str, definition: Definition, note_of: NoteOf | None = None, now: Instant = 0
     ) -> Node:
         """A new database or container. Conflict if the name is taken, OwnerNotFound if the parent is gone.
 
-        `words`: what its history begins with, at `now`, if its parent's is for what comes; None: it has none.
+        `note_of`: what its history begins with, at `now`, if its parent's is for what comes; None: it has none.
         """
 
         def decide() -> Decision[Node]:
@@ -92,12 +92,12 @@ class Definitions:
             id = yield from ask(NewId())
             node = Node(id, parent, name, _distinct(definition))
             heritage = self._nodes.of(above)
-            if words is not None and is_ordered(heritage):
+            if note_of is not None and is_ordered(heritage):
                 own = msgspec.structs.replace(
                     node.definition, history=heritage.definition.history, ordered=heritage.definition.ordered
                 )
                 node = msgspec.structs.replace(node, definition=own)
-                return Outcome((yield from begun(node, words(node), now)), node)
+                return Outcome((yield from begin_history(node, note_of(node), now)), node)
             return Outcome((PutRow(row_of(node)),), node)
 
         return (await self._store.write(decide)).reply
@@ -111,13 +111,13 @@ class Definitions:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
-            after = _stamped(before.definition.rules, after)
+            after = _number_rules(before.definition.rules, after)
             node = msgspec.structs.replace(before, definition=after)
-            begun: tuple[Remember, ...] = ()
+            gap: tuple[Remember, ...] = ()
             if after.history and not before.definition.history:
                 lsn, _ = yield from ask(Allocate(id, seq=False))
-                begun = (Remember(id, Version(Kind.GAP, lsn, now)),)
-            return Outcome((PutRow(row_of(node)), *begun), node)
+                gap = (Remember(id, Version(Kind.GAP, lsn, now)),)
+            return Outcome((PutRow(row_of(node)), *gap), node)
 
         node = (await self._store.write(decide)).reply
         self._changed(id)
@@ -134,7 +134,7 @@ class Definitions:
             if row is None:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
-            rules = noticed(before.definition.rules, not_before)
+            rules = with_notice(before.definition.rules, not_before)
             after = msgspec.structs.replace(before.definition, paused=paused, rules=rules)
             node = msgspec.structs.replace(before, definition=after)
             return Outcome((PutRow(row_of(node)),), node)
@@ -149,12 +149,12 @@ class Definitions:
         parent: int,
         name: str,
         replacing: int | None = None,
-        words: Words | None = None,
+        note_of: NoteOf | None = None,
         now: Instant = 0,
     ) -> Node:
         """Another name, and perhaps another parent, for a node; `replacing` the one that has the name, which is dropped.
 
-        Conflict if another one has it, NotFound if the node is gone, OwnerNotFound if the parent is. `words`: what the ordered
+        Conflict if another one has it, NotFound if the node is gone, OwnerNotFound if the parent is. `note_of`: what the ordered
         histories of the two say of that, at `now`.
         """
 
@@ -170,14 +170,14 @@ class Definitions:
             gone = [] if other is None or other.id == id else (yield from below(other.id))
             before = self._nodes.of(row)
             node = msgspec.structs.replace(before, parent=parent, name=name)
-            told: tuple[Change, ...] = ()
-            if words is not None:
-                told = yield from outlived(self._nodes, gone, words, now)
+            notes: tuple[Change, ...] = ()
+            if note_of is not None:
+                notes = yield from keep_histories(self._nodes, gone, note_of, now)
                 if is_ordered(before):
-                    line = yield from noted(before, words(before), now, {})
-                    node = yield from _formerly(before, node, line.version.lsn)
-                    told = (*told, line)
-            return Outcome((*told, *map(DropRow, gone), PutRow(row_of(node))), node)
+                    line = yield from build_note(before, note_of(before), now, {})
+                    node = yield from _with_former_name(before, node, line.version.lsn)
+                    notes = (*notes, line)
+            return Outcome((*notes, *map(DropRow, gone), PutRow(row_of(node))), node)
 
         node = (await self._store.write(decide)).reply
         self._changed(id)
@@ -189,14 +189,14 @@ class Definitions:
         self,
         id: int,
         only_empty: bool = False,
-        words: Words | None = None,
+        note_of: NoteOf | None = None,
         now: Instant = 0,
         unless: Callable[[Node], bool] = lambda node: False,
     ) -> None:
         """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone.
 
-        `only_empty`: unless there is something below it, it has a history for what comes, or `unless` says so. `words`: what the
-        ordered histories of what goes say last, at `now`; they are kept as long as their lines.
+        `only_empty`: keep a node that has nodes below it, an ordered history, or for which `unless` is true. `note_of`: the last
+        line, at `now`, of each ordered history that ends; a history is kept as long as its lines.
         """
 
         def decide() -> Decision[None]:
@@ -207,24 +207,24 @@ class Definitions:
             if only_empty and (is_ordered(node) or unless(node) or (yield from ask(Children(id)))):
                 return Outcome((), None)
             gone = yield from below(id)
-            told: tuple[Change, ...] = ()
-            if words is not None:
-                told = yield from outlived(self._nodes, gone, words, now)
+            notes: tuple[Change, ...] = ()
+            if note_of is not None:
+                notes = yield from keep_histories(self._nodes, gone, note_of, now)
             gone += yield from companions_of(gone)
-            return Outcome((*told, *map(DropRow, gone)), None)
+            return Outcome((*notes, *map(DropRow, gone)), None)
 
         await self._store.write(decide)
         self._changed(id)
 
 
-def _formerly(before: Node, after: Node, lsn: int) -> Generator[Any, Any, Node]:
+def _with_former_name(before: Node, after: Node, lsn: int) -> Generator[Any, Any, Node]:
     """A node that keeps in mind what it was called up to this lsn."""
     parent = yield from ask(Load(before.parent))
     former = (*before.definition.former, (lsn, "" if parent is None else parent.name, before.name))
     return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, former=former))
 
 
-def _stamped(before: tuple[Rule, ...], after: Definition) -> Definition:
+def _number_rules(before: tuple[Rule, ...], after: Definition) -> Definition:
     """Rules with the version of the definition that brought them; one that did not change keeps its own, and its notice.
 
     Events name rules by version, so of several new ones each has its own: the definition's is the highest.
@@ -243,7 +243,7 @@ def _stamped(before: tuple[Rule, ...], after: Definition) -> Definition:
 
 def _distinct(definition: Definition) -> Definition:
     """A new definition, whose rules have versions of their own if there are several."""
-    return _stamped((), definition) if len(definition.rules) > 1 else definition
+    return _number_rules((), definition) if len(definition.rules) > 1 else definition
 
 
 def _plain(rule: Rule) -> Rule:

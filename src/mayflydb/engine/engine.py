@@ -135,7 +135,7 @@ class Engine:
         self.ordered_histories = OrderedHistories(store, nodes)
         self.insight = Insight(store)
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks)
-        self.dates = DateIndexes(store, nodes, reaper.changed)
+        self.dates = DateIndexes(store, nodes, reaper.invalidate)
         self.nodes = nodes
         self.version_cache = reaper.version_cache = VersionCache()
         self.locks = reaper.locks
@@ -243,14 +243,14 @@ class Engine:
             self.budgets.forget()
         self.monitor.forget(self.time.clock.now())
         await self.reaper.survey()
-        self.reaper.notifier.ring()
+        self.reaper.notifier.notify()
 
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
         self.time.roll_back(instant)
         self._written_at = self._changed_at = self.committed_at = instant
         self.monitor.roll_back(instant)
-        self.reaper.set_back()
+        self.reaper.roll_back()
 
     # --- writes ----------------------------------------------------------------------------------------------------
 
@@ -271,24 +271,24 @@ class Engine:
         """
         try:
             with self.version_cache.write():
-                return self._done(await self.store.write(lambda: self._decide(body, now, holder)))
+                return self._finish_write(await self.store.write(lambda: self._decide(body, now, holder)))
         except Locked as first:
             met = first
         if holder is not None or not waits:
             raise WriteConflict(TAKEN, container=met.place[0])
         while True:
-            await self.locks.turn(met, lock_waits)
+            await self.locks.wait_for_turn(met, lock_waits)
             turn = met.place
             try:
                 with self.version_cache.write():
-                    return self._done(await self.store.write(lambda: self._decide(body, now, None)))
+                    return self._finish_write(await self.store.write(lambda: self._decide(body, now, None)))
             except Locked as another:
                 met = another
             finally:
-                self.locks.done(turn)
+                self.locks.end_turn(turn)
 
-    def _done(self, committed: Committed[tuple[T, tuple[ExpirableRecords, ...], Instant]]) -> T:
-        self.reaper.notifier.ring()
+    def _finish_write(self, committed: Committed[tuple[T, tuple[ExpirableRecords, ...], Instant]]) -> T:
+        self.reaper.notifier.notify()
         reply, expirables, written = committed.reply
         self.committed_at = max(self.committed_at, written)
         # By the schedule as it is now: it may have changed meanwhile.
@@ -304,7 +304,7 @@ class Engine:
     ) -> Decision[tuple[T, tuple[ExpirableRecords, ...], Instant]]:
         transaction = Transaction(self.nodes, self._write_instant(now), self.locks, holder)
         reply = yield from body(transaction)
-        for container, replaced in transaction.replaced():
+        for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
         if transaction.changes:
             self._changed_at = transaction.now

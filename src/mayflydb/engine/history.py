@@ -12,7 +12,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.record import Kind, Version
 from mayflydb.store.interface import Decision, Forget, History, Outcome, Store
 
-FORGOTTEN_AT_ONCE = 1_000
+FORGET_BATCH = 1_000
 """Versions that are removed in one transaction."""
 
 
@@ -53,7 +53,7 @@ async def _forget(store: Store, container: Node, now: Instant) -> bool:
         return False
 
     def decide() -> Decision[None]:
-        return Outcome((Forget(container.id, upto, FORGOTTEN_AT_ONCE),), None)
+        return Outcome((Forget(container.id, upto, FORGET_BATCH),), None)
         yield
 
     await store.write(decide, "sweep")

@@ -22,7 +22,7 @@ Place: TypeAlias = tuple[bytes, int]
 Found: TypeAlias = tuple[bytes, Record]
 """(key of an entry, its record)"""
 
-_STRETCH: Final = 512
+_BATCH_SIZE: Final = 512
 
 
 def entry_keys(record: Record, index: Index, keys_of: KeysOf) -> tuple[bytes, ...]:
@@ -68,7 +68,7 @@ class IndexOverlay:
         return found[::-1] if descending else found
 
 
-def merged(first: list[Found], second: list[Found], descending: bool) -> list[Found]:
+def merge(first: list[Found], second: list[Found], descending: bool) -> list[Found]:
     """Two lists, each in order, as one."""
     if not first or not second:
         return first or second
@@ -82,7 +82,7 @@ class ReadRange:
     `digest` and `count` are of the versions that were visible there, in order.
     """
 
-    __slots__ = ("_whole", "count", "descending", "digest", "index", "keys_of", "last", "over", "within")
+    __slots__ = ("_whole", "count", "descending", "digest", "index", "is_finished", "keys_of", "last", "within")
 
     def __init__(self, index: Index, within: KeyRange, descending: bool, keys_of: KeysOf) -> None:
         self.index = index
@@ -92,7 +92,7 @@ class ReadRange:
         self.last: Place | None = None
         self.count = 0
         self.digest = 0
-        self.over = False
+        self.is_finished = False
         self._whole = False
 
     @property
@@ -101,7 +101,7 @@ class ReadRange:
         return self._whole, self.count
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing of it was read."""
         return self.last is None and not self._whole
 
@@ -113,24 +113,24 @@ class ReadRange:
         self.last = self.last if last is None else last
         self._whole = last is None
 
-    def holds(self, record: Record) -> bool:
+    def covers(self, record: Record) -> bool:
         """Whether a record has an entry in what was read."""
         return any(self._has((key, record.seq)) for key in entry_keys(record, self.index, self.keys_of))
 
     def _has(self, place: Place) -> bool:
         if not self.within.lower <= place[0] < self.within.upper:
             return False
-        return self._whole or (self.last is not None and self._reached(place, self.last))
+        return self._whole or (self.last is not None and self._is_reached(place, self.last))
 
-    def _reached(self, place: Place, last: Place) -> bool:
+    def _is_reached(self, place: Place, last: Place) -> bool:
         return place >= last if self.descending else place <= last
 
-    def same(self, container: int, visible: Callable[[Record], bool]) -> Generator[Read[Any], Any, bool]:
+    def is_unchanged(self, container: int, visible: Callable[[Record], bool]) -> Generator[Read[Any], Any, bool]:
         """Whether what is stored now gives the same again."""
         count, digest = 0, 0
         after: Place | None = None
         while True:
-            walk = Walk(container, self.index.number, self.within, self.descending, after, _STRETCH)
+            walk = Walk(container, self.index.number, self.within, self.descending, after, _BATCH_SIZE)
             found = yield from ask(walk)
             for key, record in found:
                 after = key, record.seq

@@ -14,7 +14,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mayflydb.engine.building import Build, Choose, KeysOf, Wanted, added, has, put_indexes, turned
+from mayflydb.engine.building import (
+    Build,
+    Choose,
+    IndexRequest,
+    KeysOf,
+    add_indexes,
+    has_index,
+    put_index_state,
+    put_indexes,
+)
 from mayflydb.engine.catalog import Index, Node, Nodes, row_of
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
@@ -30,10 +39,10 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-REMOVED = 512
+REMOVE_BATCH = 512
 """Entries that are removed in one transaction."""
 
-BUILDER: Span = 60 * SECOND
+BUILD_LEASE: Span = 60 * SECOND
 """For how long a node that builds an index has it for itself, each time it goes on."""
 
 
@@ -98,10 +107,10 @@ class Indexes:
             yield [(key[:-HASH_BYTES], record) for key, record in found if visible_at(record, rules, now)]
             await asyncio.sleep(0)
 
-    async def stand(self, container: int, indexes: Iterable[Index]) -> bool:
+    async def has_all(self, container: int, indexes: Iterable[Index]) -> bool:
         """Whether a container still has these indexes. Who has read one asks afterwards: it may have been dropped meanwhile."""
         row = await self._store.read(Load(container))
-        return row is not None and all(has(self._nodes.of(row), index) for index in indexes)
+        return row is not None and all(has_index(self._nodes.of(row), index) for index in indexes)
 
     # --- building and removing -------------------------------------------------------------------------------------
 
@@ -111,15 +120,15 @@ class Indexes:
         def decide() -> Decision[bool]:
             row = yield from ask(Load(container))
             node = None if row is None else self._nodes.of(row)
-            if node is None or not _missing(node.definition.indexes, keys, most):
+            if node is None or not _may_define(node.definition.indexes, keys, most):
                 return Outcome((), False)
-            after, _ = added(node, [Wanted(keys)])
+            after, _ = add_indexes(node, [IndexRequest(keys)])
             return Outcome((PutRow(row_of(after)),), True)
 
         if (await self._store.write(decide)).reply:
             self.resume(container, keys_of)
 
-    def want(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
+    def ensure(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
         """Define and build an index over these keys in the background, unless something is being done there already."""
         self._start(container, lambda: self._begin(container, keys, keys_of, most))
 
@@ -133,40 +142,40 @@ class Indexes:
         It goes on to the end when its caller does not wait. Errors: OwnerNotFound; what `choose`, `keys_of`, `Build.step` or a
         write raises.
         """
-        return await asyncio.shield(self._await(container, self._built(container, choose, keys_of)))
+        return await asyncio.shield(self._await(container, self._build_all(container, choose, keys_of)))
 
     async def drop(self, container: int, numbers: Collection[int]) -> None:
         """No longer use or write these indexes; their entries are removed in the background. Errors: those of a write."""
-        gone = await self._dropped(container, lambda index: index.number in numbers)
-        self._await(container, self._cleared(container, gone))
+        gone = await self._mark_dropped(container, lambda index: index.number in numbers)
+        self._await(container, self._remove_entries(container, gone))
 
-    async def abandon(self, container: int) -> None:
+    async def remove_abandoned(self, container: int) -> None:
         """Remove what is left of builds that nobody waits for any more; to be called when a container is first met after a start.
 
         What this or another node is building stays, and so do indexes that are built in the background only: do not mix them.
         """
         if container in self._awaited.values():
             return
-        building = [index for index in await self._standing(container) if index.state == "building"]
-        left = {index.number for index in building if await self._alone(container, [index], 0)}
+        building = [index for index in await self._read_indexes(container) if index.state == "building"]
+        left = {index.number for index in building if await self._has_leases(container, [index], 0)}
         if left:
-            await self._dropped(container, lambda index: index.number in left and index.state == "building")
-        gone = [index for index in await self._standing(container) if index.state == "dropped"]
+            await self._mark_dropped(container, lambda index: index.number in left and index.state == "building")
+        gone = [index for index in await self._read_indexes(container) if index.state == "dropped"]
         if gone:
-            self._await(container, self._cleared(container, gone))
+            self._await(container, self._remove_entries(container, gone))
 
     def _await(self, container: int, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work, name=f"indexes of {container}")
         self._awaited[task] = container
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._forget_task)
         return task
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
+    def _forget_task(self, task: asyncio.Task[Any]) -> None:
         del self._awaited[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.info("work on indexes ended: %s", error)
 
-    async def _built(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
+    async def _build_all(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
         build = Build(self._store, self._nodes, container, keys_of, self._locks)
         if await build.define(choose):
             return build.indexes
@@ -174,27 +183,27 @@ class Indexes:
         try:
             after: Position | None = None
             while True:
-                if not await self._alone(container, build.indexes, BUILDER):
+                if not await self._has_leases(container, build.indexes, BUILD_LEASE):
                     raise Unavailable("another node has taken over what was being built")
                 after = await build.step(after, self._instant())
                 if after is None:
-                    return tuple([each for each in await self._standing(container) if each.number in numbers])
+                    return tuple([each for each in await self._read_indexes(container) if each.number in numbers])
         except Exception:
             await self.drop(container, numbers)
             raise
 
-    async def _alone(self, container: int, indexes: Sequence[Index], span: Span) -> bool:
+    async def _has_leases(self, container: int, indexes: Sequence[Index], span: Span) -> bool:
         if self._lease is not None:
             for index in indexes:
                 if not await self._lease(f"index {index.number} of {container}", span):
                     return False
         return True
 
-    async def _standing(self, container: int) -> tuple[Index, ...]:
+    async def _read_indexes(self, container: int) -> tuple[Index, ...]:
         row = await self._store.read(Load(container))
         return () if row is None else self._nodes.of(row).definition.indexes
 
-    async def _dropped(self, container: int, which: Callable[[Index], bool]) -> tuple[Index, ...]:
+    async def _mark_dropped(self, container: int, which: Callable[[Index], bool]) -> tuple[Index, ...]:
         """Turns the standing indexes that are meant to dropped ones, and gives those."""
 
         def decide() -> Decision[tuple[Index, ...]]:
@@ -204,22 +213,22 @@ class Indexes:
             gone = [index for index in meant if index.state != "dropped"]
             if node is None or not gone:
                 return Outcome((), ())
-            row_change = turned(node, [index.number for index in gone], "dropped")
+            row_change = put_index_state(node, [index.number for index in gone], "dropped")
             return Outcome((row_change,), tuple(msgspec.structs.replace(index, state="dropped") for index in gone))
 
         return (await self._store.write(decide)).reply
 
-    async def _cleared(self, container: int, gone: Sequence[Index]) -> None:
+    async def _remove_entries(self, container: int, gone: Sequence[Index]) -> None:
         for index in gone:
             await self._remove(container, index)
 
     def _start(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if container not in self._working:
-            task = asyncio.create_task(self._logged(container, work), name=f"indexes of {container}")
+            task = asyncio.create_task(self._run_logged(container, work), name=f"indexes of {container}")
             self._working[container] = task
             task.add_done_callback(lambda _: self._working.pop(container, None))
 
-    async def complete(self, container: int) -> None:
+    async def wait_for(self, container: int) -> None:
         """Wait for what is under way in a container."""
         awaited = [task for task, own in self._awaited.items() if own == container]
         tasks = [*awaited, *([self._working[container]] if container in self._working else [])]
@@ -234,7 +243,7 @@ class Indexes:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _logged(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run_logged(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await work()
         except MayflyError as error:
@@ -246,14 +255,14 @@ class Indexes:
         await self._complete(container, keys_of)
 
     async def _complete(self, container: int, keys_of: KeysOf) -> None:
-        while (index := await self._unfinished(container)) is not None:
+        while (index := await self._find_unfinished(container)) is not None:
             if index.state == "dropped":
                 await self._remove(container, index)
             else:
                 await self._build(container, index, keys_of)
 
-    async def _unfinished(self, container: int) -> Index | None:
-        standing = await self._standing(container)
+    async def _find_unfinished(self, container: int) -> Index | None:
+        standing = await self._read_indexes(container)
         return next((index for index in standing if index.state != "ready"), None)
 
     async def _build(self, container: int, index: Index, keys_of: KeysOf) -> None:
@@ -269,19 +278,19 @@ class Indexes:
                 return
 
     async def _remove(self, container: int, index: Index) -> None:
-        await self._told(container, index)
+        await self._announce_drop(container, index)
         while True:
 
             def decide() -> Decision[None]:
                 node = yield from self._node_with(container, index)
-                return Outcome(() if node is None else (Unlink(container, index.number, REMOVED),), None)
+                return Outcome(() if node is None else (Unlink(container, index.number, REMOVE_BATCH),), None)
 
             removed: Committed[None] = await self._store.write(decide, "sweep")
-            if not removed.purged or removed.purged[0].records < REMOVED:
+            if not removed.purged or removed.purged[0].records < REMOVE_BATCH:
                 await self._forget(container, index)
                 return
 
-    async def _told(self, container: int, index: Index) -> None:
+    async def _announce_drop(self, container: int, index: Index) -> None:
         """Returns when all nodes know that the index is dropped: a change of the catalogue, be it none, is answered then."""
 
         def decide() -> Decision[None]:
@@ -304,16 +313,16 @@ class Indexes:
         """In a decision: the container, if it still has this index in this state."""
         row = yield from ask(Load(container))
         node = None if row is None else self._nodes.of(row)
-        return node if node is not None and has(node, index) else None
+        return node if node is not None and has_index(node, index) else None
 
 
-def dropped(indexes: Sequence[Index], eligible: Callable[[SortKeys], bool]) -> tuple[Index, ...]:
+def drop_ineligible(indexes: Sequence[Index], eligible: Callable[[SortKeys], bool]) -> tuple[Index, ...]:
     """The indexes of a container, those dropped whose keys it may no longer have one over."""
     return tuple(
         index if eligible(index.keys) else msgspec.structs.replace(index, state="dropped") for index in indexes
     )
 
 
-def _missing(indexes: Sequence[Index], keys: SortKeys, most: int) -> bool:
+def _may_define(indexes: Sequence[Index], keys: SortKeys, most: int) -> bool:
     standing = [index for index in indexes if index.state != "dropped"]
     return len(standing) < most and all(index.keys != keys for index in standing)

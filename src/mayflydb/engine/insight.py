@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Proposal
-from mayflydb.expiry.deadline import deadline, due_at, first_over, killer, visible_at
+from mayflydb.expiry.deadline import deadline, due_at, earliest_expiry, first_passed, visible_at
 from mayflydb.expiry.ranges import Lane, due_ranges, lanes
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.due import DuePath, Path, date_key, date_of
@@ -85,23 +85,23 @@ class Insight:
         """How many stored records are due at each instant (ascending)."""
         counts = [0] * len(instants)
         if _overlap(rules):
-            async for record in self._doomed(container, rules, instants[-1]):
+            async for record in self._read_due(container, rules, instants[-1]):
                 ends = deadline(record, rules)
                 if ends is not None:
-                    counts[first_over(ends, instants)] += 1
+                    counts[first_passed(ends, instants)] += 1
             return list(accumulate(counts))
         for path in _paths(rules):
             for n, found in enumerate(await self._path_counts(container, path, rules, instants)):
                 counts[n] += found
         return counts
 
-    async def _doomed(self, container: int, rules: Sequence[Rule], now: Instant) -> AsyncIterator[Record]:
+    async def _read_due(self, container: int, rules: Sequence[Rule], now: Instant) -> AsyncIterator[Record]:
         """The records that are due at `now`, each once: on the path of the rule that kills it first."""
         for due in due_ranges(rules, now):
             after: tuple[Instant, int] | None = None
             while page := await self._store.read(Due(container, due.path, due.upto, after, PAGE)):
                 for record in page:
-                    death = killer(record, rules)
+                    death = earliest_expiry(record, rules)
                     if death is not None and death[1] is due.rule:
                         yield record
                 after = path_place(page[-1], due.path)
@@ -109,7 +109,7 @@ class Insight:
     async def _path_counts(
         self, container: int, path: Path, rules: Sequence[Rule], instants: Sequence[Instant]
     ) -> list[int]:
-        bounds = [_bound(rules, path, instant) for instant in instants]
+        bounds = [_due_bound(rules, path, instant) for instant in instants]
         known = [bound for bound in bounds if bound is not None]
         if not known:
             return [0] * len(instants)
@@ -133,21 +133,21 @@ class Insight:
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
         if any(rule.slot is not None for rule in hiding):
-            owns = [record.override or 0 async for record in self._doomed(container.id, hiding, now)]
+            owns = [record.override or 0 async for record in self._read_due(container.id, hiding, now)]
             own, never = sum(own > 0 for own in owns), sum(own < 0 for own in owns)
             missing = totals.records - totals.own - totals.never - (len(owns) - own - never)
             return Census(missing, totals.never - never, totals.own - own)
-        following = await self._count(container.id, DuePath.ANCHOR, _bound(hiding, DuePath.ANCHOR, now))
-        own = await self._count(container.id, DuePath.DEADLINE, _bound(hiding, DuePath.DEADLINE, now))
+        following = await self._count(container.id, DuePath.ANCHOR, _due_bound(hiding, DuePath.ANCHOR, now))
+        own = await self._count(container.id, DuePath.DEADLINE, _due_bound(hiding, DuePath.DEADLINE, now))
         return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
 
     async def preview_of(self, container: Node, proposal: Proposal, now: Instant) -> Preview:
         """What a change would do if it were made now. A date index that is not there yet takes a look at every record."""
         if proposal.dated is None:
             return await self.preview(container, proposal.rules, now)
-        return await self._walked(container, proposal.rules, now, proposal.dated)
+        return await self._preview_by_scan(container, proposal.rules, now, proposal.dated)
 
-    async def _walked(
+    async def _preview_by_scan(
         self, container: Node, proposed: tuple[Rule, ...], now: Instant, dated: Callable[[Record], Record]
     ) -> Preview:
         totals = await self.totals(container.id)
@@ -175,7 +175,7 @@ class Insight:
         """What the proposed rules would do if they were set now."""
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
-        hidden, still_hidden = await self._hidden(container.id, hiding, proposed, now)
+        hidden, still_hidden = await self._count_hidden(container.id, hiding, proposed, now)
         dies = await self.due_counts(container.id, proposed, [now, *(now + span for span in HORIZONS.values())])
         return Preview(
             now=now,
@@ -184,27 +184,27 @@ class Insight:
             expire_within={name: dies[n] - still_hidden for n, name in enumerate(HORIZONS, start=1)},
             own_ttl=totals.own,
             ignored=totals.ignored,
-            never=await self._immortal(container.id, totals, proposed),
+            never=await self._count_unexpiring(container.id, totals, proposed),
             reappear_now=hidden - still_hidden,
-            sample=await self.victims(container, proposed, now, SAMPLE),
+            sample=await self.newly_expired(container, proposed, now, SAMPLE),
         )
 
-    async def _hidden(
+    async def _count_hidden(
         self, container: int, hiding: Sequence[Rule], proposed: Sequence[Rule], now: Instant
     ) -> tuple[int, int]:
         """(records that are hidden now, those of them that would be due under the proposed rules)."""
         if _overlap((*hiding, *proposed)):
-            still = [due_at(record, proposed, now) async for record in self._doomed(container, hiding, now)]
+            still = [due_at(record, proposed, now) async for record in self._read_due(container, hiding, now)]
             return len(still), sum(still)
         hidden = still_hidden = 0
         for path in _paths(hiding):
-            before, after = _bound(hiding, path, now), _bound(proposed, path, now)
+            before, after = _due_bound(hiding, path, now), _due_bound(proposed, path, now)
             hidden_here = await self._count(container, path, before)
             hidden += hidden_here
             still_hidden += min(hidden_here, await self._count(container, path, after))
         return hidden, still_hidden
 
-    async def _immortal(self, container: int, totals: Totals, rules: Sequence[Rule]) -> int:
+    async def _count_unexpiring(self, container: int, totals: Totals, rules: Sequence[Rule]) -> int:
         """Records that no rule ever kills."""
         if any(rule.slot is not None for rule in rules):
             return totals.records - (await self.due_counts(container, rules, [END]))[0]
@@ -220,19 +220,21 @@ class Insight:
             return 0
         return (await self._store.read(CountDue(container, path, (bound,))))[0]
 
-    async def victims(self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int) -> list[Record]:
+    async def newly_expired(
+        self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int
+    ) -> list[Record]:
         """Visible records that would die at once if the proposed rules were set now: some of them, or all up to `limit`."""
         hiding = tuple(rule for rule in container.rules if rule.hides)
         sample: list[Record] = []
         if _overlap((*hiding, *proposed)):
-            async for record in self._doomed(container.id, proposed, now):
+            async for record in self._read_due(container.id, proposed, now):
                 if visible_at(record, hiding, now):
                     sample.append(record)
                 if len(sample) == limit:
                     break
             return sample
         for path in _paths(proposed):
-            upto, hidden = _bound(proposed, path, now), _bound(hiding, path, now)
+            upto, hidden = _due_bound(proposed, path, now), _due_bound(hiding, path, now)
             if upto is not None and len(sample) < limit:
                 # Beyond everything that is hidden already: those would not notice.
                 after = None if hidden is None else (hidden + 1, 0)
@@ -245,7 +247,7 @@ class Insight:
         edges = edges_of(now, horizon, buckets)
         dies = await self.due_counts(container.id, container.rules, edges)
         totals = await self.totals(container.id)
-        never = await self._immortal(container.id, totals, container.rules)
+        never = await self._count_unexpiring(container.id, totals, container.rules)
         return Forecast(
             now=now,
             buckets=[Bucket(edges[n], edges[n + 1], dies[n + 1] - dies[n]) for n in range(buckets)],
@@ -255,22 +257,22 @@ class Insight:
             never=never,
         )
 
-    async def dying(
+    async def expiring(
         self, container: Node, after: Instant | None, until: Instant, limit: int
     ) -> list[tuple[Instant, Record]]:
         """The stored records whose deadline is in (after, until], with it, in its order; `limit` of them at most."""
         found: list[tuple[Instant, Record]] = []
         for lane in lanes(container.rules):
-            upto = lane.bound(until)
+            upto = lane.highest_due(until)
             if upto is not None:
-                found += await self._dying_by(container, lane, after, upto, limit)
+                found += await self._expiring_by(container, lane, after, upto, limit)
         return sorted(found, key=lambda each: (each[0], each[1].partition, each[1].key))[:limit]
 
-    async def _dying_by(
+    async def _expiring_by(
         self, container: Node, lane: Lane, after: Instant | None, upto: Instant, limit: int
     ) -> list[tuple[Instant, Record]]:
         """Those of them that the rule of one lane kills first: up to `limit`, or to the end of the page that brings so many."""
-        gone = None if after is None else lane.bound(after)
+        gone = None if after is None else lane.highest_due(after)
         # Behind everything that is due at `after`.
         place = None if gone is None else (gone + 1, 0)
         found: list[tuple[Instant, Record]] = []
@@ -278,7 +280,7 @@ class Insight:
             page = await self._store.read(Due(container.id, lane.path, upto, place, PAGE))
             if not page:
                 break
-            deaths = [(killer(record, container.rules), record) for record in page]
+            deaths = [(earliest_expiry(record, container.rules), record) for record in page]
             found += [(death[0], record) for death, record in deaths if death is not None and death[1] is lane.rule]
             place = path_place(page[-1], lane.path)
         return found
@@ -307,6 +309,6 @@ def path_place(record: Record, path: Path) -> tuple[Instant, int]:
     return anchor + (record.override or 0) * SECOND * (path is DuePath.DEADLINE), record.seq
 
 
-def _bound(rules: Sequence[Rule], path: Path, now: Instant) -> Instant | None:
+def _due_bound(rules: Sequence[Rule], path: Path, now: Instant) -> Instant | None:
     """The highest value on a path that is due; a container has at most one rule that uses the path."""
     return max((due.upto for due in due_ranges(rules, now) if due.path == path), default=None)

@@ -23,13 +23,13 @@ from mayflydb.store.interface import MOST_HELD, Holds
 
 TAKEN: Final = "Another open transaction, or a write that has waited for one, writes that record."
 
-MOST: Final = 1_000_000
+MAX_LOCKS: Final = 1_000_000
 """Locks of all open transactions together."""
 
-MOST_SPARED: Final = MOST_HELD
+MAX_SPARED: Final = MOST_HELD
 """Locked records of a container that a purge can leave out; while there are more of them, nothing is purged in it."""
 
-AGAIN: Final = 0.05
+RETRY_SECONDS: Final = 0.05
 """Seconds between two attempts of a write that needs what another node has locked."""
 
 Place: TypeAlias = tuple[int, Identity | Entry]
@@ -68,7 +68,7 @@ class LockWaits:
         """This is waited for no more."""
         self._waits.discard(wait)
 
-    def exhaust(self) -> None:
+    def cancel(self) -> None:
         """The client has left."""
         self._over = True
         for wait in tuple(self._waits):
@@ -95,7 +95,7 @@ class LockHolder:
         """Whether a record is locked by this transaction."""
         return identity in self.records.get(container, ())
 
-    def seen(self, container: int, identity: Identity, now: Instant) -> Instant:
+    def instant_for(self, container: int, identity: Identity, now: Instant) -> Instant:
         """The instant as of which a record is alive or dead: the transaction's own for what it has locked, else `now`."""
         return self.now if self.has(container, identity) else now
 
@@ -175,8 +175,8 @@ class Locks:
         return WriteConflict(TAKEN, container=container)
 
     def _add(self) -> None:
-        if self._count >= MOST:
-            raise Unavailable(f"open transactions have written {MOST} records")
+        if self._count >= MAX_LOCKS:
+            raise Unavailable(f"open transactions have written {MAX_LOCKS} records")
         self._count += 1
 
     def release(self, holder: LockHolder) -> None:
@@ -218,7 +218,7 @@ class Locks:
         if self._exclusive_holders(container, identity, holder):
             raise Locked((container, identity))
 
-    def check_dead(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
+    def check_expired(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
         """Locked if another transaction, exclusive or not, may have prevented a record's death."""
         if any(each is not holder for each in self._records.get(container, {}).get(identity, ())):
             raise Locked((container, identity))
@@ -242,7 +242,7 @@ class Locks:
         found = self._records.get(container, {}).get(identity)
         return [] if found is None else [each for each in found if each.exclusive and each is not holder]
 
-    async def turn(self, met: Locked, lock_waits: LockWaits | None = None) -> None:
+    async def wait_for_turn(self, met: Locked, lock_waits: LockWaits | None = None) -> None:
         """Wait until a place is free. From then on no transaction locks it, until `done`. `lock_waits`: of who waits."""
         place = met.place
         if met.elsewhere:
@@ -258,7 +258,7 @@ class Locks:
             await _wait(woken, lock_waits)
         except BaseException:
             if woken.done() and not woken.cancelled():
-                self.done(place)
+                self.end_turn(place)
             else:
                 queue.remove(woken)
                 if not queue and self._queues.get(place) is queue:
@@ -269,7 +269,7 @@ class Locks:
         self.conflicts += 1
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_later(AGAIN, _end, over)
+        timer = loop.call_later(RETRY_SECONDS, _end, over)
         try:
             await _wait(over, lock_waits)
         finally:
@@ -280,7 +280,7 @@ class Locks:
             return (container, what) in self._entries
         return what in self._records.get(container, {})
 
-    def done(self, place: Place) -> None:
+    def end_turn(self, place: Place) -> None:
         """A writer that had its turn has written, or will not write."""
         self._turns[place] -= 1
         if not self._turns[place]:
@@ -297,7 +297,7 @@ class Locks:
     def spared_records(self, container: int) -> Spared | None:
         """The locked records of a container, which no purge removes; None: too many to leave out."""
         held = self._records.get(container, {})
-        return tuple(held) if len(held) <= MOST_SPARED else None
+        return tuple(held) if len(held) <= MAX_SPARED else None
 
     @contextmanager
     def purge(self, container: int) -> Iterator[Spared | None]:

@@ -58,7 +58,7 @@ class Monitor:
             enabled = await self._store.read(Setting(ENABLED)) != 0
             # What was read before a reset is no longer so.
             if resets == self._resets:
-                await self._take(every, enabled, now)
+                await self._apply(every, enabled, now)
 
     @property
     def sleep(self) -> int:
@@ -73,22 +73,22 @@ class Monitor:
             await self._save(SLEEP, seconds * SECOND)
             self._count_until(now)
             self.schedule = Schedule(now, seconds * SECOND)
-        await self._tell()
+        await self._notify_change()
 
     async def set_enabled(self, enabled: bool, now: Instant) -> None:
         """Stop purging in the whole space, or go on with it; hiding goes on in any case."""
         async with self._setting:
             await self._save(ENABLED, int(enabled))
-            await self._take(self.schedule.every, enabled, now)
+            await self._apply(self.schedule.every, enabled, now)
 
-    async def _take(self, every: Span, enabled: bool, now: Instant) -> None:
+    async def _apply(self, every: Span, enabled: bool, now: Instant) -> None:
         if (every, enabled) == (self.schedule.every, self.enabled):
             return
         self._count_until(now)
         if every != self.schedule.every:
             self.schedule = Schedule(now, every)
         self.enabled = enabled
-        await self._tell()
+        await self._notify_change()
 
     async def _save(self, name: str, value: int) -> None:
         def decide() -> Decision[None]:
@@ -97,7 +97,7 @@ class Monitor:
 
         await self._store.write(decide)
 
-    async def _tell(self) -> None:
+    async def _notify_change(self) -> None:
         if self._changed is not None:
             await self._changed()
 
@@ -119,7 +119,7 @@ class Monitor:
 
     # --- what takes part -----------------------------------------------------------------------------------------------
 
-    async def meet(self, containers: Iterable[int]) -> None:
+    async def learn_members(self, containers: Iterable[int]) -> None:
         """Learn which of these lie in the space."""
         for container in [each for each in containers if each not in self._members]:
             name, parent = "", container
@@ -131,13 +131,13 @@ class Monitor:
             else:
                 self._members[container] = name == self._space
 
-    def has(self, container: int) -> bool:
+    def has_member(self, container: int) -> bool:
         """Whether a container, which it has met, lies in the space."""
         return self._members.get(container, False)
 
-    def stops(self, container: int) -> bool:
+    def is_stopped(self, container: int) -> bool:
         """Whether nothing is purged now in a container, which it has met."""
-        return not self.enabled and self.has(container)
+        return not self.enabled and self.has_member(container)
 
     # --- counters ------------------------------------------------------------------------------------------------------
 
@@ -154,19 +154,19 @@ class Monitor:
     def _count_until(self, now: Instant) -> None:
         self._counted, self._since = self.passes(now), now
 
-    def passed(self, now: Instant) -> None:
+    def count_pass(self, now: Instant) -> None:
         """A pass was made at `now`, be it one of the schedule's or not."""
         if self.enabled and self.schedule.last(now) != now:
             self._counted += 1
 
-    def swept(self, container: int, removed: int, size: int = 0, held: Span = 0) -> None:
+    def count_sweep(self, container: int, removed: int, size: int = 0, held: Span = 0) -> None:
         """A sweep removed so many records of a container, of so many bytes, and kept the writer for so long."""
-        if removed and self.has(container):
+        if removed and self.has_member(container):
             self.deleted_documents += removed
             self.deleted_bytes += size
             self.held += held
             self.batches += 1
 
-    def rounds(self, more: int) -> None:
+    def count_rounds(self, more: int) -> None:
         """What was due has taken so many rounds more than one."""
         self._more += more

@@ -47,7 +47,7 @@ async def open_engine(
     monitor = Monitor(store, clock.now(), pass_interval, monitored)
     await monitor.refresh(clock.now())
     reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, cadence, holds)
-    definitions = Definitions(store, nodes, reaper.changed)
+    definitions = Definitions(store, nodes, reaper.invalidate)
     await reaper.survey()
     return Engine(store, time, reaper, nodes, definitions, meter, monitor, lease, budgets)
 

@@ -38,14 +38,14 @@ from mayflydb.store.interface import (
 STAMP: Final = Struct(">QI")
 """The number of a transaction, and a place within it."""
 
-KEPT: Final = "dropped containers"
+KEPT_SPACE: Final = "dropped containers"
 """The space of the rows that keep histories of containers which are gone, each named for the container's id."""
 
-Words = Callable[[Node], bytes]
+NoteOf = Callable[[Node], bytes]
 """What a front end says of a node that is about to go, or to move."""
 
 
-def stamped(orderer: int, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, bytes]:
+def next_stamp(orderer: int, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, bytes]:
     """The next stamp of a transaction. `stamps`: the last one it has got from each node that orders."""
     known = stamps.get(orderer)
     if known is None:
@@ -57,24 +57,24 @@ def stamped(orderer: int, stamps: dict[int, bytes]) -> Generator[Read[Any], Any,
     return stamp
 
 
-def noted(node: Node, words: bytes, now: Instant, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, Remember]:
+def build_note(node: Node, text: bytes, now: Instant, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, Remember]:
     """A line about a node itself, in its own history."""
     assert node.definition.ordered is not None
-    stamp = yield from stamped(node.definition.ordered, stamps)
+    stamp = yield from next_stamp(node.definition.ordered, stamps)
     lsn, _ = yield from ask(Allocate(node.id, seq=False))
-    return Remember(node.id, Version(Kind.NOTE, lsn, now, value=stamp + words))
+    return Remember(node.id, Version(Kind.NOTE, lsn, now, value=stamp + text))
 
 
-def begun(node: Node, words: bytes, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
+def begin_history(node: Node, text: bytes, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
     """A new node, and the first line of its history."""
     assert node.definition.ordered is not None
-    stamp = yield from stamped(node.definition.ordered, {})
+    stamp = yield from next_stamp(node.definition.ordered, {})
     row = msgspec.structs.replace(row_of(node), lsn=1)
-    return PutRow(row), Remember(node.id, Version(Kind.NOTE, 1, now, value=stamp + words))
+    return PutRow(row), Remember(node.id, Version(Kind.NOTE, 1, now, value=stamp + text))
 
 
-def outlived(
-    nodes: Nodes, gone: Iterable[int], words: Words, now: Instant
+def keep_histories(
+    nodes: Nodes, gone: Iterable[int], note_of: NoteOf, now: Instant
 ) -> Generator[Read[Any], Any, tuple[Change, ...]]:
     """What makes the histories of these nodes, which are dropped now, outlive them: a last line, and a row that keeps them."""
     stamps: dict[int, bytes] = {}
@@ -87,10 +87,10 @@ def outlived(
         node = nodes.of(row)
         parent = yield from ask(Load(node.parent))
         if home is None:
-            space = yield from ask(Find(ROOT, KEPT))
+            space = yield from ask(Find(ROOT, KEPT_SPACE))
             if space is None:
                 home = yield from ask(NewId())
-                changes.append(PutRow(row_of(Node(home, ROOT, KEPT, Definition({}, now)))))
+                changes.append(PutRow(row_of(Node(home, ROOT, KEPT_SPACE, Definition({}, now)))))
             else:
                 home = space.id
         parent_name = "" if parent is None else parent.name
@@ -99,7 +99,7 @@ def outlived(
             node.definition, body=body, written=now, rules=(), indexes=(), slots=(), keeps=id
         )
         kept = Node((yield from ask(NewId())), home, str(id), definition)
-        changes += [(yield from noted(node, words(node), now, stamps)), PutRow(row_of(kept))]
+        changes += [(yield from build_note(node, note_of(node), now, stamps)), PutRow(row_of(kept))]
     return tuple(changes)
 
 
@@ -129,7 +129,7 @@ class OrderedHistories:
                 raise NotFound(NODE_MISSING)
             changes: list[Change] = []
             for each in (yield from self._below(id, apart)):
-                if self._remembers(each, orderer, history):
+                if self._is_kept_for(each, orderer, history):
                     continue
                 definition = msgspec.structs.replace(each.definition, history=history, ordered=orderer)
                 changes.append(PutRow(row_of(msgspec.structs.replace(each, definition=definition))))
@@ -144,9 +144,9 @@ class OrderedHistories:
         nodes = [await self._store.read(Load(id))]
         if apart is not None:
             nodes += [row for row in await self._store.read(Children(id)) if row.name not in apart]
-        return all(row is not None and self._remembers(self._nodes.of(row), orderer, history) for row in nodes)
+        return all(row is not None and self._is_kept_for(self._nodes.of(row), orderer, history) for row in nodes)
 
-    def _remembers(self, node: Node, orderer: int, history: Span) -> bool:
+    def _is_kept_for(self, node: Node, orderer: int, history: Span) -> bool:
         return node.definition.ordered == orderer and node.definition.history == history
 
     def _below(self, id: int, apart: Collection[str] | None) -> Generator[Any, Any, list[Node]]:
@@ -159,34 +159,34 @@ class OrderedHistories:
                 found += yield from self._below(child.id, ())
         return found
 
-    async def tell(self, id: int, words: bytes, now: Instant) -> None:
+    async def add_note(self, id: int, text: bytes, now: Instant) -> None:
         """A line about a node in its history, if that is ordered."""
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None or not is_ordered(self._nodes.of(row)):
                 return Outcome((), None)
-            return Outcome(((yield from noted(self._nodes.of(row), words, now, {})),), None)
+            return Outcome(((yield from build_note(self._nodes.of(row), text, now, {})),), None)
 
         row = await self._store.read(Load(id))
         if row is not None and is_ordered(self._nodes.of(row)):
             await self._store.write(decide)
 
-    async def kept(self) -> list[Node]:
+    async def read_kept(self) -> list[Node]:
         """The rows that keep histories of what is gone."""
-        space = await self._store.read(Find(ROOT, KEPT))
+        space = await self._store.read(Find(ROOT, KEPT_SPACE))
         if space is None:
             return []
         return [self._nodes.of(row) for row in await self._store.read(Children(space.id))]
 
     async def forget_old(self, now: Instant) -> None:
         """Let go of those whose last line is too old."""
-        for node in await self.kept():
+        for node in await self.read_kept():
             if node.definition.written <= now - (node.definition.history or 0):
-                await self._store.write(partial(_dropped, node.id), "sweep")
+                await self._store.write(partial(_drop_row, node.id), "sweep")
 
 
-def _dropped(id: int) -> Decision[None]:
+def _drop_row(id: int) -> Decision[None]:
     return Outcome((DropRow(id),), None)
     yield
 
@@ -196,28 +196,28 @@ class ChangeNotifier:
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
-        self._rings = 0
+        self._notifications = 0
         self.closed = False
 
     def close(self) -> None:
         """Nobody waits from now on."""
         self.closed = True
-        self.ring()
+        self.notify()
 
     @property
-    def rings(self) -> int:
+    def notifications(self) -> int:
         """How often it was rung: whoever waits says what he has heard."""
-        return self._rings
+        return self._notifications
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake everybody."""
-        self._rings += 1
+        self._notifications += 1
         for waiting in self._waiting:
             _end(waiting)
 
     async def wait(self, heard: int, span: Span) -> None:
         """Until it has been rung since, or for so long in host time."""
-        if self._rings != heard or self.closed:
+        if self._notifications != heard or self.closed:
             return
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[None] = loop.create_future()

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from mayflydb.engine.locks import LockHolder
 from mayflydb.engine.reads import Reads, Steps
-from mayflydb.expiry.deadline import deadline, over, visible_at
+from mayflydb.expiry.deadline import deadline, has_passed, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
@@ -18,10 +18,10 @@ from mayflydb.store.interface import Get, Holders, Read, Scan, ask
 T = TypeVar("T")
 
 CHANGED: Final = "What the transaction has read was changed by somebody else."
-_FEW: Final = 16
+_MAX_SINGLE_READS: Final = 16
 """Records that are looked up one by one; more of them are found by reading their partitions."""
 
-_STRETCH: Final = 1_000
+_BATCH_SIZE: Final = 1_000
 
 
 class ReadSet:
@@ -41,11 +41,11 @@ class ReadSet:
         self._ends: dict[Identity, Instant] = {}
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing has been read."""
         return not self._versions and not self._partitions
 
-    def read(self, partition: bytes, key: bytes, record: Record | None) -> None:
+    def note_read(self, partition: bytes, key: bytes, record: Record | None) -> None:
         """This is what is stored there."""
         if record is not None and not visible_at(record, self._rules, self._now):
             record = None  # Whether it is purged or not makes no difference to anybody.
@@ -71,19 +71,21 @@ class ReadSet:
             return allocate()
         found: Any = await reads.read(request)
         if isinstance(request, Get):
-            self.read(request.partition, request.key, found)
+            self.note_read(request.partition, request.key, found)
             return found
         for record in found:
-            self.read(record.partition, record.key, record)
+            self.note_read(record.partition, record.key, record)
         return found
 
-    def scanned(self, partition: bytes) -> None:
-        """What is visible in this partition has been looked for; what was found is told to `read`."""
+    def note_scan(self, partition: bytes) -> None:
+        """What is visible in this partition has been looked for; what was found is told to `note_read`."""
         self._partitions.add(partition)
 
     def check(self, lsn: int, rules: Sequence[Rule], now: Instant) -> Generator[Read[Any], Any, None]:
         """WriteConflict unless everything would be read again at `now`, when the container has come to `lsn`."""
-        if tuple(rules) != self._rules or any(over(ends, self._seen(place, now)) for place, ends in self._ends.items()):
+        if tuple(rules) != self._rules or any(
+            has_passed(ends, self._instant_for(place, now)) for place, ends in self._ends.items()
+        ):
             raise WriteConflict(CHANGED)
         if lsn == self._lsn:
             return
@@ -91,7 +93,7 @@ class ReadSet:
             scan = Scan(self._container, partition, partition + b"\0", Order.CHANGED, Position(b"", self._lsn), 1)
             if (yield from ask(scan)):
                 raise WriteConflict(CHANGED)
-        if len(self._versions) <= _FEW or not self._partitions:
+        if len(self._versions) <= _MAX_SINGLE_READS or not self._partitions:
             for (partition, key), version in self._versions.items():
                 found = yield from ask(Get(self._container, partition, key))
                 if self._version(found, now) != version:
@@ -102,12 +104,14 @@ class ReadSet:
             raise WriteConflict(CHANGED)
 
     def _version(self, record: Record | None, now: Instant) -> int | None:
-        if record is None or not visible_at(record, self._rules, self._seen((record.partition, record.key), now)):
+        if record is None or not visible_at(
+            record, self._rules, self._instant_for((record.partition, record.key), now)
+        ):
             return None
         return record.lsn
 
-    def _seen(self, identity: Identity, now: Instant) -> Instant:
-        return self.holder.seen(self._container, identity, now)
+    def _instant_for(self, identity: Identity, now: Instant) -> Instant:
+        return self.holder.instant_for(self._container, identity, now)
 
     def _visible(self, now: Instant) -> Generator[Read[Any], Any, dict[tuple[bytes, bytes], int]]:
         """The versions in the partitions that were scanned: a script reads in no other."""
@@ -115,7 +119,7 @@ class ReadSet:
         for partition in self._partitions:
             after: Position | None = None
             while True:
-                scan = Scan(self._container, partition, partition + b"\0", Order.HASHED, after, _STRETCH)
+                scan = Scan(self._container, partition, partition + b"\0", Order.HASHED, after, _BATCH_SIZE)
                 records = yield from ask(scan)
                 if not records:
                     break

@@ -83,8 +83,8 @@ class Reaper:
         self._demanded: set[int] = set()
         self._ended: dict[int, Instant] = {}
         self._unknown: set[int] = set()
-        self._looking = asyncio.Lock()
-        self._looking_at: int | None = None
+        self._refresh_lock = asyncio.Lock()
+        self._refreshing: int | None = None
         self._turns: dict[int, int] = {}
         self._turn = 0
         self._last: SweepResult | None = None
@@ -95,7 +95,7 @@ class Reaper:
         self.notifier = ChangeNotifier()
         self.version_cache: VersionCache | None = None
         """Told of what is purged."""
-        self.locks = Locks(self.changed, holds)
+        self.locks = Locks(self.invalidate, holds)
         """What open transactions have written, which is not purged."""
         self.purged: Counter[int] = Counter()
         monitor.listen(self.survey)
@@ -109,7 +109,7 @@ class Reaper:
             if container not in self._unknown:
                 self._after_pass(container, own, self._next.get(container))
             ahead = self._after_pass(container, own, ahead) or ahead
-        if container == self._looking_at:
+        if container == self._refreshing:
             # Whether the answer under way knows of it, nobody can say.
             self._unknown.add(container)
         known = self._next.get(container)
@@ -119,17 +119,17 @@ class Reaper:
             if known is None or sooner.purge < known.purge:
                 self._wake.set()
 
-    def changed(self, container: int) -> None:
+    def invalidate(self, container: int) -> None:
         """The container's rules changed, or it is gone: look again."""
         self._unknown.add(container)
         self._wake.set()
-        self.notifier.ring()
+        self.notifier.notify()
 
     def wake(self) -> None:
         """Time was moved, or runs again."""
         self._wake.set()
 
-    def set_back(self) -> None:
+    def roll_back(self) -> None:
         """Time was set back: passes are counted from there, and what is known of them does not hold."""
         self._ended.clear()
         self._unknown |= self._next.keys()
@@ -144,7 +144,7 @@ class Reaper:
 
     async def next_deadline(self) -> Instant | None:
         """The earliest deadline of all stored records that may be purged; it may have passed."""
-        await self._look_again()
+        await self._refresh()
         return min((ahead.deadline for ahead in self._next.values()), default=None)
 
     # --- sweeping --------------------------------------------------------------------------------------------------
@@ -170,13 +170,13 @@ class Reaper:
         short: dict[int, Span] = {}
         async with self._sweeping:
             while True:
-                await self._look_again()
-                await self._monitor.meet(self._next)
+                await self._refresh()
+                await self._monitor.learn_members(self._next)
                 backlog = self._backlog(horizon, wanted, short, override, now)
                 sweep = next_sweep(backlog, self._last, self._limits)
                 if sweep is None:
-                    await self._account()
-                    self._monitor.rounds(max(0, max(rounds.values(), default=1) - 1))
+                    await self._write_runs()
+                    self._monitor.count_rounds(max(0, max(rounds.values(), default=1) - 1))
                     if held:
                         self._short = min(short.values(), default=None)
                     return done
@@ -188,7 +188,7 @@ class Reaper:
                     removed = await self._sweep_or_wait(sweep.container, limit, horizon, now, how, override)
                     await self._billing.pay(sweep.container, removed, held=many is not None)
                     done[sweep.container] += removed
-                    rounds[sweep.container] += bool(removed) and self._monitor.has(sweep.container)
+                    rounds[sweep.container] += bool(removed) and self._monitor.has_member(sweep.container)
 
     def _backlog(
         self, horizon: Instant, wanted: set[int] | None, short: Container[int], override: PassOverride, now: Instant
@@ -198,21 +198,21 @@ class Reaper:
             for container, ahead in self._next.items()
             if (ahead.deadline if overrides_pass(override, container in self._own) else ahead.purge) <= horizon
             and (wanted is None or container in wanted)
-            and self._runs.waits(container) <= now
+            and self._runs.postponed_until(container) <= now
             and container not in short
-            and not (self._stops(container) and override != "demanded")
+            and not (self._is_stopped(container) and override != "demanded")
         }
 
-    def _stops(self, container: int) -> bool:
+    def _is_stopped(self, container: int) -> bool:
         """Whether nothing is purged now in this container, and others like it."""
-        return self._monitor.stops(container) or (container in self._own and not self.cadence.enabled)
+        return self._monitor.is_stopped(container) or (container in self._own and not self.cadence.enabled)
 
     async def run_now(self, container: int, now: Instant) -> Run:
         """Make a pass over one container at once, be it paused, and count the next from it: what was purged.
 
         Errors: NotFound; those of a write, which may leave something due behind.
         """
-        self._runs.forgive(container)
+        self._runs.resume(container)
         self._demanded.add(container)
         self._unknown.add(container)
         try:
@@ -221,9 +221,9 @@ class Reaper:
             self._demanded.discard(container)
             self._unknown.add(container)
         run = Run(now, 0, done[container])
-        committed = await self._store.write(lambda: self._runs.demanded(container, run, self.cadence.tick))
+        committed = await self._store.write(lambda: self._runs.finish_demanded(container, run, self.cadence.tick))
         self._runs.count(committed.reply)
-        self.changed(container)
+        self.invalidate(container)
         return committed.reply
 
     @property
@@ -231,9 +231,9 @@ class Reaper:
         """(looked at, erased): records, by all passes over containers with a schedule of their own since the process began."""
         return self._runs.processed, self._runs.erased_in_all
 
-    async def _account(self) -> None:
-        for container, run in self._runs.take():
-            self._runs.count((await self._store.write(partial(self._runs.account, container, run), "sweep")).reply)
+    async def _write_runs(self) -> None:
+        for container, run in self._runs.take_finished():
+            self._runs.count((await self._store.write(partial(self._runs.finish, container, run), "sweep")).reply)
 
     async def _sweep_or_wait(
         self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
@@ -246,13 +246,13 @@ class Reaper:
             if own is None or error.retryable or override == "demanded":
                 raise
             log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
-            self._runs.failed(container, now + self.cadence.retry)
+            self._runs.postpone(container, now + self.cadence.retry)
             return 0
         if own is not None:
-            self._runs.forgive(container)
+            self._runs.resume(container)
         if removed and own is not None and override != "demanded":
             began = None if overrides_pass(override, own=True) else own.last(horizon)
-            self._runs.erased(container, now if began is None else began, removed)
+            self._runs.add_erased(container, now if began is None else began, removed)
         return removed
 
     async def _sweep(
@@ -278,19 +278,19 @@ class Reaper:
         size = sum(purged.value_bytes for purged in committed.purged)
         self._last = SweepResult(container, limit, removed, committed.held)
         self.purged[container] += removed
-        self._monitor.swept(container, removed, size, committed.held)
+        self._monitor.count_sweep(container, removed, size, committed.held)
         if removed:
-            self.notifier.ring()
+            self.notifier.notify()
         self._unknown.add(container)
         return removed
 
-    async def _look_again(self) -> None:
-        async with self._looking:
+    async def _refresh(self) -> None:
+        async with self._refresh_lock:
             while self._unknown:
-                await self._look_at(self._unknown.pop())
+                await self._refresh_container(self._unknown.pop())
 
-    async def _look_at(self, container: int) -> None:
-        self._looking_at = container
+    async def _refresh_container(self, container: int) -> None:
+        self._refreshing = container
         try:
             override: PassOverride = "demanded" if container in self._demanded else "none"
             spared, held = self.locks.spared_records(container), await self._store.read(Held(container))
@@ -305,7 +305,7 @@ class Reaper:
             self._unknown.add(container)
             raise
         finally:
-            self._looking_at = None
+            self._refreshing = None
         if own is None:
             self._own.pop(container, None)
         else:
@@ -337,12 +337,12 @@ class Reaper:
 
     async def next_pass(self, container: int) -> Instant | None:
         """When a container with its own schedule is purged next, if it has one and anything dies in it."""
-        await self._look_again()
+        await self._refresh()
         ahead = self._next.get(container) if container in self._own else None
-        return None if ahead is None else max(ahead.purge, self._runs.waits(container))
+        return None if ahead is None else max(ahead.purge, self._runs.postponed_until(container))
 
     async def _clear_dropped(self) -> None:
-        kept = {node.definition.keeps for node in await self._ordered_histories.kept()}
+        kept = {node.definition.keeps for node in await self._ordered_histories.read_kept()}
         for container in await self._store.read(Dropped()):
             if container in kept and not (await self._store.read(Count(container))).records:
                 continue  # Its history goes on.
@@ -411,7 +411,7 @@ class Reaper:
 
     async def _sleep(self) -> None:
         await self._pause(self.rest)
-        await self._look_again()
+        await self._refresh()
         wait = self._time.clock.until(min(self._purges(), default=FOREVER))
         if wait is None:
             await self._wake.wait()
@@ -419,8 +419,8 @@ class Reaper:
             await self._pause(min(wait, LONGEST_SLEEP if self._lease is None else LOOK))
 
     def _purges(self) -> Iterable[Instant]:
-        waits = self._runs.waits
-        return (max(ahead.purge, waits(id)) for id, ahead in self._next.items() if not self._stops(id))
+        waits = self._runs.postponed_until
+        return (max(ahead.purge, waits(id)) for id, ahead in self._next.items() if not self._is_stopped(id))
 
     async def _pause(self, span: Span) -> None:
         # Not wait_for, which loses a cancellation that arrives together with the wake.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from mayflydb.engine.catalog import NODE_MISSING, Definition, Nodes, Run, row_of
-from mayflydb.expiry.passes import TICK, Schedule, passed
+from mayflydb.expiry.passes import TICK, Schedule, add_pass
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.store.interface import Count, Decision, Load, Outcome, PutRow, ask
@@ -42,25 +42,25 @@ class Runs:
         self.processed = 0
         self.erased_in_all = 0
 
-    def erased(self, container: int, instant: Instant, removed: int) -> None:
+    def add_erased(self, container: int, instant: Instant, removed: int) -> None:
         """A pass that began at this instant has removed so many records more."""
         known = self._open.get(container)
         before = known.erased if known is not None and known.instant == instant else 0
         self._open[container] = Run(instant, 0, before + removed)
 
-    def failed(self, container: int, until: Instant) -> None:
+    def postpone(self, container: int, until: Instant) -> None:
         """Nothing is purged there before this instant."""
         self._failed[container] = until
 
-    def forgive(self, container: int) -> None:
+    def resume(self, container: int) -> None:
         """Go on there."""
         self._failed.pop(container, None)
 
-    def waits(self, container: int) -> Instant:
+    def postponed_until(self, container: int) -> Instant:
         """Until when it waits because of a failure."""
         return self._failed.get(container, 0)
 
-    def take(self) -> list[tuple[int, Run]]:
+    def take_finished(self) -> list[tuple[int, Run]]:
         """What is to be written now: an account says that a pass has ended, so none is given of one that failed."""
         done = [(container, run) for container, run in self._open.items() if container not in self._failed]
         for container, _ in done:
@@ -72,7 +72,7 @@ class Runs:
         self.processed += run.processed
         self.erased_in_all += run.erased
 
-    def account(self, container: int, run: Run) -> Decision[Run]:
+    def finish(self, container: int, run: Run) -> Decision[Run]:
         """Write what came of a pass, or of more of the same: it has looked at what is left, too.
 
         The answer is what is new of it.
@@ -88,7 +88,7 @@ class Runs:
         more = Run(run.instant, max(0, after.processed - known), run.erased)
         return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), more)
 
-    def demanded(self, container: int, run: Run, tick: Span) -> Decision[Run]:
+    def finish_demanded(self, container: int, run: Run, tick: Span) -> Decision[Run]:
         """Write what came of a pass on demand: the next one is made an interval after it. NotFound if the container is gone."""
         row = yield from ask(Load(container))
         if row is None:
@@ -96,7 +96,7 @@ class Runs:
         node = self._nodes.of(row)
         schedule = node.definition.schedule
         if schedule is not None:
-            schedule = passed(schedule, run.instant, tick)
+            schedule = add_pass(schedule, run.instant, tick)
         run = _with_more(None, run, (yield from ask(Count(container))).records)
         definition = msgspec.structs.replace(node.definition, run=run, schedule=schedule)
         return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), run)

@@ -9,7 +9,7 @@ its end what it has read.
 The store keeps one version of each record. Those that were replaced since are kept in memory while a snapshot is open, as far as
 this process replaced or purged them. One that another process changed is told by its lsn, and is a WriteConflict for whoever
 meets it; one that was removed there is missing, which is told only if it was met before that, and so are those that were purged
-beyond MOST_DEATHS, but a serializable one ends then. One that was made since is told by its seq, and is not seen.
+beyond MAX_PURGED, but a serializable one ends then. One that was made since is told by its seq, and is not seen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mayflydb.engine.catalog import OWNER_MISSING, Index
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, IndexOverlays
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
-from mayflydb.engine.index_overlay import Found, Place, merged
+from mayflydb.engine.index_overlay import Found, Place, merge
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder
 from mayflydb.engine.transactions import Body, Transaction
 from mayflydb.engine.workspace import Workspace
@@ -88,7 +88,7 @@ class Snapshot:
 
     def close(self) -> None:
         """Nothing will be read here any more, and nothing committed: its locks are released."""
-        self._engine.version_cache.leave(self)
+        self._engine.version_cache.unwatch(self)
         self._engine.locks.release(self._holder)
 
     @property
@@ -101,8 +101,8 @@ class Snapshot:
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """The visible record with this identity, as it is here. Errors: OwnerNotFound, WriteConflict."""
         view = await self._view(container)
-        view.seen(partition, key)
-        return await self._driven(view, view.space.get(partition, key), self._read_begun)
+        view.note_blind_read(partition, key)
+        return await self._drive(view, view.workspace.get(partition, key), self._read_begun)
 
     async def scan(
         self, container: int, scope: Scope, after: Position | None = None, batch: int = SCAN_BATCH
@@ -112,22 +112,22 @@ class Snapshot:
         Errors: OwnerNotFound, WriteConflict.
         """
         view = await self._view(container)
-        view.scanned(scope)
+        view.note_scan(scope)
         number = 0 if after is None else after.number
         if number < PROVISIONAL:
             seen: set[int] = set()
             position = after
             async for stretch in scan(self._engine.store, view.node, scope, after, self.now, batch):
                 position = stretch.position
-                here = self._here(view, stretch.records)
+                here = self._as_begun(view, stretch.records)
                 seen.update(record.seq for record in stretch.records)
                 yield Batch(here, position)
-            gone = [record for record in self._gone(view, seen) if scope.has(record.partition)]
+            gone = [record for record in self._replaced(view, seen) if scope.has(record.partition)]
             if gone and after is None:
                 yield Batch(gone, position or Position(gone[-1].partition, gone[-1].seq))
         new = [
             record
-            for record in self._own(view)
+            for record in self._own_records(view)
             if record.seq > max(PROVISIONAL, number) and scope.has(record.partition)
         ]
         if new:
@@ -140,17 +140,17 @@ class Snapshot:
         OwnerNotFound, WriteConflict.
         """
         view = await self._view(container)
-        view.scanned(Scope())  # Nobody tells what the index was asked for.
+        view.note_scan(Scope())  # Nobody tells what the index was asked for.
         given: set[int] = set()
         async for records in self._engine.indexes.fetch(view.node, seqs, self.now, batch):
-            here = self._here(view, records)
+            here = self._as_begun(view, records)
             given.update(record.seq for record in here)
             yield here
         await self._check_changed(view)
         # Those that have changed since may have been where the index led to before that.
-        gone = self._gone(view, given)
+        gone = self._replaced(view, given)
         given.update(record.seq for record in gone)
-        if rest := gone + [record for record in self._own(view) if record.seq not in given]:
+        if rest := gone + [record for record in self._own_records(view) if record.seq not in given]:
             yield rest
 
     async def walk(
@@ -176,24 +176,24 @@ class Snapshot:
         overlays = view.overlays(index, keys_of)
         began = overlays.own_upto
         own = self._visible_of(view, overlays.own.between(within, None, None, descending))
-        span = view.span(index, within, descending, keys_of) if self.serializable else None
+        read_range = view.read_range(index, within, descending, keys_of) if self.serializable else None
         try:
-            async for begun, last in self._stretches(view, overlays, index, within, descending, batch, began):
-                if span is not None:
-                    span.read(begun, last)
+            async for begun, last in self._walk_batches(view, overlays, index, within, descending, batch, began):
+                if read_range is not None:
+                    read_range.read(begun, last)
                 split = len(own) if last is None else _upto(own, last, descending)
                 theirs = [each for each in begun if overlays.first.get(each[1].seq, began) >= began]
                 own, ours = own[split:], own[:split]
-                if here := merged(theirs, ours, descending):
+                if here := merge(theirs, ours, descending):
                     yield [(key[:-HASH_BYTES], record) for key, record in here]
         finally:
-            if span is not None:
-                span.over = True
-        if span is None and self._engine.lease is not None:
+            if read_range is not None:
+                read_range.is_finished = True
+        if read_range is None and self._engine.lease is not None:
             # Another node may have changed what lay in the range before.
             await self._check_changed(view)
 
-    async def _stretches(
+    async def _walk_batches(
         self,
         view: ContainerSnapshot,
         overlays: IndexOverlays,
@@ -212,20 +212,20 @@ class Snapshot:
             self._check_losses(view.node.id)
             if store.catalog_version != version:
                 version = store.catalog_version
-                if not await self._engine.indexes.stand(view.node.id, [index]):
+                if not await self._engine.indexes.has_all(view.node.id, [index]):
                     # It may have lost entries already.
                     raise WriteConflict(CHANGED, container=view.node.id, scheme=True)
             view.add_replaced(overlays)
             last = (found[-1][0], found[-1][1].seq) if found else None
-            stored = self._stored_then(view, overlays, found, began)
+            stored = self._stored_at_begin(view, overlays, found, began)
             gone = self._visible_of(view, overlays.gone.between(within, after, last, descending))
-            yield merged(stored, gone, descending), last
+            yield merge(stored, gone, descending), last
             if last is None:
                 return
             after = last
             await asyncio.sleep(0)
 
-    def _stored_then(
+    def _stored_at_begin(
         self, view: ContainerSnapshot, overlays: IndexOverlays, found: Sequence[Found], began: int
     ) -> list[Found]:
         """Which of these were stored like this at the beginning; those that have been replaced since are on a shelf."""
@@ -242,46 +242,48 @@ class Snapshot:
         return self._visible_of(view, begun)
 
     def _visible_of(self, view: ContainerSnapshot, found: Sequence[Found]) -> list[Found]:
-        return [each for each in found if view.visible(each[1])] if view.space.rules else list(found)
+        return [each for each in found if view.visible(each[1])] if view.workspace.rules else list(found)
 
     async def _check_changed(self, view: ContainerSnapshot) -> None:
         """WriteConflict if a record that an index may have led to before has been changed, and is not known as it was."""
         after = Position(b"", view.lsn)
         while changed := await self._engine.store.read(Scan(view.node.id, b"", None, Order.CHANGED, after, SCAN_BATCH)):
-            if not all(view.is_new(record) or self._before(view, record.seq) is not None for record in changed):
+            if not all(view.is_new(record) or self._cached_version(view, record.seq) is not None for record in changed):
                 raise view.conflict()
             after = Position(changed[-1].partition, changed[-1].lsn)
 
-    def _here(self, view: ContainerSnapshot, stored: Sequence[Record]) -> list[Record]:
+    def _as_begun(self, view: ContainerSnapshot, stored: Sequence[Record]) -> list[Record]:
         """What stored records are here."""
-        begun = [self._began(view, record) for record in stored if not view.is_new(record)]
+        begun = [self._version_begun(view, record) for record in stored if not view.is_new(record)]
         return self._visible(view, begun)
 
-    def _began(self, view: ContainerSnapshot, stored: Record) -> Record:
+    def _version_begun(self, view: ContainerSnapshot, stored: Record) -> Record:
         """The version of a stored record that was there at the beginning, if it is known."""
-        record = stored if stored.lsn <= view.lsn else self._before(view, stored.seq) or stored
-        view.met(record.partition, record.key, record)
+        record = stored if stored.lsn <= view.lsn else self._cached_version(view, stored.seq) or stored
+        view.note_read(record.partition, record.key, record)
         return record
 
-    def _before(self, view: ContainerSnapshot, seq: int) -> Record | None:
+    def _cached_version(self, view: ContainerSnapshot, seq: int) -> Record | None:
         return self._engine.version_cache.at(view.node.id, seq, view.lsn)
 
-    def _gone(self, view: ContainerSnapshot, given: Set[int]) -> list[Record]:
+    def _replaced(self, view: ContainerSnapshot, given: Set[int]) -> list[Record]:
         """What was there at the beginning and has been replaced since, and is not among those given."""
         before = [
             record for record in self._engine.version_cache.all_at(view.node.id, view.lsn) if record.seq not in given
         ]
         for record in before:
-            view.met(record.partition, record.key, record)
+            view.note_read(record.partition, record.key, record)
         return self._visible(view, before)
 
     def _visible(self, view: ContainerSnapshot, records: Iterable[Record]) -> list[Record]:
-        found = [view.space.now_is(record) for record in records]
-        return [record for record in found if record is not None and visible_at(record, view.space.rules, self.now)]
+        found = [view.workspace.current_version(record) for record in records]
+        return [record for record in found if record is not None and visible_at(record, view.workspace.rules, self.now)]
 
-    def _own(self, view: ContainerSnapshot) -> list[Record]:
+    def _own_records(self, view: ContainerSnapshot) -> list[Record]:
         """By seq."""
-        visible = [record for record in view.space.kept if visible_at(record, view.space.rules, self.now)]
+        visible = [
+            record for record in view.workspace.written_records if visible_at(record, view.workspace.rules, self.now)
+        ]
         return sorted(visible, key=lambda record: record.seq)
 
     # --- writes ----------------------------------------------------------------------------------------------------------
@@ -299,11 +301,11 @@ class Snapshot:
         if command.mode is not Mode.READ:
             await self._lock(view, command)
         if not blind:
-            view.seen(*identity)
+            view.note_blind_read(*identity)
         done = _Done(container, command, blind)
         try:
             answer = self._read_blindly if blind and identity not in view.written else self._read_to_write
-            done.written = await self._driven(view, view.space.run(command), answer)
+            done.written = await self._drive(view, view.workspace.run(command), answer)
         except OwnerNotFound:
             raise
         except Locked as met:
@@ -317,7 +319,7 @@ class Snapshot:
                 view.written.update(dict.fromkeys([identity, (command.partition, command.key_after)]))
             self._done.append(done)
         if self._holder.exclusive and command.mode is not Mode.DELETE:
-            await self._lock_entries(view, view.space.unique(done.written.record))
+            await self._lock_entries(view, view.workspace.unique(done.written.record))
         return done.written
 
     async def _lock(self, view: ContainerSnapshot, command: Command) -> None:
@@ -328,13 +330,13 @@ class Snapshot:
             fresh |= await locks.hold(self._holder, container, (command.partition, command.key_after), False)
         if fresh and self._holder.exclusive:
             # Writes that have been decided without knowing of the lock.
-            await self._engine.version_cache.settled()
+            await self._engine.version_cache.wait_for_writes()
 
     async def _lock_entries(self, view: ContainerSnapshot, entries: tuple[Entry, ...]) -> None:
         if self._engine.locks.take_entries(self._holder, view.node.id, entries):
-            await self._engine.version_cache.settled()
+            await self._engine.version_cache.wait_for_writes()
             for record in await self._engine.store.read(Holders(view.node.id, entries)):
-                view.met(record.partition, record.key, record)
+                view.note_read(record.partition, record.key, record)
 
     async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
         """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more.
@@ -363,12 +365,12 @@ class Snapshot:
             for container, view in self._views.items():
                 if view.written:
                     yield from view.check_writes((yield from transaction.on(container)))
-                if self.serializable and view.has_read:
+                if self.serializable and view.has_reads:
                     yield from transaction.on(container)
                     yield from view.check_reads(transaction.lsn(container))
             for done in self._done:
                 last = done.container
-                written = yield from self._again(done, (yield from transaction.on(last)), pairs)
+                written = yield from self._rerun(done, (yield from transaction.on(last)), pairs)
                 if written is not None:
                     pairs.append((done.written or written, written))
         except (Conflict, NotFound, PreconditionFailed) as refusal:
@@ -376,11 +378,11 @@ class Snapshot:
             raise WriteConflict(CHANGED, container=last) from refusal
         return [written for _, written in pairs]
 
-    def _again(
-        self, done: _Done, space: Workspace, pairs: Sequence[tuple[Written, Written]]
+    def _rerun(
+        self, done: _Done, workspace: Workspace, pairs: Sequence[tuple[Written, Written]]
     ) -> Generator[Read[Any], Any, Written | None]:
         try:
-            return (yield from space.run(_final(done.command, pairs)))
+            return (yield from workspace.run(_final(done.command, pairs)))
         except NotFound:
             if done.blind and done.command.mode is Mode.DELETE:
                 return None
@@ -407,7 +409,7 @@ class Snapshot:
 
     def _check_losses(self, container: int) -> None:
         version_cache = self._engine.version_cache
-        if version_cache.lost(self) or (self.serializable and version_cache.bereaved(self)):
+        if version_cache.has_lost_versions(self) or (self.serializable and version_cache.lost_purged_versions(self)):
             raise WriteConflict(CHANGED, container=container)
 
     def _beginning(self, row: Row) -> tuple[int, int]:
@@ -417,7 +419,7 @@ class Snapshot:
             return 0, 0
         return (row.lsn, row.seq) if begun is None else (begun.lsn, begun.seq)
 
-    async def _driven(self, view: ContainerSnapshot, decision: Generator[Read[Any], Any, T], answer: _Answers) -> T:
+    async def _drive(self, view: ContainerSnapshot, decision: Generator[Read[Any], Any, T], answer: _Answers) -> T:
         reply: Any = None
         while True:
             try:
@@ -436,32 +438,32 @@ class Snapshot:
             return answer(view, request, found)
         if isinstance(request, Holders):
             for record in found:
-                view.met(record.partition, record.key, record)
+                view.note_read(record.partition, record.key, record)
         return found
 
     def _read_begun(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
         """What was at a place at the beginning, by what is there now."""
-        begun = self._begun_at(view, request, stored)
+        begun = self._version_at_place(view, request, stored)
         if begun is not None and view.is_new(begun):
             begun = None  # Nothing was there, which counts as read.
-        view.met(request.partition, request.key, begun)
+        view.note_read(request.partition, request.key, begun)
         return begun
 
     def _read_to_write(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
         """What is at a place that is to be written, and was there at the beginning."""
         if stored is None and self._read_begun(view, request, None) is not None:
             raise view.conflict()
-        view.met(request.partition, request.key, stored)
+        view.note_read(request.partition, request.key, stored)
         return stored
 
     def _read_blindly(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
         """What was at a place, as far as it is known."""
-        begun = self._begun_at(view, request, stored)
+        begun = self._version_at_place(view, request, stored)
         begun = None if begun is not None and view.is_new(begun) else begun
-        view.found_blindly((request.partition, request.key), begun)
+        view.note_blind_write((request.partition, request.key), begun)
         return begun
 
-    def _begun_at(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
+    def _version_at_place(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
         if stored is not None and stored.lsn <= view.lsn:
             return stored
         return self._engine.version_cache.at_place(view.node.id, request.partition, request.key, view.lsn) or stored

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from mayflydb.engine.catalog import Node, Nodes, Run
 from mayflydb.engine.insight import path_place
 from mayflydb.engine.locks import Spared
-from mayflydb.engine.ordered_histories import stamped
+from mayflydb.engine.ordered_histories import next_stamp
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
@@ -47,9 +47,10 @@ def purge_due(
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
-    rules with passes purge what was due at the last of these, or of the container's own; None: all due, as with `override`.
-    `version_cache`: who is told of it first, if he wants to know. `spared`: records that open transactions have written, which stay, as
-    do those that other nodes hold. `shared`: False for a container in which no other node writes.
+    rules with passes purge records that were due at the last pass of this schedule, or of the container's own; None: all due
+    records, as with `override`. `version_cache`: gets the purged versions first, if a snapshot is open. `spared`: records that
+    open transactions of this node have locked. These stay, and so do records that other nodes hold. `shared`: False for
+    a container in which no other node writes.
     """
     row = yield from ask(Load(container))
     if row is None:
@@ -64,13 +65,13 @@ def purge_due(
     spared = (*spared, *held)
     ready = yield from _ready(node, horizon, schedule_of(node, schedule) if schedule and waits else None, spared)
     share = max(1, limit // max(1, len(ready)))
-    if version_cache is not None and version_cache.wants_deaths:
+    if version_cache is not None and version_cache.wants_purged:
         for due in ready:
-            version_cache.note_deaths(
-                container, row.lsn, (yield from _doomed(container, due, share, frozenset(spared)))
+            version_cache.note_purged(
+                container, row.lsn, (yield from _read_due(container, due, share, frozenset(spared)))
             )
     history, orderer = bool(node.definition.history), node.definition.ordered
-    stamp = (yield from stamped(orderer, {})) if history and orderer is not None and ready else None
+    stamp = (yield from next_stamp(orderer, {})) if history and orderer is not None and ready else None
     purges = tuple(
         Purge(
             container=container,
@@ -105,7 +106,7 @@ def _ready(
     return ready
 
 
-def _doomed(
+def _read_due(
     container: int, due: DueRange, limit: int, spared: Set[Identity]
 ) -> Generator[Read[Any], Any, list[Record]]:
     """The first records of a range, in the order in which they are purged."""
@@ -167,7 +168,7 @@ async def _earliest(
     for lane in lanes(node.rules):
         # What was due at the last pass is gone; what became due since then waits for the next.
         done = None if after is None else horizon_of(lane.rule, after, schedule)
-        value = await store.read(NextDue(node.id, lane.path, None if done is None else lane.bound(done), spared))
+        value = await store.read(NextDue(node.id, lane.path, None if done is None else lane.highest_due(done), spared))
         if value is not None:
             deadline = lane.deadline(value)
             earliest = Upcoming(deadline, purge_instant(deadline, lane.rule, schedule)).sooner(earliest)

@@ -35,19 +35,19 @@ STANDARD = Throughput(400)
 """What a container gets that asked for nothing and shares nothing."""
 
 
-def stored(offer: Throughput | None) -> dict[str, Any] | None:
+def encode_offer(offer: Throughput | None) -> dict[str, Any] | None:
     """Throughput as a definition keeps it."""
     return None if offer is None else msgspec.to_builtins(offer)
 
 
-def loaded(offer: Mapping[str, Any]) -> Throughput:
+def decode_offer(offer: Mapping[str, Any]) -> Throughput:
     """What a definition keeps."""
     return msgspec.convert(offer, Throughput)
 
 
 def ceiling(offer: Mapping[str, Any]) -> int:
     """The RU/s that a definition's offer grants at most."""
-    return loaded(offer).ceiling
+    return decode_offer(offer).ceiling
 
 
 def manual(value: object) -> Throughput:

@@ -70,7 +70,7 @@ class Timekeeper:
             await self._store.write(save)
         if rolls == self._rolls:
             # Otherwise the clock was set back meanwhile, and the mark is one of a future that is no more.
-            self._high.reserved(mark)
+            self._high.mark_reserved(mark)
 
     def follow(self, clock: Clock) -> None:
         """Another clock from now on: a real one became virtual, or the reverse. What was answered stays in the past."""

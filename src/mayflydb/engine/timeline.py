@@ -90,7 +90,7 @@ class Timeline:
             if sweep != "none":
                 # A container with a schedule of its own waits for it, unless everything is wanted at once.
                 purged += await self._purge_at(now, "all" if sweep == "now" else "monitor")
-                self._engine.monitor.passed(now)
+                self._engine.monitor.count_pass(now)
             self._engine.reaper.wake()
             return Advanced(now, now - start, expired, dict(purged))
 
@@ -120,7 +120,7 @@ class Timeline:
                 expired[container.id] = after - before
         return expired
 
-    def set_back(self, instant: Instant) -> None:
+    def roll_back(self, instant: Instant) -> None:
         """Go back to an instant that nothing stored is newer than; ask `newest_write` first."""
         self._clock.set(instant)
         self._engine.roll_back(instant)

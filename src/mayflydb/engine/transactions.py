@@ -65,9 +65,11 @@ class Transaction:
     def expirables(self) -> tuple[ExpirableRecords, ...]:
         """The records that were written in containers that have rules."""
         spaces = self._spaces.items()
-        return tuple([(id, space.rules, space.schedule, tuple(space.kept)) for id, space in spaces if space.rules])
+        return tuple(
+            [(id, space.rules, space.schedule, tuple(space.written_records)) for id, space in spaces if space.rules]
+        )
 
-    def replaced(self) -> list[tuple[int, list[Replaced]]]:
+    def replaced_versions(self) -> list[tuple[int, list[Replaced]]]:
         """The versions that end with this transaction, by container."""
         return [(container, space.replaced) for container, space in self._spaces.items() if space.replaced]
 

@@ -14,11 +14,11 @@ import msgspec
 
 from mayflydb.model.record import Record
 
-MOST: Final = 100_000
+MAX_VERSIONS: Final = 100_000
 """Versions that are kept at most; with more of them, the oldest snapshots that are open can read no more."""
 
 
-MOST_DEATHS: Final = 10_000
+MAX_PURGED: Final = 10_000
 """Versions that are kept at most of records that were purged; of those, whole values come from the store to be kept."""
 
 
@@ -64,18 +64,18 @@ class VersionCache:
     def __init__(self) -> None:
         self._watchers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._lost: WeakSet[object] = WeakSet()
-        self._bereaved: WeakSet[object] = WeakSet()
+        self._lost_purged: WeakSet[object] = WeakSet()
         self._under_way: dict[int, None] = {}
         self._settling: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._dead: deque[tuple[int, list[Replaced]]] = deque()
-        self._unheard: deque[tuple[int, int, list[Replaced]]] = deque()
+        self._purged: deque[tuple[int, list[Replaced]]] = deque()
+        self._unwatched: deque[tuple[int, int, list[Replaced]]] = deque()
         self._notes: deque[_Note] = deque()
         self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
         self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
         self._log: dict[int, _Log] = {}
         self._last = 0
-        self._deaths = 0
-        self._deaths_since = 0
+        self._purged_count = 0
+        self._purged_since = 0
 
     # --- who wants it ------------------------------------------------------------------------------------------------
 
@@ -83,26 +83,26 @@ class VersionCache:
         """Keep what is replaced from now on, or is about to be, for as long as the snapshot is there and has not been left."""
         # No less than of anybody who came before.
         self._watchers[snapshot] = next(iter(self._under_way), self._last + 1)
-        for number, container, replaced in self._unheard:
+        for number, container, replaced in self._unwatched:
             self._keep(number, container, replaced)
-        self._unheard.clear()
+        self._unwatched.clear()
 
-    def leave(self, snapshot: object) -> None:
+    def unwatch(self, snapshot: object) -> None:
         """It wants nothing any more."""
         self._watchers.pop(snapshot, None)
         self._prune()
 
-    def lost(self, snapshot: object) -> bool:
+    def has_lost_versions(self, snapshot: object) -> bool:
         """Whether something was forgotten that a snapshot may want."""
         return snapshot in self._lost
 
-    def bereaved(self, snapshot: object) -> bool:
+    def lost_purged_versions(self, snapshot: object) -> bool:
         """Whether something was purged and not kept, while a snapshot may have wanted it."""
         self._take_over()
-        return snapshot in self._bereaved
+        return snapshot in self._lost_purged
 
     @property
-    def wants_deaths(self) -> bool:
+    def wants_purged(self) -> bool:
         """Whether somebody may want what is purged now."""
         return bool(self._watchers)
 
@@ -122,47 +122,47 @@ class VersionCache:
             if self._settling:
                 self._settle()
 
-    async def settled(self) -> None:
+    async def wait_for_writes(self) -> None:
         """Wait until everything that is under way now has been committed, or dropped."""
         if self._under_way:
-            settled = asyncio.get_running_loop().create_future()
-            self._settling.append((next(reversed(self._under_way)), settled))
-            await settled
+            waiter = asyncio.get_running_loop().create_future()
+            self._settling.append((next(reversed(self._under_way)), waiter))
+            await waiter
 
     def _settle(self) -> None:
         oldest = next(iter(self._under_way), self._last + 1)
         while self._settling and self._settling[0][0] < oldest:
-            settled = self._settling.popleft()[1]
-            if not settled.done():
-                settled.set_result(None)
+            waiter = self._settling.popleft()[1]
+            if not waiter.done():
+                waiter.set_result(None)
 
     def note(self, container: int, replaced: Iterable[Replaced]) -> None:
         """These are about to be replaced."""
         self._last += 1
         if not self._watchers:
             # Somebody may come before it is committed.
-            self._unheard.append((self._last, container, list(replaced)))
+            self._unwatched.append((self._last, container, list(replaced)))
             return
         self._keep(self._last, container, replaced)
-        while len(self._notes) > MOST and (oldest := next(iter(self._watchers), None)) is not None:
+        while len(self._notes) > MAX_VERSIONS and (oldest := next(iter(self._watchers), None)) is not None:
             self._lost.add(oldest)
-            self.leave(oldest)
+            self.unwatch(oldest)
 
-    def note_deaths(self, container: int, lsn: int, records: Iterable[Record]) -> None:
+    def note_purged(self, container: int, lsn: int, records: Iterable[Record]) -> None:
         """These are about to be purged from a container that has come to an lsn. On any thread."""
-        self._dead.append((container, [Replaced(record, lsn + 1) for record in records]))
+        self._purged.append((container, [Replaced(record, lsn + 1) for record in records]))
 
     def _take_over(self) -> None:
         """What was purged, as far as it is known by now."""
-        while self._dead:
-            container, dead = self._dead.popleft()
-            if self._deaths + len(dead) > MOST_DEATHS:
+        while self._purged:
+            container, dead = self._purged.popleft()
+            if self._purged_count + len(dead) > MAX_PURGED:
                 # Of whoever comes after those who are open now it is counted anew.
-                self._bereaved.update(self._watchers)
-                self._deaths, self._deaths_since = 0, self._last
+                self._lost_purged.update(self._watchers)
+                self._purged_count, self._purged_since = 0, self._last
                 continue
             self._last += 1
-            self._deaths += len(dead)
+            self._purged_count += len(dead)
             self._keep(self._last, container, dead, death=True)
 
     def reset(self) -> None:
@@ -178,29 +178,29 @@ class VersionCache:
             record = each.record
             log.seqs.append(record.seq)
             self._notes.append(_Note(number, container, each, death))
-            _noted(kept.setdefault(record.seq, []), each)
-            _noted(self._by_place.setdefault((container, record.partition, record.key), []), each)
+            _append(kept.setdefault(record.seq, []), each)
+            _append(self._by_place.setdefault((container, record.partition, record.key), []), each)
 
     def _prune(self) -> None:
         """Forget what nobody may want."""
         self._take_over()
-        if not self._notes and not self._unheard:
+        if not self._notes and not self._unwatched:
             return
         last = self._last + 1
         wanted = min(next(iter(self._watchers.values()), last), next(iter(self._under_way), last))
-        while self._unheard and self._unheard[0][0] < wanted:
-            self._unheard.popleft()
+        while self._unwatched and self._unwatched[0][0] < wanted:
+            self._unwatched.popleft()
         while self._notes and self._notes[0].number < wanted:
             self._drop(self._notes.popleft())
 
     def _drop(self, note: _Note) -> None:
         record = note.what.record
         self._log[note.container].drop()
-        self._deaths -= note.death and note.number > self._deaths_since
+        self._purged_count -= note.death and note.number > self._purged_since
         kept, place = self._by_seq[note.container], (note.container, record.partition, record.key)
-        if _dropped(kept.get(record.seq, []), note.what):
+        if _remove_first(kept.get(record.seq, []), note.what):
             kept.pop(record.seq, None)
-        if _dropped(self._by_place.get(place, []), note.what):
+        if _remove_first(self._by_place.get(place, []), note.what):
             self._by_place.pop(place, None)
 
     # --- what is known -----------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class VersionCache:
         self._take_over()
         return _at(self._by_place.get((container, partition, key), ()), lsn)
 
-    def noted(self, container: int, after: int) -> tuple[list[int], int]:
+    def replaced_since(self, container: int, after: int) -> tuple[list[int], int]:
         """The seqs of what was replaced in a container, in order, but the first `after` of all and those that nobody wants; and
         how many there were of all."""
         self._take_over()
@@ -233,14 +233,14 @@ class VersionCache:
         return [record for seq in sorted(kept) if (record := _at(kept[seq], lsn)) is not None]
 
 
-def _noted(versions: list[Replaced], last: Replaced) -> None:
+def _append(versions: list[Replaced], last: Replaced) -> None:
     """A change that was noted of this one, or of one after it, came to nothing."""
     while versions and versions[-1].record.lsn >= last.record.lsn:
         versions.pop()
     versions.append(last)
 
 
-def _dropped(versions: list[Replaced], first: Replaced) -> bool:
+def _remove_first(versions: list[Replaced], first: Replaced) -> bool:
     """Without the one that was noted first; whether there are no others."""
     if versions and versions[0] is first:
         del versions[0]

@@ -8,9 +8,18 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
+from mayflydb.engine.decide import (
+    build_record,
+    check_key_free,
+    check_target,
+    expiry_event,
+    not_unique,
+    resolve_dates,
+    resolve_draft,
+    split_holders,
+)
 from mayflydb.engine.locks import Locked, LockHolder, Locks
-from mayflydb.engine.ordered_histories import stamped
+from mayflydb.engine.ordered_histories import next_stamp
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
@@ -36,7 +45,7 @@ from mayflydb.store.interface import (
 )
 
 
-def repeated(entries: Sequence[Entry]) -> set[int]:
+def repeated_indexes(entries: Sequence[Entry]) -> set[int]:
     """The indexes that have more than one of these entries."""
     numbers = [entry.index for entry in entries]
     if len(set(numbers)) == len(numbers):
@@ -83,7 +92,7 @@ class Workspace:
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         """The visible record with this identity, as it is here."""
         record = yield from self._get(partition, key)
-        now = self._seen(partition, key)
+        now = self._instant_for(partition, key)
         return record if record is not None and visible_at(record, self.rules, now) else None
 
     def count_stored(self) -> Steps[Totals]:
@@ -94,10 +103,10 @@ class Workspace:
         """Up to `limit` records behind a position, by creation, as they were before this transaction, hidden ones included."""
         return ask(Scan(self._container, b"", None, Order.CREATED, after, limit))
 
-    def _seen(self, partition: bytes, key: bytes) -> Instant:
+    def _instant_for(self, partition: bytes, key: bytes) -> Instant:
         """The instant as of which the record at a place is alive or dead."""
         holder = self._holder
-        return self._now if holder is None else holder.seen(self._container, (partition, key), self._now)
+        return self._now if holder is None else holder.instant_for(self._container, (partition, key), self._now)
 
     def run(self, command: Command) -> Generator[Read[Any], Any, Written]:
         """Decide one command and note its changes. A refusal notes nothing: numbers that were given out for it are gaps.
@@ -105,7 +114,7 @@ class Workspace:
         Locked: another open transaction has locked what is to be written.
         """
         current = yield from self._get(command.partition, command.key)
-        visible = self._judged(command, current)
+        visible = self._check_target(command, current)
         if command.mode is Mode.READ and visible is not None:
             return Written(Mode.READ, visible, False, self._now)
         if self._locks:
@@ -115,8 +124,8 @@ class Workspace:
             lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
             yield from self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
-        draft = drafted(command, visible, self.rules)
-        dates = dated(draft, self._definition)
+        draft = resolve_draft(command, visible, self.rules)
+        dates = resolve_dates(draft, self._definition)
         entries = self._entries_of(draft, dates, visible)
         hidden: list[Record] = []
         if unique := self._unique(draft, entries):
@@ -124,11 +133,11 @@ class Workspace:
         moves = command.key_after != command.key
         if visible is None or moves:
             holder = (yield from self._get(command.partition, command.key_after)) if moves else current
-            hidden += [dead for dead in vacant(holder, self.rules, self._now) if dead not in hidden]
+            hidden += [dead for dead in check_key_free(holder, self.rules, self._now) if dead not in hidden]
         for dead in hidden:
-            yield from self.bury(dead)
+            yield from self.purge_hidden(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
-        record = state(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
+        record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
             # It keeps its place in creation order, which is also its identity besides the key.
             self.changes.append(Delete(self._container, visible))
@@ -141,9 +150,9 @@ class Workspace:
         yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
         return Written(command.mode, record, visible is None, self._now)
 
-    def _judged(self, command: Command, current: Record | None) -> Record | None:
+    def _check_target(self, command: Command, current: Record | None) -> Record | None:
         try:
-            return judge(command, current, self.rules, self._seen(command.partition, command.key))
+            return check_target(command, current, self.rules, self._instant_for(command.partition, command.key))
         except Conflict:
             if self._locks:
                 self._locks.check_gone(self._container, (command.partition, command.key), self._holder)
@@ -162,7 +171,7 @@ class Workspace:
         """Let the catalogue know in which indexes a record has several entries."""
         if not entries or len(entries) < 2:
             return
-        several = repeated(entries)
+        several = repeated_indexes(entries)
         found = several and several & {index.number for index in self._indexes if not index.several}
         if found:
             self._node = with_several(self._node, found)
@@ -177,13 +186,13 @@ class Workspace:
 
     def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
         """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
-        hidden, taken = rivals((yield from self._holders(entries)), visible, self.rules, self._now)
+        hidden, taken = split_holders((yield from self._holders(entries)), visible, self.rules, self._now)
         if self._locks and not taken:
             self._check_free(entries)
         if not taken:
             return hidden
         for entry in entries:
-            _, taken = rivals((yield from self._holders((entry,))), visible, self.rules, self._now)
+            _, taken = split_holders((yield from self._holders((entry,))), visible, self.rules, self._now)
             if taken:
                 if self._locks:
                     owner = taken[0].partition, taken[0].key
@@ -210,13 +219,13 @@ class Workspace:
             return self._records[partition, key]
         return (yield from ask(Get(self._container, partition, key)))
 
-    def now_is(self, record: Record) -> Record | None:
+    def current_version(self, record: Record) -> Record | None:
         """What a stored record has become here; None: it is gone."""
         kept = self._entries.get(record.seq)
         return record if kept is None else kept[0]
 
     @property
-    def kept(self) -> list[Record]:
+    def written_records(self) -> list[Record]:
         """The records that were written here, and are there still."""
         return [record for record in self._records.values() if record is not None]
 
@@ -233,15 +242,15 @@ class Workspace:
         record, own = self._entries.get(stored.seq, (stored, None))
         return record if own is None else None
 
-    def bury(self, dead: Record) -> Generator[Read[Any], Any, None]:
+    def purge_hidden(self, dead: Record) -> Generator[Read[Any], Any, None]:
         """Remove a hidden record, with its event. Locked: another open transaction may have prevented its death."""
         if self._locks is not None:
             identity = dead.partition, dead.key
-            self._locks.check_dead(self._container, identity, self._holder)
+            self._locks.check_expired(self._container, identity, self._holder)
             if identity in ((yield from ask(Held(self._container))) or ()):
                 raise Locked((self._container, identity), elsewhere=True)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
-        event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
+        event = expiry_event(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
         self.replaced.append(Replaced(dead, lsn))
         yield from self._remember(Kind.EXPIRE, lsn, dead, dead)
@@ -270,7 +279,7 @@ class Workspace:
             return
         orderer = self._definition.ordered
         if orderer is not None:
-            stamp = yield from stamped(orderer, self._stamps)
+            stamp = yield from next_stamp(orderer, self._stamps)
             value = stamp + (value or record.value)
         previous = 0 if before is None else before.lsn
         version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)

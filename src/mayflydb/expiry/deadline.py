@@ -59,17 +59,17 @@ def deadline(record: Expirable, rules: Sequence[Rule]) -> Instant | None:
     return earliest
 
 
-def _passed(instant: Instant | None, now: Instant) -> bool:
+def _has_passed(instant: Instant | None, now: Instant) -> bool:
     # The boundary, written once: at its deadline a record is dead.
     return instant is not None and instant <= now
 
 
-def over(ends: Instant, now: Instant) -> bool:
+def has_passed(ends: Instant, now: Instant) -> bool:
     """Whether something that is no record, but was given for a time, has come to its end: the boundary is the same."""
-    return _passed(ends, now)
+    return _has_passed(ends, now)
 
 
-def first_over(ends: Instant, instants: Sequence[Instant]) -> int:
+def first_passed(ends: Instant, instants: Sequence[Instant]) -> int:
     """The number of the first of ascending instants at which this deadline has passed; their count: at none of them.
 
     So deaths between two of them are those in (earlier, later].
@@ -81,7 +81,7 @@ def due_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
     """True from the deadline on: a fact about time, whether purged or not."""
     # A loop here and below: any() makes a generator, and every read of a record comes this way.
     for rule in rules:  # noqa: SIM110
-        if _passed(deadline_under(record, rule), now):
+        if _has_passed(deadline_under(record, rule), now):
             return True
     return False
 
@@ -89,7 +89,7 @@ def due_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
 def visible_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
     """False once a hiding rule is due: no path may return the record."""
     for rule in rules:  # noqa: SIM110
-        if rule.hides and _passed(deadline_under(record, rule), now):
+        if rule.hides and _has_passed(deadline_under(record, rule), now):
             return False
     return True
 
@@ -99,7 +99,7 @@ def cause_of(record: Expirable, rule: Rule) -> Cause:
     return "item" if rule.overrides and record.override and record.override != NEVER else rule.cause
 
 
-def killer(record: Expirable, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
+def earliest_expiry(record: Expirable, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
     """The earliest deadline and the rule that sets it; None: never dies."""
     deaths = ((d, n) for n, rule in enumerate(rules) if (d := deadline_under(record, rule)) is not None)
     first = min(deaths, default=None)

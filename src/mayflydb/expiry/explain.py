@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mayflydb.expiry.deadline import Expirable, anchor_under, cause_of, due_at, killer, visible_at
+from mayflydb.expiry.deadline import Expirable, anchor_under, cause_of, due_at, earliest_expiry, visible_at
 from mayflydb.expiry.rules import Cause, Rule
 from mayflydb.model.durations import format_iso
 from mayflydb.model.instant import SECOND, Instant, to_rfc3339
@@ -48,7 +48,7 @@ def explain(
 
     `causes`: words of a front end for causes of death, as in CAUSES.
     """
-    death = killer(record, rules)
+    death = earliest_expiry(record, rules)
     if death is None:
         reason, text = _why_not(record, rules)
         return Explanation("alive", reason, text)

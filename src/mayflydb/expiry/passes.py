@@ -73,12 +73,12 @@ def following(before: Schedule | None, interval: Span, now: Instant, tick: Span 
     return Schedule(first - every, every, last)
 
 
-def stopped(schedule: Schedule, now: Instant) -> Schedule:
+def end_schedule(schedule: Schedule, now: Instant) -> Schedule:
     """A schedule of which no pass after `now` is made."""
     return msgspec.structs.replace(schedule, until=now if schedule.until is None else min(schedule.until, now))
 
 
-def passed(schedule: Schedule, now: Instant, tick: Span = TICK) -> Schedule:
+def add_pass(schedule: Schedule, now: Instant, tick: Span = TICK) -> Schedule:
     """A schedule in which a pass is made at `now`, which is none of its own: the next one is `every` later."""
     return following(Schedule(now, schedule.every, now), schedule.every, now, tick)
 

@@ -25,7 +25,7 @@ class Lane(msgspec.Struct, frozen=True):
         deadline = value + (self.span or 0)
         return deadline if self.rule.not_before is None else max(deadline, self.rule.not_before)
 
-    def bound(self, now: Instant) -> Instant | None:
+    def highest_due(self, now: Instant) -> Instant | None:
         """The highest value that is due at `now`; None: nothing can be."""
         if self.rule.not_before is not None and now < self.rule.not_before:
             return None
@@ -65,5 +65,6 @@ def due_ranges(rules: Sequence[Rule], now: Instant, schedule: Schedule | None = 
     return tuple(
         DueRange(lane.path, bound, lane.span, lane.cause, lane.rule)
         for lane in lanes(rules)
-        if (horizon := horizon_of(lane.rule, now, schedule)) is not None and (bound := lane.bound(horizon)) is not None
+        if (horizon := horizon_of(lane.rule, now, schedule)) is not None
+        and (bound := lane.highest_due(horizon)) is not None
     )

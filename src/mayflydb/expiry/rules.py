@@ -52,7 +52,7 @@ def column_rule(after: int, slot: int, hides: bool) -> Rule:
     return Rule("column", after, hides=hides, slot=slot, passes=True)
 
 
-def noticed(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:
+def with_notice(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:
     """The same rules, under which nobody dies before that instant; None: as they are."""
     if not_before is None:
         return tuple(rules)

@@ -31,13 +31,13 @@ def parse_span(text: str) -> Span:
     """
     stripped = text.strip()
     if _PLAIN.fullmatch(stripped):
-        return _bounded(_scaled(stripped, SECOND), text)
+        return _check_length(_multiply(stripped, SECOND), text)
     compact = _COMPACT.fullmatch(stripped)
     if compact and stripped:
-        return _bounded(_total(compact, tuple(_UNITS.values())), text)
+        return _check_length(_total(compact, tuple(_UNITS.values())), text)
     iso = _ISO.fullmatch(stripped)
     if iso and any(iso.groups()):
-        return _bounded(_total(iso, (7 * DAY, DAY, HOUR, MINUTE, SECOND)), text)
+        return _check_length(_total(iso, (7 * DAY, DAY, HOUR, MINUTE, SECOND)), text)
     if _CALENDAR.fullmatch(stripped):
         raise ValueError(f"{text!r} counts in months or years, whose length varies; {_FORMS}")
     raise ValueError(f"{text!r} is not a duration; {_FORMS}")
@@ -61,7 +61,7 @@ def parse_instant(text: str) -> Instant:
     stripped = text.strip()
     try:
         unix = _UNIX.fullmatch(stripped)
-        instant = _signed(unix) if unix else from_rfc3339(stripped)
+        instant = _parse_unix(unix) if unix else from_rfc3339(stripped)
         to_datetime(instant)
     except (ValueError, OverflowError):
         raise ValueError(
@@ -70,16 +70,16 @@ def parse_instant(text: str) -> Instant:
     return instant
 
 
-def _signed(match: re.Match[str]) -> Instant:
-    size = _scaled(match[2], SECOND)
+def _parse_unix(match: re.Match[str]) -> Instant:
+    size = _multiply(match[2], SECOND)
     return -size if match[1] else size
 
 
 def _total(match: re.Match[str], lengths: tuple[Span, ...]) -> Span:
-    return sum(_scaled(number, length) for number, length in zip(match.groups(), lengths, strict=True) if number)
+    return sum(_multiply(number, length) for number, length in zip(match.groups(), lengths, strict=True) if number)
 
 
-def _scaled(number: str, unit: Span) -> Span:
+def _multiply(number: str, unit: Span) -> Span:
     """`number` times `unit`, exact; ValueError for a fraction of a microsecond."""
     whole, _, fraction = number.partition(".")
     numerator = int(whole + fraction) * unit
@@ -89,7 +89,7 @@ def _scaled(number: str, unit: Span) -> Span:
     return span
 
 
-def _bounded(span: Span, text: str) -> Span:
+def _check_length(span: Span, text: str) -> Span:
     if span > LONGEST:
         raise ValueError(f"{text!r} is longer than 292,000 years")
     return span

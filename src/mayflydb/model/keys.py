@@ -95,10 +95,10 @@ def floor(magnitude: int) -> float:
 
 
 def _number(magnitude: float, rest: int, negative: bool) -> bytes:
-    return _NUMBER + signed(magnitude, _rest(rest), negative)
+    return _NUMBER + encode_signed(magnitude, _rest(rest), negative)
 
 
-def signed(magnitude: float, rest: bytes, negative: bool) -> bytes:
+def encode_signed(magnitude: float, rest: bytes, negative: bool) -> bytes:
     """The body of a number: eight bytes of its magnitude as a double and what rounding took away, in order of sign."""
     double = _DOUBLE.pack(magnitude)
     # The sign bit is free in a magnitude; set, it puts the positive above the complemented negative.

@@ -69,8 +69,8 @@ READ = [
 @pytest.mark.parametrize(("what", "stored", "lsn", "expected"), READ)
 def test_records_that_were_read(what: str, stored: list[Record], lsn: int, expected: bool) -> None:
     read_set = ReadSet(1, 10, RULES, NOW)
-    read_set.read(P, b"a", A)
-    read_set.read(P, b"none", None)
+    read_set.note_read(P, b"a", A)
+    read_set.note_read(P, b"none", None)
     assert holds(read_set, stored, lsn) is expected, what
 
 
@@ -89,35 +89,35 @@ def test_partitions_that_were_scanned(what: str, stored: list[Record], lsn: int,
     before = MANY[:5] if few else MANY
     stored = [each for each in stored if each in before or each.lsn > 40 or not few]
     read_set = ReadSet(1, 40, RULES, NOW)
-    read_set.scanned(P)
+    read_set.note_scan(P)
     for each in before:
-        read_set.read(P, each.key, each)
+        read_set.note_read(P, each.key, each)
     assert holds(read_set, stored, lsn) is expected, what
 
 
 def test_time_passes() -> None:
     read_set = ReadSet(1, 10, RULES, NOW)
-    read_set.read(P, DYING.key, DYING)
+    read_set.note_read(P, DYING.key, DYING)
     assert holds(read_set, [DYING], 10, NOW + 60 * SECOND - 1)
     assert not holds(read_set, [DYING], 10, NOW + 60 * SECOND)
 
 
 def test_who_was_dead_already_may_be_purged() -> None:
     read_set = ReadSet(1, 10, RULES, NOW + 60 * SECOND)
-    read_set.read(P, DYING.key, DYING)
+    read_set.note_read(P, DYING.key, DYING)
     assert holds(read_set, [DYING], 11, NOW + 61 * SECOND)
     assert holds(read_set, [], 11, NOW + 61 * SECOND)
 
 
 def test_rules_change() -> None:
     read_set = ReadSet(1, 10, RULES, NOW)
-    read_set.read(P, A.key, A)
+    read_set.note_read(P, A.key, A)
     assert not holds(read_set, [A], 10, rules=())
 
 
 def test_the_first_version_counts() -> None:
     read_set = ReadSet(1, 10, RULES, NOW)
-    read_set.read(P, A.key, A)
-    read_set.read(P, A.key, again(A, 11))
+    read_set.note_read(P, A.key, A)
+    read_set.note_read(P, A.key, again(A, 11))
     assert not holds(read_set, [again(A, 11)], 11)
-    assert not read_set.empty and ReadSet(1, 10, RULES, NOW).empty
+    assert not read_set.is_empty and ReadSet(1, 10, RULES, NOW).is_empty

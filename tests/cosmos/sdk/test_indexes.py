@@ -56,7 +56,7 @@ class Indexed:
 
     def settled(self) -> tuple[Index, ...]:
         """The indexes when nothing is under way any more."""
-        self._call(self._engine.indexes.complete(self.id))
+        self._call(self._engine.indexes.wait_for(self.id))
         return self.indexes
 
     def define(self, *keys: SortKeys) -> None:

@@ -85,8 +85,8 @@ async def process(store: Any, seconds: int = 0, profile: Profile = "both") -> Pr
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is built takes several steps."""
-    monkeypatch.setattr(building, "STRETCH", 2)
-    monkeypatch.setattr(dates, "STRETCH", 2)
+    monkeypatch.setattr(building, "BATCH_SIZE", 2)
+    monkeypatch.setattr(dates, "BATCH_SIZE", 2)
 
 
 async def _killed(work: Coroutine[Any, Any, Any], store: Dying) -> bool:
@@ -155,7 +155,7 @@ async def _check(healed: Process, store: SqliteStore, outcomes: set[tuple[str, .
     found = await healed.indexes()
     assert tuple(found) in outcomes
     collection = await healed.app.services.collections.get("shop", "c")
-    await healed.engine.indexes.complete(collection.id)
+    await healed.engine.indexes.wait_for(collection.id)
     collection = await healed.app.services.collections.get("shop", "c")
     definition = collection.node.definition
     mortal = [each for each in collection.specs if each.expire_after is not None]

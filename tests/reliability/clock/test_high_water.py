@@ -43,7 +43,7 @@ class Disk:
 def test_a_step_back_of_an_hour_makes_time_stand_still() -> None:
     wall = START
     high = HighWater(SystemClock(None, lambda: wall, lambda: 0), 0)
-    high.reserved(high.wanted())
+    high.mark_reserved(high.wanted())
     assert high.now() == START
     wall = START - HOUR
     assert high.now() == START
@@ -58,7 +58,7 @@ def test_nothing_beyond_the_reservation_is_answered() -> None:
     wall += 1
     assert high.now() is None
     assert high.wanted() == wall + S
-    high.reserved(high.wanted())
+    high.mark_reserved(high.wanted())
     assert high.now() == wall
     wall += S
     assert high.now() == wall
@@ -90,7 +90,7 @@ def test_a_reservation_is_never_lowered(seed: int) -> None:
             now = high.now()
             if now is None:
                 saved = high.wanted()
-                high.reserved(saved)
+                high.mark_reserved(saved)
                 continue
             assert now >= highest, "time fell"
             highest = now

@@ -52,10 +52,10 @@ def _early() -> AbstractContextManager[object]:
 RACES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "picked, then deleted": purge_without_recheck,
     "reads are not checked": lambda: patch.object(ContainerSnapshot, "check_reads", _nothing),
-    "ranges are not checked": lambda: patch.object(ContainerSnapshot, "_read_spans", lambda self: iter(())),
-    "the purged are forgotten": lambda: patch.object(VersionCache, "wants_deaths", False),
+    "ranges are not checked": lambda: patch.object(ContainerSnapshot, "_ranges_read", lambda self: iter(())),
+    "the purged are forgotten": lambda: patch.object(VersionCache, "wants_purged", False),
     "the replaced are forgotten": lambda: patch.object(
-        VersionCache, "noted", lambda self, container, after: ([], after)
+        VersionCache, "replaced_since", lambda self, container, after: ([], after)
     ),
     "locks are not spared": purge_of_what_is_locked,
     "a lock waits for no purge": lock_during_a_purge,

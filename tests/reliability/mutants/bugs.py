@@ -15,7 +15,7 @@ from mayflydb.engine import reaper as reaping
 from mayflydb.engine import workspace
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
-from mayflydb.engine.decide import TAKEN, drafted, obituary
+from mayflydb.engine.decide import TAKEN, expiry_event, resolve_draft
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.locks import Locks
@@ -60,7 +60,7 @@ Bug = Callable[[], AbstractContextManager[object]]
 
 def boundary() -> AbstractContextManager[object]:
     """Dead after the deadline instead of at it."""
-    return patch.object(deadline, "_passed", lambda instant, now: instant is not None and instant < now)
+    return patch.object(deadline, "_has_passed", lambda instant, now: instant is not None and instant < now)
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def purge_without_recheck() -> Iterator[None]:
                 current = yield from ask(Get(container, record.partition, record.key))
                 if current is not None:
                     lsn, _ = yield from ask(Allocate(container, False))
-                    event = obituary(container, record, rules, now, lsn, how)
+                    event = expiry_event(container, record, rules, now, lsn, how)
                     deletes.append(Delete(container, current, event))
             return Outcome(tuple(deletes), len(deletes))
 
@@ -130,12 +130,12 @@ def default_copied() -> Iterator[None]:
     """A record without an own ttl is stored with the container's default as its own."""
 
     def copied(command: Command, visible: Record | None, rules: Sequence[Rule]) -> Draft:
-        draft = drafted(command, visible, rules)
+        draft = resolve_draft(command, visible, rules)
         default = rules[0].after if rules else None
         own = default if draft.override is None else draft.override
         return Draft(draft.value, own, draft.anchor, draft.entries)
 
-    with patch.object(workspace, "drafted", copied):
+    with patch.object(workspace, "resolve_draft", copied):
         yield
 
 
@@ -186,12 +186,12 @@ def scan_shows_the_dead() -> Iterator[None]:
 def the_dead_hold_unique_values() -> Iterator[None]:
     """The unique check without the filter."""
 
-    def rivals(
+    def split_holders(
         holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant
     ) -> tuple[list[Record], list[Record]]:
         return [], [holder for holder in holders if visible is None or holder.seq != visible.seq]
 
-    with patch.object(workspace, "rivals", rivals):
+    with patch.object(workspace, "split_holders", split_holders):
         yield
 
 
@@ -199,12 +199,12 @@ def the_dead_hold_unique_values() -> Iterator[None]:
 def the_dead_hold_names() -> Iterator[None]:
     """A record that is to get another key meets whoever had it, however long ago."""
 
-    def vacant(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
+    def check_key_free(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
         if holder is not None:
             raise Conflict(TAKEN)
         return []
 
-    with patch.object(workspace, "vacant", vacant):
+    with patch.object(workspace, "check_key_free", check_key_free):
         yield
 
 
@@ -299,11 +299,11 @@ def history_in_its_own_transaction() -> Iterator[None]:
 def no_event_for_the_overwritten() -> Iterator[None]:
     """A write over a dead record leaves no event."""
 
-    def bury(self: Workspace, dead: Record) -> Any:
+    def purge_hidden(self: Workspace, dead: Record) -> Any:
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         yield from self._remove(dead, lsn)
 
-    with patch.object(Workspace, "bury", bury):
+    with patch.object(Workspace, "purge_hidden", purge_hidden):
         yield
 
 
@@ -317,7 +317,7 @@ def mark_without_a_lease() -> Iterator[None]:
     """The clock's mark is believed to be saved, and only some later commit would have saved it."""
 
     async def reserve(self: Timekeeper, mark: Instant) -> None:
-        self._high.reserved(mark)
+        self._high.mark_reserved(mark)
 
     with patch.object(Timekeeper, "_reserve", reserve):
         yield

@@ -74,7 +74,7 @@ def nothing(self: ContainerSnapshot, *known: object) -> Any:
 
 BUGS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "reads are not checked": lambda: patch.object(ContainerSnapshot, "check_reads", nothing),
-    "ranges are not checked": lambda: patch.object(ContainerSnapshot, "_read_spans", lambda self: iter(())),
+    "ranges are not checked": lambda: patch.object(ContainerSnapshot, "_ranges_read", lambda self: iter(())),
 }
 
 

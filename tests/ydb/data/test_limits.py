@@ -52,7 +52,7 @@ def test_rows_that_a_query_holds(t: Any, monkeypatch: pytest.MonkeyPatch, text: 
 
 def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What others replace meanwhile is kept for it, up to a limit; who began later goes on."""
-    monkeypatch.setattr(version_cache, "MOST", 100)
+    monkeypatch.setattr(version_cache, "MAX_VERSIONS", 100)
     old, text = t.begin("snapshot_read_only"), "SELECT SUM(a) FROM t"
     before = t.within(old, text)
     t.parts("UPDATE t SET a = a + 1")

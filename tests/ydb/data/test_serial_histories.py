@@ -297,7 +297,7 @@ def nothing(self: ContainerSnapshot, *known: object) -> Any:
 BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[object]]]] = {
     "ranges are not checked": (
         "serializable",
-        lambda: patch.object(ContainerSnapshot, "_read_spans", lambda self: iter(())),
+        lambda: patch.object(ContainerSnapshot, "_ranges_read", lambda self: iter(())),
     ),
     "reads are not checked": ("serializable", lambda: patch.object(ContainerSnapshot, "check_reads", nothing)),
     "writes are not checked": ("snapshots", lambda: patch.object(ContainerSnapshot, "check_writes", nothing)),
@@ -307,7 +307,7 @@ BUGS: dict[str, tuple[str, Callable[[], AbstractContextManager[object]]]] = {
     ),
     "the replaced are forgotten": (
         "snapshots",
-        lambda: patch.object(VersionCache, "noted", lambda self, id, after: ([], after)),
+        lambda: patch.object(VersionCache, "replaced_since", lambda self, id, after: ([], after)),
     ),
 }
 

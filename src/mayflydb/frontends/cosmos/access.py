@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from mayflydb.engine.building import hashed
+from mayflydb.engine.building import partition_suffix
 from mayflydb.engine.catalog import Index, Node
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.frontends.cosmos.views import ContainerView
@@ -104,7 +104,7 @@ async def _seek(engine: Engine, view: ContainerView, query: Query, scope: Scope)
         if seqs is not None:
             agreed = set(seqs) if agreed is None else agreed.intersection(seqs)
             asked.append(index)
-    if agreed is None or not await engine.indexes.stand(view.id, asked):
+    if agreed is None or not await engine.indexes.has_all(view.id, asked):
         return None
     return sorted(agreed)
 
@@ -135,10 +135,10 @@ def _key_range(span: Span, scope: Scope) -> KeyRange:
     if not span.is_point:
         return KeyRange(span.lower, span.upper)
     if scope.is_one_partition:
-        key = span.lower + hashed(scope.lower)
+        key = span.lower + partition_suffix(scope.lower)
         return KeyRange(key, key + b"\0")
-    upper = span.upper if scope.upper is None else span.lower + hashed(scope.upper) + b"\0"
-    return KeyRange(span.lower + hashed(scope.lower), upper)
+    upper = span.upper if scope.upper is None else span.lower + partition_suffix(scope.upper) + b"\0"
+    return KeyRange(span.lower + partition_suffix(scope.lower), upper)
 
 
 # --- in the order of an index ----------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class IndexDemand:
             self._read[view.id, keys] += vain
             if self._read[view.id, keys] >= self._enough:
                 del self._read[view.id, keys]
-                self._engine.indexes.want(view.id, keys, view.index_keys, MAX_BUILT_INDEXES)
+                self._engine.indexes.ensure(view.id, keys, view.index_keys, MAX_BUILT_INDEXES)
                 return
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.expiry.deadline import over
+from mayflydb.expiry.deadline import has_passed
 from mayflydb.frontends.cosmos.auth import KeyKind, Keys, SigningKey, parse_authorization
 from mayflydb.frontends.cosmos.paths import Resource, Target
 from mayflydb.model.errors import Forbidden, Unauthenticated
@@ -60,7 +60,7 @@ def verify(keys: Keys, header: str, now: Instant) -> KeyKind:
     holders = [kind for kind, each in keys.pairs if hmac.compare_digest(each.sign(_PROBE), given)]
     if not holders or version != "1.0":
         raise Unauthenticated(NOT_SUPPORTED)
-    if over(life.exp * SECOND + SKEW, now) or not over(life.nbf * SECOND - SKEW, now):
+    if has_passed(life.exp * SECOND + SKEW, now) or not has_passed(life.nbf * SECOND - SKEW, now):
         raise Unauthenticated(
             "The Entra ID (aad) token is not valid at the current time: it has expired, or is not valid yet."
         )

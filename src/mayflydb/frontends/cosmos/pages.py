@@ -224,7 +224,7 @@ class Pager:
             self.read_counts.size += len(record.value)
             if access.is_within(self._scope, record):
                 page.add(self._document(record), record.seq)
-        if not await engine.indexes.stand(self._view.id, [by.index]):
+        if not await engine.indexes.has_all(self._view.id, [by.index]):
             return await self._read_sorted(place)
         return self._cut_page(page, wanted, place)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.expiry.deadline import over
+from mayflydb.expiry.deadline import has_passed
 from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.auth import Keys, not_valid_now, parse_authorization
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
@@ -126,7 +126,7 @@ def _is_signed(keys: Keys, mac: bytes, payload: bytes) -> bool:
 
 def check_time(grant: TokenGrant, now: Instant) -> None:
     """Raise Forbidden if the token has expired."""
-    if over(grant.expires * SECOND, now):
+    if has_passed(grant.expires * SECOND, now):
         raise not_valid_now(grant.starts, grant.expires, now // SECOND)
 
 

@@ -63,16 +63,16 @@ class CapEnforcer:
         while True:
             if not self._oldest:
                 found = yield from self.space.read_stored(self._after, PAGE_SIZE)
-                self._oldest.extend(found or sorted(self.space.kept, key=lambda record: record.seq))
+                self._oldest.extend(found or sorted(self.space.written_records, key=lambda record: record.seq))
             record = self._oldest.popleft()
             self._after = Position(b"", record.seq)
-            here = self.space.now_is(record)
+            here = self.space.current_version(record)
             if here is not None:
                 return here
 
     def _remove(self, record: Record) -> Steps[None]:
         if (yield from self.space.get(record.partition, record.key)) is None:
-            yield from self.space.bury(record)
+            yield from self.space.purge_hidden(record)
         else:
             yield from self.space.run(Command(Mode.DELETE, record.partition, record.key))
 

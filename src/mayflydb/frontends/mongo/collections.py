@@ -440,7 +440,7 @@ class Collections:
         """Drop a collection. A database that loses its last collection is dropped too, unless a user created it explicitly."""
         words = notes.drop_event(collection.view_on is not None)
         with contextlib.suppress(NotFound):
-            await self._engine.definitions.drop(collection.id, words=lambda node: words, now=now)
+            await self._engine.definitions.drop(collection.id, note_of=lambda node: words, now=now)
             await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=is_kept_empty)
 
     async def provision(
@@ -472,8 +472,8 @@ class Collections:
 
     async def record_event(self, collection: Collection, operation: str, description: Document, now: Instant) -> None:
         """Record an event that change streams show under `showExpandedEvents`."""
-        await self._engine.ordered_histories.tell(collection.id, notes.expanded_event(operation, description), now)
-        self._engine.reaper.notifier.ring()
+        await self._engine.ordered_histories.add_note(collection.id, notes.expanded_event(operation, description), now)
+        self._engine.reaper.notifier.notify()
 
     async def rename(
         self, collection: Collection, database: str, name: str, replacing: Collection | None, now: Instant
@@ -513,7 +513,7 @@ class Collections:
             )
 
         try:
-            await self._engine.definitions.drop(node.id, words=words, now=now)
+            await self._engine.definitions.drop(node.id, note_of=words, now=now)
         except NotFound:
             return False
         return True

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from mayflydb.engine.building import Choose, Wanted
+from mayflydb.engine.building import Choose, IndexRequest
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine, Scope
@@ -104,7 +104,7 @@ class Indexing:
         profile = collection.contract.profile
         if any(index.state == "building" for index in collection.node.definition.indexes):
             # This node builds nothing now: the build belongs to another node, or to a process that has ended.
-            await self._engine.indexes.abandon(collection.id)
+            await self._engine.indexes.remove_abandoned(collection.id)
         missing = self._missing(collection, specs)
         ordinary = [spec for spec in missing if not spec.is_cosmos_ttl(profile)]
         ts = next((spec for spec in missing if spec.is_cosmos_ttl(profile)), None)
@@ -130,11 +130,11 @@ class Indexing:
         return missing
 
     async def _build(self, collection: Collection, specs: Sequence[IndexSpec]) -> None:
-        def choose(node: Node) -> list[Wanted]:
+        def choose(node: Node) -> list[IndexRequest]:
             # Decide by the container as the transaction sees it: another node may have created an index.
             missing = self._missing(self._collections.from_node(node, collection.database), specs)
             _check_concurrent_builds(node, missing)
-            return [Wanted((), spec.unique, self._catalogue_spec(spec, collection.contract)) for spec in missing]
+            return [IndexRequest((), spec.unique, self._catalogue_spec(spec, collection.contract)) for spec in missing]
 
         def keys(record: Record, index: Index) -> tuple[bytes, ...]:
             return collection.keys_of(record, index)
@@ -320,9 +320,9 @@ class Indexing:
         if collection.id in self._id_builds:
             return
 
-        def choose(node: Node) -> list[Wanted]:
+        def choose(node: Node) -> list[IndexRequest]:
             has = any(parse_index(index).spec.is_id for index in node.definition.indexes)
-            return [] if has else [Wanted((), False, {"document": pack_document(ID.to_document())})]
+            return [] if has else [IndexRequest((), False, {"document": pack_document(ID.to_document())})]
 
         task = asyncio.create_task(self._build_id_index(collection, choose), name=f"_id_ of {collection.namespace}")
         self._id_builds[collection.id] = task
@@ -347,7 +347,7 @@ class Indexing:
         for collection in found:
             check_profile(collection.contract, collection.node.body.get("profile"), collection.namespace)
         for collection in found:
-            await self._engine.indexes.abandon(collection.id)
+            await self._engine.indexes.remove_abandoned(collection.id)
             await self.apply_contract(collection, now)
 
     async def apply_contract(self, collection: Collection, now: Instant) -> None:

@@ -267,7 +267,7 @@ class CommittedView:
 
     async def _check(self, collection: Collection, index: Index) -> None:
         """Raise MqlError 175 if the index was dropped during the read, which may therefore be incomplete."""
-        if not await self._engine.indexes.stand(collection.id, (index,)):
+        if not await self._engine.indexes.has_all(collection.id, (index,)):
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
 

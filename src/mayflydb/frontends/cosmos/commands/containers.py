@@ -8,8 +8,8 @@ import msgspec
 
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node, PartitionRange
-from mayflydb.engine.indexes import dropped
-from mayflydb.engine.throughput import stored
+from mayflydb.engine.indexes import drop_ineligible
+from mayflydb.engine.throughput import encode_offer
 from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata, statistics
@@ -76,7 +76,7 @@ async def create(call: CosmosCall) -> Response:
         written=call.now,
         rules=rules_of(wanted.default_ttl),
         ranges=tuple(PartitionRange(str(n), lower, upper) for n, (lower, upper) in enumerate(bounds)),
-        offer=stored(throughput),
+        offer=encode_offer(throughput),
         history=_history(wanted),
     )
     node = await call.engine.definitions.create(database.id, wanted.name, definition)
@@ -122,7 +122,7 @@ async def replace(call: CosmosCall) -> Response:
             before.definition,
             body=body,
             rules=rules_of(after.default_ttl),
-            indexes=dropped(before.definition.indexes, may_index),
+            indexes=drop_ineligible(before.definition.indexes, may_index),
             history=_history(after, before.definition),
         )
 

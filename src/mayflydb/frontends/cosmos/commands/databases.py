@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mayflydb.engine.catalog import Definition, Node
-from mayflydb.engine.throughput import stored
+from mayflydb.engine.throughput import encode_offer
 from mayflydb.frontends.cosmos import policies
 from mayflydb.frontends.cosmos.calls import SPACE, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
@@ -40,7 +40,9 @@ async def create(call: CosmosCall) -> Response:
     name = policies.parse_database(call.json())
     throughput = parse_throughput(call)
     space = await call.engine.definitions.space(SPACE, call.now)
-    node = await call.engine.definitions.create(space.id, name, Definition({}, call.now, offer=stored(throughput)))
+    node = await call.engine.definitions.create(
+        space.id, name, Definition({}, call.now, offer=encode_offer(throughput))
+    )
     return _answer(201, node)
 
 

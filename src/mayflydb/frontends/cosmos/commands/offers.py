@@ -8,7 +8,7 @@ import msgspec
 
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
-from mayflydb.engine.throughput import STANDARD, Throughput, loaded, stored
+from mayflydb.engine.throughput import STANDARD, Throughput, decode_offer, encode_offer
 from mayflydb.frontends.cosmos import throughput
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
@@ -54,7 +54,7 @@ def throughput_of_container(call: CosmosCall, database: Node) -> Throughput | No
 
 def _own_throughput(node: Node) -> Throughput | None:
     offer = node.definition.offer
-    return None if offer is None else loaded(offer)
+    return None if offer is None else decode_offer(offer)
 
 
 def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
@@ -118,7 +118,7 @@ async def replace(call: CosmosCall) -> Response:
     )
 
     def change(before: Node) -> Definition:
-        offer = stored(wanted)
+        offer = encode_offer(wanted)
         if is_database:
             return msgspec.structs.replace(before.definition, offer=offer)
         key = PartitionKeyDefinition.from_json(before.body["partitionKey"])

@@ -101,7 +101,7 @@ def _work_of_attempt(
 
 async def _commit(call: CosmosCall, transaction: ScriptTransaction) -> list[Written] | None:
     """Commit the transaction; None after a write conflict."""
-    if transaction.read_set.empty:
+    if transaction.read_set.is_empty:
         return []
     steps = transaction.steps(call.account.limits)
     try:

@@ -98,18 +98,18 @@ class ScriptTransaction:
 
         `scope` must not be larger than the partition.
         """
-        self.read_set.scanned(self.partition)
+        self.read_set.note_scan(self.partition)
         number = 0 if after is None else after.number
         stored_ones = scan(self._reads, container, scope, after, now, batch)
         async for stretch in stored_ones if number < FIRST_SEQ else _no_batches():
             records: list[Record] = []
             for stored in stretch.records:
-                self.read_set.read(stored.partition, stored.key, stored)
-                record = self._workspace.now_is(stored)
+                self.read_set.note_read(stored.partition, stored.key, stored)
+                record = self._workspace.current_version(stored)
                 if record is not None and record.seq == stored.seq:
                     records.append(record)
             yield Batch(records, stretch.position)
-        new = [record for record in self._workspace.kept if record.seq > max(FIRST_SEQ, number)]
+        new = [record for record in self._workspace.written_records if record.seq > max(FIRST_SEQ, number)]
         if new:
             new.sort(key=lambda record: record.seq)
             yield Batch(new, Position(self.partition, new[-1].seq))
@@ -117,12 +117,12 @@ class ScriptTransaction:
     async def record_at(self, seq: int) -> Record | None:
         """Find the record with this sequence number as the transaction sees it."""
         if seq >= FIRST_SEQ:
-            return next((record for record in self._workspace.kept if record.seq == seq), None)
+            return next((record for record in self._workspace.written_records if record.seq == seq), None)
         stored = await record_at(self._reads, self.view.id, self.partition, seq)
         if stored is None:
             return None
-        self.read_set.read(stored.partition, stored.key, stored)
-        return self._workspace.now_is(stored)
+        self.read_set.note_read(stored.partition, stored.key, stored)
+        return self._workspace.current_version(stored)
 
     @property
     def commands(self) -> int:

@@ -71,7 +71,7 @@ def _resolve_throughput(services: Services, call: Call, before: Mapping[str, Any
 
     Raise MqlError 2 for a switch between manual and autoscale throughput.
     """
-    asked, known = _parse_throughput(services, call), None if before is None else throughput.loaded(before)
+    asked, known = _parse_throughput(services, call), None if before is None else throughput.decode_offer(before)
     if asked is None or known is None:
         return asked or known
     if (asked.autoscale_max is None) != (known.autoscale_max is None):
@@ -82,7 +82,7 @@ def _resolve_throughput(services: Services, call: Call, before: Mapping[str, Any
 def _describe_offer(offer: Mapping[str, Any] | None) -> Document:
     if offer is None:
         return {}
-    known = throughput.loaded(offer)
+    known = throughput.decode_offer(offer)
     shown: Document = {"provisionedThroughput": known.manual}
     if known.autoscale_max is not None:
         shown["autoScaleSettings"] = {"maxThroughput": known.autoscale_max}
@@ -91,7 +91,7 @@ def _describe_offer(offer: Mapping[str, Any] | None) -> Document:
 
 async def _create_database(services: Services, call: Call) -> Document:
     await services.collections.create_database(
-        call.database, throughput.stored(_parse_throughput(services, call)), call.now
+        call.database, throughput.encode_offer(_parse_throughput(services, call)), call.now
     )
     return {}
 
@@ -100,7 +100,7 @@ async def _update_database(services: Services, call: Call) -> Document:
     node = await services.collections.find_database(call.database)
     if node is None:
         raise MqlError(26, f"ns does not exist: {call.database}")
-    offer = throughput.stored(_resolve_throughput(services, call, node.definition.offer))
+    offer = throughput.encode_offer(_resolve_throughput(services, call, node.definition.offer))
     await services.collections.provision_database(node, offer, call.now)
     return {}
 
@@ -147,7 +147,7 @@ async def _create_collection(services: Services, call: Call) -> Document:
     if asked is None and (database is None or database.definition.offer is None) and not services.options.serverless:
         asked = STANDARD
     _check_size(asked, shard_key)
-    offer = throughput.stored(asked)
+    offer = throughput.encode_offer(asked)
     collection = await services.collections.create(call.database, name, {}, call.now, offer, shard_key)
     if indexes is not None:
         await services.indexing.replace(collection, indexes, call.now)
@@ -168,7 +168,7 @@ async def _update_collection(services: Services, call: Call) -> Document:
         raise bad_value("The shard key of a collection cannot be changed.")
     changed = _resolve_throughput(services, call, collection.node.definition.offer)
     _check_size(changed, known)
-    offer = throughput.stored(changed)
+    offer = throughput.encode_offer(changed)
     if offer != collection.node.definition.offer:
         await services.collections.provision(collection, known, offer, call.now)
     if indexes is not None:

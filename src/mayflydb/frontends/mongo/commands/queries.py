@@ -220,7 +220,7 @@ async def _await_batch(
     notifier = engine.reaper.notifier
     end = monotonic() + milliseconds * MILLISECOND
     while True:
-        heard = notifier.rings
+        heard = notifier.notifications
         batch = await cursor.batch(size, await engine.now())
         left = end - monotonic()
         if batch or cursor.exhausted or left <= 0 or notifier.closed:

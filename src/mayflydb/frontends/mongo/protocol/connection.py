@@ -87,7 +87,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.state.lock_waits.exhaust()
+        self.state.lock_waits.cancel()
         self._service.app.on_disconnect(self.state)
 
     def data_received(self, data: bytes) -> None:
@@ -107,7 +107,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
         With TLS, the end concerns both ways.
         """
-        self.state.lock_waits.exhaust()
+        self.state.lock_waits.cancel()
         self.shutdown()
         if self.state.tls:
             return False

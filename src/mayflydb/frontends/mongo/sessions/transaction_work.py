@@ -204,7 +204,7 @@ class SnapshotView:
             return
         async for records in self._snapshot.fetch(collection.id, seqs):
             yield records
-        if not await indexes.stand(collection.id, (index,)):
+        if not await indexes.has_all(collection.id, (index,)):
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
     async def _union(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:

@@ -127,7 +127,7 @@ class StreamCursor(Cursor):
 
     async def close(self) -> None:
         self._closed = True
-        self._notifier.ring()
+        self._notifier.notify()
 
 
 async def _one(event: Document) -> Batches:

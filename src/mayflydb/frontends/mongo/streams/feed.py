@@ -116,7 +116,7 @@ class Feed:
         for node, lsn, _, _ in await self._find_nodes():
             self._queues[node.id] = _Queue(node.id, lsn)
             self._known = max(self._known, node.id)
-        for node in await self._engine.ordered_histories.kept():
+        for node in await self._engine.ordered_histories.read_kept():
             self._known = max(self._known, node.definition.keeps or 0)
 
     async def begin_at(self, instant: Instant, now: Instant, retention: Span) -> None:
@@ -149,7 +149,7 @@ class Feed:
         if token.scope != self._scope.digest:
             raise MqlError(260, "The resume token is one of a stream on something else.")
         if token.at <= now - retention:
-            kept = {node.definition.keeps for node in await self._engine.ordered_histories.kept()}
+            kept = {node.definition.keeps for node in await self._engine.ordered_histories.read_kept()}
             for id in token.lsns:
                 if id not in kept and await self._engine.node_by_id(id) is None:
                     raise lost_history_error()
@@ -274,7 +274,7 @@ class Feed:
 
     async def _find_kept(self) -> list[tuple[Node, str, str]]:
         found: list[tuple[Node, str, str]] = []
-        for node in await self._engine.ordered_histories.kept():
+        for node in await self._engine.ordered_histories.read_kept():
             body: Any = node.definition.body
             if body["parent"] == self._orderer:
                 if self._scope.collection is None and self._scope.database in (None, body["name"]):

@@ -93,7 +93,7 @@ class Builds:
                     await self._engine.dates.build(id, slot.number, date_of(view))
             if any(index.state != "ready" for index in node.definition.indexes):
                 self._engine.indexes.resume(id, keys_of(view))
-                await self._engine.indexes.complete(id)
+                await self._engine.indexes.wait_for(id)
 
 
 def _needs_builds(node: Node) -> bool:

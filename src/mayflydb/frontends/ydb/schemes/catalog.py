@@ -99,7 +99,7 @@ class Schemes(Lookup):
         with refuse_invalid(CREATING):
             definition = new_table(spec, owner, self.ttl_policy, now)
         node = await self._write(lambda rows: tree.make(rows, database, name, definition, now, replace))
-        self.engine.reaper.changed(node.id)
+        self.engine.reaper.invalidate(node.id)
         return self.view(node, paths.join(path))
 
     async def ensure(self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER) -> bool:
@@ -155,7 +155,7 @@ class Schemes(Lookup):
             planned.append(Move(await self.split(source), await self.split_new(destination), replace))
         replaced = await self._write(lambda rows: tree.move(rows, planned, now))
         for id in replaced:
-            self.engine.reaper.changed(id)
+            self.engine.reaper.invalidate(id)
 
     async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
         """Give hidden tables their paths. `copies`: (id, database, name) each. Faults: see `tree.publish`."""

@@ -61,7 +61,7 @@ async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) ->
     finally:
         snapshot.close()
     for node in created:
-        engine.reaper.changed(node.id)
+        engine.reaper.invalidate(node.id)
 
 
 async def _begin_snapshot(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> tuple[Snapshot, list[TableView]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Index as EngineIndex
 from mayflydb.frontends.ydb.schemes.columns import NOT_KEY_TYPES
 from mayflydb.frontends.ydb.schemes.faults import Invalid
@@ -17,10 +17,10 @@ from mayflydb.query.yql.types import Type, bare
 MAX_INDEXES: Final = 20
 
 
-def index_definition(spec: IndexSpec) -> Wanted:
+def index_definition(spec: IndexSpec) -> IndexRequest:
     """Return the engine's description of a new index."""
     body = {"name": spec.name, "columns": list(spec.columns), "cover": list(spec.cover), "kind": spec.kind}
-    return Wanted(unique=spec.kind == "unique", spec=body)
+    return IndexRequest(unique=spec.kind == "unique", spec=body)
 
 
 def secondary_indexes(indexes: Sequence[EngineIndex]) -> dict[str, EngineIndex]:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
-from mayflydb.model.keys import complement, floor, signed
+from mayflydb.model.keys import complement, encode_signed, floor
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.values import MISSING, Missing, Value, order_key
 
@@ -73,14 +73,14 @@ def prefix_end(prefix: bytes) -> bytes:
 
 def _int(value: int) -> bytes:
     if -_EXACT <= value <= _EXACT:
-        return NUMBER + signed(float(abs(value)), b"\x00", value < 0)
+        return NUMBER + encode_signed(float(abs(value)), b"\x00", value < 0)
     magnitude = abs(int(value))
     below = floor(magnitude)
-    return NUMBER + signed(below, b"\x00" if int(below) == magnitude else _digits(Decimal(magnitude)), value < 0)
+    return NUMBER + encode_signed(below, b"\x00" if int(below) == magnitude else _digits(Decimal(magnitude)), value < 0)
 
 
 def _float(value: float) -> bytes:
-    return NUMBER + (_NAN if value != value else signed(abs(value), b"\x00", value < 0))
+    return NUMBER + (_NAN if value != value else encode_signed(abs(value), b"\x00", value < 0))
 
 
 def _decimal(value: Decimal128) -> bytes:
@@ -94,7 +94,7 @@ def _decimal(value: Decimal128) -> bytes:
     below = min(float(magnitude), _MAX_DOUBLE)
     if below > magnitude:
         below = math.nextafter(below, 0)
-    return NUMBER + signed(below, b"\x00" if below == magnitude else _digits(magnitude), number.is_signed())
+    return NUMBER + encode_signed(below, b"\x00" if below == magnitude else _digits(magnitude), number.is_signed())
 
 
 def _digits(magnitude: Decimal) -> bytes:
