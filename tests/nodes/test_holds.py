@@ -238,7 +238,7 @@ def test_nothing_is_purged_where_too_much_is_locked(databases: Databases) -> Non
     async def spared(member: Member, container: int) -> bool:
         return await member.store.read(Held(container)) is not None
 
-    for name, most in (("MOST_HELD", 3), ("MOST_BYTES", 6)):
+    for name, most in (("MAX_HELD", 3), ("MAX_HELD_BYTES", 6)):
         with patch.object(holds, name, most):
             on_two(databases, work)
 

@@ -15,7 +15,7 @@ from mayflydb.model.record import Record
 from mayflydb.store.interface import Allocate, Decision, Get, NewId, Outcome, Put, PutRow, Row, ask
 from mayflydb.store.sqlite import writer
 from mayflydb.store.sqlite.pace import MEMORY, QUICK_US, Pace
-from mayflydb.store.sqlite.recent import LARGEST, OVERHEAD, Recent, Touched
+from mayflydb.store.sqlite.record_cache import LARGEST, OVERHEAD, PendingRecords, RecordCache
 from mayflydb.store.sqlite.store import SqliteStore
 from mayflydb.store.sqlite.transaction import STEP
 from store_suite.subject import Subject
@@ -31,7 +31,7 @@ def record(key: bytes, value: bytes = b"v", lsn: int = 1) -> Record:
 
 
 def test_what_is_kept_is_found_until_it_is_forgotten() -> None:
-    recent = Recent()
+    recent = RecordCache()
     for container in (C, D):
         recent.keep(container, record(b"a", lsn=container))
     assert recent.get(C, b"p", b"a") == record(b"a", lsn=C)
@@ -50,7 +50,7 @@ def test_what_is_kept_is_found_until_it_is_forgotten() -> None:
 
 def test_the_oldest_make_room() -> None:
     size = OVERHEAD + 100
-    recent = Recent(limit=3 * size)
+    recent = RecordCache(limit=3 * size)
     for key in (b"a", b"b", b"c"):
         recent.keep(C, record(key, b"x" * 100))
     assert recent.get(C, b"p", b"a") is not None  # Used, so no longer the oldest.
@@ -62,7 +62,7 @@ def test_the_oldest_make_room() -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 500])
 def test_room_is_counted_right_through_every_change(count: int) -> None:
-    recent = Recent()
+    recent = RecordCache()
     for number in range(count):
         recent.keep(C, record(b"%d" % (number % 5), b"x" * number))
         if number % 3 == 0:
@@ -73,7 +73,7 @@ def test_room_is_counted_right_through_every_change(count: int) -> None:
 
 
 def test_the_largest_are_not_kept() -> None:
-    recent = Recent()
+    recent = RecordCache()
     recent.keep(C, record(b"a", b"x" * LARGEST))
     assert recent.get(C, b"p", b"a") is not None
     recent.keep(C, record(b"a", b"x" * (LARGEST + 1)))
@@ -82,9 +82,9 @@ def test_the_largest_are_not_kept() -> None:
 
 
 def test_a_transaction_sees_its_own_changes_and_others_do_not() -> None:
-    recent = Recent()
+    recent = RecordCache()
     recent.keep(C, record(b"a"))
-    touched = Touched(recent)
+    touched = PendingRecords(recent)
     touched.put(C, record(b"a", lsn=2))
     assert touched.get(C, b"p", b"a") == record(b"a", lsn=2)
     assert recent.get(C, b"p", b"a") == record(b"a")
@@ -104,9 +104,9 @@ def test_a_transaction_sees_its_own_changes_and_others_do_not() -> None:
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_after_everything_is_gone_or_may_be_nothing_is_known(end: str) -> None:
-    recent = Recent()
+    recent = RecordCache()
     recent.keep(C, record(b"a"))
-    touched = Touched(recent)
+    touched = PendingRecords(recent)
     if end == "commit":
         touched.empty()
         assert touched.get(C, b"p", b"a") is None

@@ -19,14 +19,14 @@ from mayflydb.model.errors import Unavailable, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Entry
-from mayflydb.store.interface import MOST_HELD, Holds
+from mayflydb.store.interface import MAX_HELD, Holds
 
 TAKEN: Final = "Another open transaction, or a write that has waited for one, writes that record."
 
 MAX_LOCKS: Final = 1_000_000
 """Locks of all open transactions together."""
 
-MAX_SPARED: Final = MOST_HELD
+MAX_SPARED: Final = MAX_HELD
 """Locked records of a container that a purge can leave out; while there are more of them, nothing is purged in it."""
 
 RETRY_SECONDS: Final = 0.05

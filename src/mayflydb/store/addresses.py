@@ -150,7 +150,7 @@ def _hosts(place: str, named: str, ports: str) -> Iterator[tuple[str, int]]:
     """From `host:port,host:port`, or from the parameters `host` and `port`, which are lists too."""
     if bool(place) == bool(named):
         raise ValueError("the host stands twice in the PostgreSQL URL") if place else _unreadable()
-    hosts = place.split(",") if place else [_bracketed(each) for each in named.split(",")]
+    hosts = place.split(",") if place else [_add_brackets(each) for each in named.split(",")]
     numbers = ports.split(",") if ports else []
     if len(hosts) > _MOST_HOSTS or len(numbers) not in (0, 1, len(hosts)):
         raise ValueError("the PostgreSQL URL has more hosts than it may, or another number of ports than of hosts")
@@ -167,7 +167,7 @@ def _hosts(place: str, named: str, ports: str) -> Iterator[tuple[str, int]]:
         yield unquote(found[1]), _port(found[2] or number)
 
 
-def _bracketed(host: str) -> str:
+def _add_brackets(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith(("/", "[")) else host
 
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from mayflydb.model.errors import Corrupt, OutcomeUnknown, OwnerNotFound, Unavailable
 from mayflydb.store import interface as ask
-from mayflydb.store.promises import Changes, check_answer, check_request
+from mayflydb.store.contract_checks import Changes, check_answer, check_request
 from mayflydb.store.versions import Versions
 
 T = TypeVar("T")

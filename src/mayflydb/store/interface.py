@@ -213,7 +213,7 @@ class History(Read["list[Version]"], frozen=True):
     limit: int
 
 
-MOST_HELD = 10_000
+MAX_HELD = 10_000
 """Records of a container that other nodes hold and a purge can leave out; while there are more, nothing is purged in it."""
 
 

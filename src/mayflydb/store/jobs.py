@@ -62,7 +62,7 @@ class Jobs:
         self._work.set()
         return await future
 
-    def again(self, jobs: Sequence[Job]) -> None:
+    def requeue(self, jobs: Sequence[Job]) -> None:
         """Nothing has come of these; they are next."""
         self.queues["user"].extendleft(reversed(jobs))
         self._work.set()
@@ -84,7 +84,7 @@ class Jobs:
             return "user" if users else None
         return "sweep" if not users or self._spent["sweep"] < self._spent["user"] else "user"
 
-    def spent(self, urgency: Urgency, began: int) -> None:
+    def charge(self, urgency: Urgency, began: int) -> None:
         """The writer has worked for them since then."""
         self._spent[urgency] += self._stopwatch() - began
         if not all(self.queues.values()):

@@ -49,9 +49,9 @@ from mayflydb.store.interface import (
 )
 from mayflydb.store.jobs import Refusal
 from mayflydb.store.sqlite import changes, connection
-from mayflydb.store.sqlite.checkpoint import Log
+from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.counters import Counters
-from mayflydb.store.sqlite.recent import Recent
+from mayflydb.store.sqlite.record_cache import RecordCache
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.writer import Writer
 
@@ -367,7 +367,7 @@ def a_full_disk_ends_the_writer() -> Iterator[None]:
     async def run(self: Writer) -> None:
         await self._work_off()
 
-    with patch.object(Log, "_attempt", lambda self, work: work()), patch.object(Writer, "_run", run):
+    with patch.object(WriteAheadLog, "_attempt", lambda self, work: work()), patch.object(Writer, "_run", run):
         yield
 
 
@@ -378,20 +378,20 @@ def late_write_revives() -> AbstractContextManager[object]:
 
 def purged_but_remembered() -> AbstractContextManager[object]:
     """What a sweep removes stays among the records that are kept as objects."""
-    return patch.object(Recent, "forget_container", lambda self, container: None)
+    return patch.object(RecordCache, "forget_container", lambda self, container: None)
 
 
 def overwritten_but_remembered() -> AbstractContextManager[object]:
     """A commit does not reach the records that are kept as objects."""
-    return patch.object(Recent, "keep", keep_once)
+    return patch.object(RecordCache, "keep", keep_once)
 
 
-def keep_once(recent: Recent, container: int, record: Record) -> None:
+def keep_once(recent: RecordCache, container: int, record: Record) -> None:
     if recent.get(container, record.partition, record.key) is None:
         _keep(recent, container, record)
 
 
-_keep = Recent.keep
+_keep = RecordCache.keep
 
 
 def purge_of_what_is_locked() -> AbstractContextManager[object]:

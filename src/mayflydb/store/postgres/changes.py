@@ -11,9 +11,9 @@ from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.model.record import Kind
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import citus, history
-from mayflydb.store.postgres.gathered import EVENT
-from mayflydb.store.postgres.reads import PATHS, UNSPARED, Connection, digest, spared_numbers
+from mayflydb.store.postgres.reads import NOT_SPARED, PATHS, Connection, digest, spared_numbers
 from mayflydb.store.postgres.schema import DATE
+from mayflydb.store.postgres.write_batch import EVENT
 from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit, hash_number
 
 
@@ -84,7 +84,7 @@ def _purge(
         condition += f" AND ({there} IS NULL OR {rival} {'>' if first else '>='} {own})"
     value_of_line = f"${next(numbers)}::bytea || value" if full else "''"
     if spares:
-        condition += f" AND r.{UNSPARED.format(f'${next(numbers)}')}"
+        condition += f" AND r.{NOT_SPARED.format(f'${next(numbers)}')}"
     due = f"{condition} ORDER BY {order} LIMIT $3"
     returned = ", r.partition, r.key, r.lsn, r.override" + (", r.value" if full else "")
     return (

@@ -41,7 +41,7 @@ _UNIQUE = (
 _MAY_RECOVER = "SELECT has_function_privilege('pg_catalog.recover_prepared_transactions()', 'execute')"
 
 
-async def installed(connection: asyncpg.Connection) -> bool:
+async def is_installed(connection: asyncpg.Connection) -> bool:
     """Whether this database has the extension. Unavailable on a worker."""
     if not await connection.fetchval("SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')"):
         return False
@@ -66,12 +66,12 @@ async def distribute(connection: asyncpg.Connection) -> None:
             await connection.execute(statement, f"mayfly.{table}", beside)
 
 
-async def distributed(connection: asyncpg.Connection) -> bool:
+async def is_distributed(connection: asyncpg.Connection) -> bool:
     """Whether the tables are spread. They are not if they held records before the database had the extension."""
     return await _spread(connection) == set(DISTRIBUTED)
 
 
-async def begun(connection: asyncpg.Connection) -> bool:
+async def has_distributed_records(connection: asyncpg.Connection) -> bool:
     """Whether the records are spread, whatever else is."""
     return DISTRIBUTED[0] in await _spread(connection)
 
@@ -114,7 +114,7 @@ async def recover(connection: Any) -> None:
         await connection.execute("SELECT recover_prepared_transactions()")
 
 
-async def finished(connection: Any, backend: int) -> bool:
+async def has_finished(connection: Any, backend: int) -> bool:
     """Whether nothing that this process of the coordinator has prepared is left on any worker, as far as all of them can say."""
     await recover(connection)
     # Citus names what it prepares after the coordinator's group (0), this process and two running numbers.

@@ -73,7 +73,7 @@ async def connect(url: str) -> asyncpg.Connection:
         raise unavailable(error) from error
 
 
-def patience(attempt: int) -> float:
+def retry_delay(attempt: int) -> float:
     """Seconds to wait after so many attempts (1, 2, ...): a server that restarts is back within a second or two."""
     return 0.05 * float(2**attempt)
 

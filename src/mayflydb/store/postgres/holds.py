@@ -20,15 +20,15 @@ import asyncpg
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import Identity
-from mayflydb.store.interface import MOST_HELD, Held
+from mayflydb.store.interface import MAX_HELD, Held
 from mayflydb.store.postgres.connection import (
     AGAIN,
     DEADLINE,
     FAILED,
     LOST,
     STATEMENT_TIMEOUT_MS,
-    patience,
     pause,
+    retry_delay,
     unavailable,
 )
 from mayflydb.store.postgres.membership import Membership
@@ -36,7 +36,7 @@ from mayflydb.store.postgres.reads import Connection
 
 log = logging.getLogger(__name__)
 
-MOST_BYTES: Final = 16 << 20
+MAX_HELD_BYTES: Final = 16 << 20
 """Of the identities that a purge leaves out."""
 
 ATTEMPTS: Final = 5
@@ -123,7 +123,7 @@ class Holds:
             except FAILED as error:
                 if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
                     raise unavailable(error) from error
-                await pause(patience(attempt))
+                await pause(retry_delay(attempt))
 
     def release(self, numbers: Iterable[int]) -> None:
         """Hold these no more, as `interface.Holds.release`."""
@@ -219,7 +219,7 @@ class Holds:
 
     async def read_held(self, connection: Connection, request: Held) -> tuple[Identity, ...] | None:
         """The answer to a read."""
-        rows = await connection.fetch(_HELD, request.container, self._membership.node, MOST_HELD, MOST_BYTES)
+        rows = await connection.fetch(_HELD, request.container, self._membership.node, MAX_HELD, MAX_HELD_BYTES)
         if not rows[0][0]:
             return None
         return tuple((partition, key) for _, partition, key in rows if key is not None)

@@ -156,7 +156,7 @@ class Membership:
             connection = self._connection
             if connection is None or connection.is_closed():
                 connection = self._connection = await connect(self._url)
-                await connection.add_listener("mayfly_catalog", self._heard)
+                await connection.add_listener("mayfly_catalog", self._on_catalog_change)
             if self._node is None:
                 self._node = await self._enter(connection)
             sent = boot_us()
@@ -207,7 +207,7 @@ class Membership:
         except FAILED as error:
             raise Unavailable(f"the other nodes cannot be told what this one holds: {error}") from error
 
-    def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
+    def _on_catalog_change(self, connection: object, pid: int, channel: str, payload: object) -> None:
         self.learn(int(str(payload)))
         self._soon.set()
 
@@ -251,7 +251,7 @@ class Membership:
             self._catalog = version
             self._redefined()
 
-    async def everybody_knows(self, pool: asyncpg.Pool, version: int) -> None:
+    async def wait_until_known(self, pool: asyncpg.Pool, version: int) -> None:
         """Wait until no live node is behind this version of the catalogue."""
         wait = 0.001
         ends = boot_us() + LEASE + SECOND

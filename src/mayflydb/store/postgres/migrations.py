@@ -59,7 +59,7 @@ async def prepare(connection: asyncpg.Connection) -> bool:
     Unavailable for tables of a newer version, and for older ones that other nodes are using. The connection is of no other use.
     """
     await connection.execute("SELECT pg_advisory_lock($1)", _PREPARING)
-    spread = await citus.installed(connection)
+    spread = await citus.is_installed(connection)
     async with connection.transaction():
         if await connection.fetchval("SELECT to_regclass('mayfly.meta')") is None:
             await connection.execute(TABLES)
@@ -70,12 +70,12 @@ async def prepare(connection: asyncpg.Connection) -> bool:
             await _migrate(connection, version)
     if spread and await _may_spread(connection):
         await citus.distribute(connection)
-    return spread and await citus.distributed(connection)
+    return spread and await citus.is_distributed(connection)
 
 
 async def _may_spread(connection: asyncpg.Connection) -> bool:
     """An empty database may; what a step has added to tables that are spread must be, too."""
-    if not (await connection.fetchval(_UNUSED) or await citus.begun(connection)):
+    if not (await connection.fetchval(_UNUSED) or await citus.has_distributed_records(connection)):
         return False
     return not await connection.fetchval(_STILL_THERE, LEASE)
 

@@ -33,7 +33,7 @@ Connection = Any
 PATHS = {DuePath.ANCHOR: ("anchor", FOLLOWS), DuePath.DEADLINE: (DEADLINE, OWN)}
 """Due path -> its ordered expression, and the condition of its partial index."""
 
-UNSPARED = "identity <> ALL({}::bigint[])"
+NOT_SPARED = "identity <> ALL({}::bigint[])"
 """The condition of a record that a purge does not leave out."""
 
 _LOWEST = -INTEGER_LIMIT - 1
@@ -57,7 +57,7 @@ def row_of(found: asyncpg.Record) -> ask.Row:
     return ask.Row(id, parent, name.decode("utf-8", "surrogatepass"), data, lsn, seq)
 
 
-def encoded(name: str) -> bytes:
+def encode_name(name: str) -> bytes:
     """A name as its column holds it: any text, as PostgreSQL's own text cannot."""
     return name.encode("utf-8", "surrogatepass")
 
@@ -93,7 +93,11 @@ async def locked_gets(
 ) -> list[Record | None] | None:
     """The same, with catalogue rows locked, in order of their ids, as they are guessed to be; None: one is not so."""
     columns = _identities(requests)
-    columns += [[row.id for row in guesses], [row.parent for row in guesses], [encoded(row.name) for row in guesses]]
+    columns += [
+        [row.id for row in guesses],
+        [row.parent for row in guesses],
+        [encode_name(row.name) for row in guesses],
+    ]
     columns += [[row.data for row in guesses], [row.lsn for row in guesses], [row.seq for row in guesses]]
     rows = await connection.fetch(_LOCKED_GETS, *columns)
     if rows[0][-1] != len(guesses):
@@ -271,13 +275,13 @@ _NEXT_DUE = {
 }
 
 
-_NEXT_UNSPARED = {path: f"{statement} AND {UNSPARED.format('$3')}" for path, statement in _NEXT_DUE.items()}
+_NEXT_UNSPARED = {path: f"{statement} AND {NOT_SPARED.format('$3')}" for path, statement in _NEXT_DUE.items()}
 
 _NEXT_IN_SLOT = f"SELECT e.key FROM mayfly.entry e WHERE {_ORDERED} AND e.key > $3 ORDER BY e.key LIMIT 1"
 _NEXT_UNSPARED_IN_SLOT = (
     "SELECT e.key FROM mayfly.entry e JOIN mayfly.record r"
     f" ON r.container = e.container AND r.hash = e.hash AND r.seq = e.record WHERE {_ORDERED} AND e.key > $3"
-    f" AND {UNSPARED.format('$4')} ORDER BY e.key LIMIT 1"
+    f" AND {NOT_SPARED.format('$4')} ORDER BY e.key LIMIT 1"
 )
 
 
@@ -343,7 +347,7 @@ async def count(connection: Connection, request: ask.Count) -> Totals:
 
 async def find(connection: Connection, request: ask.Find) -> ask.Row | None:
     statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE parent = $1 AND name = $2"
-    found = await connection.fetchrow(statement, request.parent, encoded(request.name))
+    found = await connection.fetchrow(statement, request.parent, encode_name(request.name))
     return None if found is None else row_of(found)
 
 
@@ -363,7 +367,7 @@ async def lock_rows(connection: Connection, ids: Iterable[int]) -> list[ask.Row]
     return [row_of(found) for found in await connection.fetch(statement, list(ids))]
 
 
-async def dropped(connection: Connection, request: ask.Dropped) -> list[int]:
+async def read_dropped(connection: Connection, request: ask.Dropped) -> list[int]:
     return [row[0] for row in await connection.fetch("SELECT container FROM mayfly.dropped ORDER BY container")]
 
 
@@ -397,7 +401,7 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] 
     ask.Find: find,
     ask.Load: load,
     ask.Children: children,
-    ask.Dropped: dropped,
+    ask.Dropped: read_dropped,
     ask.Expiries: expiries,
     ask.History: history,
     ask.Setting: setting,

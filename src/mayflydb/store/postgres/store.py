@@ -24,13 +24,13 @@ from mayflydb.store.postgres.connection import (
     check,
     connect,
     options,
-    patience,
     pause,
+    retry_delay,
     unavailable,
 )
-from mayflydb.store.postgres.gets import Gets
 from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.membership import Membership
+from mayflydb.store.postgres.read_batch import ReadBatch
 from mayflydb.store.postgres.reads import ANSWERS, answer
 from mayflydb.store.postgres.writer import Writer
 
@@ -48,10 +48,10 @@ class PostgresStore:
         self._description = addresses.parse(url).shown
         self._pool = pool
         self._distributed = distributed
-        self._gets = Gets(pool, distributed)
+        self._read_batch = ReadBatch(pool, distributed)
         self._catalog_version = 0
         self._closed = False
-        self._membership = Membership(url, self._redefined, alone)
+        self._membership = Membership(url, self._bump_catalog_version, alone)
         self.holds = Holds(pool, self._membership)
         """The records that open transactions have locked, of this node and of others."""
 
@@ -105,11 +105,11 @@ class PostgresStore:
         except FAILED as error:
             raise unavailable(error) from error
 
-    def _redefined(self) -> None:
+    def _bump_catalog_version(self) -> None:
         self._catalog_version += 1
 
     async def _tell(self, version: int) -> None:
-        await self._membership.everybody_knows(self._pool, version)
+        await self._membership.wait_until_known(self._pool, version)
 
     async def read(self, request: Read[T]) -> T:
         if self._closed:
@@ -125,7 +125,7 @@ class PostgresStore:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 if isinstance(request, Get):
-                    record: Record | None = await self._gets.ask(request)
+                    record: Record | None = await self._read_batch.ask(request)
                     return record  # type: ignore[return-value]  # A Get is a Read[Record | None].
                 async with self._pool.acquire(timeout=DEADLINE) as connection:
                     if isinstance(request, Held):
@@ -137,7 +137,7 @@ class PostgresStore:
                 if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
                     raise unavailable(error) from error
                 if isinstance(error, LOST):
-                    await pause(patience(attempt))
+                    await pause(retry_delay(attempt))
         raise AssertionError("unreachable")
 
     def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Coroutine[Any, Any, Committed[T]]:

@@ -16,11 +16,11 @@ from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.order import Identity
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import changes, citus, history, reads
-from mayflydb.store.postgres.gathered import Gathered
 from mayflydb.store.postgres.holds import Holds
+from mayflydb.store.postgres.lock_guesses import LockGuesses
 from mayflydb.store.postgres.reads import Connection
-from mayflydb.store.postgres.recall import Recall
 from mayflydb.store.postgres.statement import Statement
+from mayflydb.store.postgres.write_batch import WriteBatch
 from mayflydb.store.rows import SEQ_MASK
 
 T = TypeVar("T")
@@ -40,20 +40,20 @@ _COUNT = (
 class Transaction:
     """Between BEGIN and COMMIT. `finish` must have returned before the latter."""
 
-    def __init__(self, connection: Connection, distributed: bool, recall: Recall, holds: Holds) -> None:
+    def __init__(self, connection: Connection, distributed: bool, lock_guesses: LockGuesses, holds: Holds) -> None:
         self._connection = connection
         self._distributed = distributed
-        self._recall = recall
+        self._lock_guesses = lock_guesses
         self._holds = holds
-        self._records = Gathered(connection, distributed)
+        self._batch = WriteBatch(connection, distributed)
         self._rows: dict[int, ask.Row | None] = {}
         self._counted: set[int] = set()
         self._names_locked = False
         self._redefined = False
-        self.overruled = 0
+        self.changed_rows = 0
         """Catalogue rows that were there before and are not what others may remember."""
 
-        self._wholesale: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
+        self._apply_many: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
             ask.Purge: self._purge,
             ask.Forget: lambda change: history.forget(connection, change),
             ask.Clear: lambda change: changes.clear(connection, change, distributed),
@@ -67,34 +67,34 @@ class Transaction:
 
     # --- what decisions will ask -----------------------------------------------------------------------------------------
 
-    async def foresee(self, decides: Iterable[Callable[[], ask.Decision[Any]]]) -> None:
+    async def prefetch(self, decides: Iterable[Callable[[], ask.Decision[Any]]]) -> None:
         """Lock the containers these decisions are about and read the records they ask for."""
         decides = list(decides)
-        if await self._guess(decides):
+        if await self._prefetch_guessed(decides):
             return
-        first = _asked(decides, self._rows)
+        first = _first_requests(decides, self._rows)
         await self._lock({request.id for request in first if isinstance(request, ask.Load)})
         await self._lock({request.container for request in first if isinstance(request, ask.Get)})
-        wanted = [request for request in _asked(decides, self._rows) if type(request) is ask.Get]
+        wanted = [request for request in _first_requests(decides, self._rows) if type(request) is ask.Get]
         if wanted:
-            self._records.remember(wanted, await reads.gets(self._connection, wanted, self._distributed))
+            self._batch.remember(wanted, await reads.gets(self._connection, wanted, self._distributed))
 
-    async def _guess(self, decides: Sequence[Callable[[], ask.Decision[Any]]]) -> bool:
+    async def _prefetch_guessed(self, decides: Sequence[Callable[[], ask.Decision[Any]]]) -> bool:
         """Lock and read in one statement, as if the containers were what this node has left them; False: they are not."""
-        guesses = self._recall.rows
+        guesses = self._lock_guesses.rows
         if self._distributed or not guesses:
             return False
-        asked = _asked(decides, guesses)
-        wanted = [request for request in asked if type(request) is ask.Get and request.container in guesses]
-        if not wanted or len(wanted) < len(asked):
+        requests = _first_requests(decides, guesses)
+        wanted = [request for request in requests if type(request) is ask.Get and request.container in guesses]
+        if not wanted or len(wanted) < len(requests):
             return False
         rows = [guesses[id] for id in sorted({request.container for request in wanted})]
         found = await reads.locked_gets(self._connection, rows, wanted)
         if found is None:
-            self._recall.wrong([row.id for row in rows])
+            self._lock_guesses.drop([row.id for row in rows])
             return False
         self._rows.update({row.id: row for row in rows})
-        self._records.remember(wanted, found)
+        self._batch.remember(wanted, found)
         return True
 
     async def _lock(self, containers: Iterable[int]) -> None:
@@ -105,7 +105,7 @@ class Transaction:
             self._rows.update(dict.fromkeys(wanted))
             for row in await reads.lock_rows(self._connection, wanted):
                 self._rows[row.id] = row
-                self._recall.locked(row)
+                self._lock_guesses.note_locked(row)
 
     # --- one after the other ---------------------------------------------------------------------------------------------
 
@@ -127,11 +127,11 @@ class Transaction:
     async def _answer(self, request: ask.Read[Any]) -> Any:
         if isinstance(request, ask.Get):
             try:
-                return self._records.get(request)
+                return self._batch.get(request)
             except KeyError:
                 await self._lock([request.container])
                 found = await reads.gets(self._connection, [request], self._distributed)
-                self._records.remember([request], found)
+                self._batch.remember([request], found)
                 return found[0]
         if isinstance(request, ask.Load):
             await self._lock([request.id])
@@ -144,10 +144,10 @@ class Transaction:
             return await self._holds.stand(self._connection, request.numbers)
         if isinstance(request, NAMES):
             return await self._catalog_answer(request)
-        await self._records.flush(forget=False)
+        await self._batch.flush(forget=False)
         answer = await reads.answer(self._connection, request)
         if isinstance(request, RECORDS):
-            self._records.seen(request.container, answer)
+            self._batch.note_read(request.container, answer)
         return answer
 
     async def _read_held(self, request: ask.Held) -> tuple[Identity, ...] | None:
@@ -189,16 +189,16 @@ class Transaction:
 
     async def _apply(self, change: ask.Change) -> ask.Purged | None:
         if isinstance(change, ask.Put):
-            self._records.put(change)
+            self._batch.put(change)
             return None
         if isinstance(change, ask.Delete):
-            self._records.delete(change)
+            self._batch.delete(change)
             return None
         if isinstance(change, ask.Remember):
-            self._records.remember_version(change)
+            self._batch.remember_version(change)
             return None
-        await self._records.flush()
-        return await self._wholesale[type(change)](change)
+        await self._batch.flush()
+        return await self._apply_many[type(change)](change)
 
     async def _purge(self, change: ask.Purge) -> ask.Purged:
         row = await self._row(change.container)
@@ -219,7 +219,7 @@ class Transaction:
             " lsn = excluded.lsn, seq = excluded.seq",
             row.id,
             row.parent,
-            reads.encoded(row.name),
+            reads.encode_name(row.name),
             row.data,
             row.lsn,
             row.seq,
@@ -228,7 +228,7 @@ class Transaction:
         self._counted.discard(row.id)
         self._redefined = True
         # What is new nobody remembers: a name that is missing is asked for again each time.
-        self.overruled += known
+        self.changed_rows += known
 
     async def _drop_row(self, change: ask.DropRow) -> None:
         gone = await self._connection.fetchval("DELETE FROM mayfly.catalog WHERE id = $1 RETURNING id", change.id)
@@ -236,7 +236,7 @@ class Transaction:
         self._counted.discard(change.id)
         if gone is not None:
             self._redefined = True
-            self.overruled += 1
+            self.changed_rows += 1
             await self._connection.execute(
                 "INSERT INTO mayfly.dropped(container) SELECT $1"
                 " WHERE EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)"
@@ -251,14 +251,14 @@ class Transaction:
             " mayfly.setting"
         )
         self._redefined = True
-        self.overruled += 1
+        self.changed_rows += 1
 
     async def finish(self, sign: Callable[[Statement], None]) -> int | None:
         """Write what has been gathered, signed. The catalogue's new version, which the commit tells all; None: as it was."""
         statement = Statement()
         sign(statement)
         self._add_counters(statement)
-        await self._records.flush(statement=statement)
+        await self._batch.flush(statement=statement)
         if not self._redefined:
             return None
         version: int = await self._connection.fetchval(
@@ -267,7 +267,7 @@ class Transaction:
         await self._connection.execute("SELECT pg_notify('mayfly_catalog', $1)", str(version))
         return version
 
-    def left(self) -> list[ask.Row]:
+    def locked_rows(self) -> list[ask.Row]:
         """The rows it has locked, as they are after its commit."""
         return [row for row in self._rows.values() if row is not None]
 
@@ -286,20 +286,20 @@ class Transaction:
             )
 
 
-def _asked(
+def _first_requests(
     decides: Iterable[Callable[[], ask.Decision[Any]]], rows: Mapping[int, ask.Row | None]
 ) -> list[ask.Read[Any]]:
     """What each decision asks first that these rows do not answer; nothing for one that asks no more, or fails."""
-    asked: list[ask.Read[Any]] = []
+    requests: list[ask.Read[Any]] = []
     for decide in decides:
         decision = decide()
         try:
             request = decision.send(None)
             while type(request) is ask.Load and request.id in rows:
                 request = decision.send(rows[request.id])
-            asked.append(request)
+            requests.append(request)
         except Exception:  # noqa: BLE001, S110 -- it will fail again in its turn, and be told so.
             pass
         finally:
             decision.close()
-    return asked
+    return requests

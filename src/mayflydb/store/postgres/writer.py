@@ -15,9 +15,9 @@ from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
 from mayflydb.store.postgres import citus
-from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, patience, pause, unavailable
+from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, pause, retry_delay, unavailable
 from mayflydb.store.postgres.holds import Holds
-from mayflydb.store.postgres.recall import Recall
+from mayflydb.store.postgres.lock_guesses import LockGuesses
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.transaction import Transaction
 
@@ -27,29 +27,29 @@ GROUP_LIMIT = 512
 ATTEMPTS = 5
 """Times that a group is tried while nothing of it has happened."""
 
-RESOLVING = 30.0
+RESOLVE_SECONDS = 30.0
 """Seconds in which the outcome of a commit is asked for whose answer was lost."""
 
-RECOVERING = 0.05
+RECOVERY_POLL_SECONDS = 0.05
 """Seconds between two looks at workers that have not finished a commit."""
 
 
 # Each transaction signs with a number of its own, and sweeps away the signatures of those whose outcome is known.
-_SIGN = "INSERT INTO mayfly.outcome(writer, number) VALUES ({0}, {1})"
-_KNOWN = "DELETE FROM mayfly.outcome WHERE writer = {0} AND number < {1}"
-_TAKE_SIGNATURE = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING number"
+_ADD_MARKER = "INSERT INTO mayfly.outcome(writer, number) VALUES ({0}, {1})"
+_REMOVE_MARKERS = "DELETE FROM mayfly.outcome WHERE writer = {0} AND number < {1}"
+_CLAIM_MARKER = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING number"
 
 
 class Done:
-    """A job of a group, and what it came to. `overrules`: others may remember what it has changed."""
+    """A job of a group, and what it came to. `changes_rows`: others may remember what it has changed."""
 
-    __slots__ = ("job", "overrules", "purged", "reply")
+    __slots__ = ("changes_rows", "job", "purged", "reply")
 
-    def __init__(self, job: Job, reply: Any, purged: Any = (), overrules: bool = False) -> None:
+    def __init__(self, job: Job, reply: Any, purged: Any = (), changes_rows: bool = False) -> None:
         self.job = job
         self.reply = reply
         self.purged = purged
-        self.overrules = overrules
+        self.changes_rows = changes_rows
 
 
 class Writer:
@@ -60,15 +60,15 @@ class Writer:
         url: str,
         distributed: bool,
         learn: Callable[[int], None],
-        told: Callable[[int], Awaitable[None]],
+        wait_until_known: Callable[[int], Awaitable[None]],
         holds: Holds,
         stopwatch: Stopwatch,
     ) -> None:
-        """`learn` takes note of a new version of the catalogue, `told` waits until all other nodes have."""
+        """`learn` takes note of a new version of the catalogue, `wait_until_known` waits until all other nodes have."""
         self._url = url
         self._distributed = distributed
         self._learn = learn
-        self._told = told
+        self._wait_until_known = wait_until_known
         self._holds = holds
         self._stopwatch = stopwatch
         self._jobs = Jobs(stopwatch)
@@ -76,7 +76,7 @@ class Writer:
         self._commit_seq = 0
         self._id = 0
         self._begun = False
-        self._recall = Recall()
+        self._lock_guesses = LockGuesses()
         self._number = 0
         self._warning: str | None = None
         """What the server has warned of since the last order to commit."""
@@ -109,7 +109,7 @@ class Writer:
                 await self._group(
                     [job for job in group if not job.future.cancelled()], began if turn == "sweep" else None
                 )
-                jobs.spent(turn, began)
+                jobs.charge(turn, began)
 
     async def _group(self, jobs: list[Job], held_since: int | None) -> None:
         for attempt in range(1, ATTEMPTS + 1):
@@ -123,7 +123,7 @@ class Writer:
                     return
                 log.info("a group of %d writes is tried again: %s", len(jobs), error)
                 if isinstance(error, LOST):
-                    await pause(patience(attempt))
+                    await pause(retry_delay(attempt))
             except MayflyError as error:
                 await self._hang_up()
                 self._fail(jobs, error)
@@ -140,15 +140,15 @@ class Writer:
 
     async def _attempt(self, jobs: list[Job], held_since: int | None) -> None:
         """Everything up to the answers; what it raises has left nothing behind."""
-        connection = await self._connected()
+        connection = await self._ensure_connection()
         if not self._begun:
             await connection.execute("BEGIN")
         self._begun = False
-        transaction = Transaction(connection, self._distributed, self._recall, self._holds)
-        await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
+        transaction = Transaction(connection, self._distributed, self._lock_guesses, self._holds)
+        await transaction.prefetch(job.decide for job in jobs if job.decide is not _everything)
         done = [await self._decide(transaction, job) for job in jobs]
         self._number = number = self._number + 1
-        version = await transaction.finish(self._sign)
+        version = await transaction.finish(self._add_markers)
         self._warning = None
         try:
             await self._commit(connection, number)
@@ -158,28 +158,28 @@ class Writer:
             self._unresolved.add(number)
             self._later(self._resolve(done, version, number, error))
             return
-        self._recall.left(transaction.left())
+        self._lock_guesses.note_committed(transaction.locked_rows())
         if self._warning is not None:
             self._later(self._finish(done, version, connection.get_server_pid(), self._warning))
             return
         self._committed(done, version, 0 if held_since is None else self._stopwatch() - held_since)
 
-    def _sign(self, statement: Statement) -> None:
-        statement.add("signed", _SIGN, self._id, self._number)
-        statement.add("known", _KNOWN, self._id, min(self._unresolved, default=self._number))
+    def _add_markers(self, statement: Statement) -> None:
+        statement.add("signed", _ADD_MARKER, self._id, self._number)
+        statement.add("known", _REMOVE_MARKERS, self._id, min(self._unresolved, default=self._number))
 
-    async def _connected(self) -> asyncpg.Connection:
+    async def _ensure_connection(self) -> asyncpg.Connection:
         connection = self._connection
         if connection is None or connection.is_closed():
             connection = self._connection = await dial(self._url)
             if self._distributed:
-                connection.add_log_listener(self._warned)
+                connection.add_log_listener(self._on_warning)
                 await citus.recover(connection)
             if not self._id:
                 self._id = await connection.fetchval("SELECT nextval('mayfly.writer')")
         return connection
 
-    def _warned(self, connection: object, message: asyncpg.PostgresLogMessage) -> None:
+    def _on_warning(self, connection: object, message: asyncpg.PostgresLogMessage) -> None:
         if message.severity_en == "WARNING":
             self._warning = message.message
 
@@ -199,21 +199,21 @@ class Writer:
         if version is not None:
             # Nobody else waits for the other nodes: one that has died keeps them for the length of its lease.
             self._learn(version)
-            overruling = [each for each in done if each.overrules]
-            done = [each for each in done if not each.overrules]
-            if overruling:
-                self._later(self._tell(version, overruling, self._commit_seq))
+            changing = [each for each in done if each.changes_rows]
+            done = [each for each in done if not each.changes_rows]
+            if changing:
+                self._later(self._tell(version, changing, self._commit_seq))
         self._answer(done, self._commit_seq, held)
 
     async def _tell(self, version: int, done: list[Done], commit_seq: int) -> None:
-        await self._told(version)
+        await self._wait_until_known(version)
         self._answer(done, commit_seq)
 
     async def _decide(self, transaction: Transaction, job: Job) -> Done:
         if job.decide is _everything:
             await transaction.empty()
-            return Done(job, None, overrules=True)
-        before = transaction.overruled
+            return Done(job, None, changes_rows=True)
+        before = transaction.changed_rows
         try:
             reply, purged = await transaction.run(job.decide)
         except FAILED:
@@ -222,19 +222,19 @@ class Writer:
             # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
             # written, so it is told when their commit is certain.
             return Done(job, Refusal(error))
-        return Done(job, reply, purged, transaction.overruled > before)
+        return Done(job, reply, purged, transaction.changed_rows > before)
 
     async def _resolve(self, done: list[Done], version: int | None, number: int, error: BaseException) -> None:
         """Find out what became of a transaction whose COMMIT was not answered, and answer for it."""
         jobs = [each.job for each in done]
         try:
-            happened = await self._happened(number, error)
+            is_committed = await self._is_committed(number, error)
         except OutcomeUnknown as unknown:
             self._fail(jobs, unknown)
             return
         finally:
             self._unresolved.discard(number)
-        if happened:
+        if is_committed:
             self._committed(done, version)
             return
         for job in jobs:
@@ -244,17 +244,17 @@ class Writer:
         if self._jobs.closing:
             self._fail(again, unavailable(error))
         else:
-            self._jobs.again(again)
+            self._jobs.requeue(again)
 
     async def _finish(self, done: list[Done], version: int | None, backend: int, warning: str) -> None:
         """Answer for a transaction that is committed, when it is so on all workers. OutcomeUnknown if that takes too long."""
         log.warning("a commit is not finished on all workers: %s", warning)
-        ends = self._stopwatch() + int(RESOLVING * 1e6)
+        ends = self._stopwatch() + int(RESOLVE_SECONDS * 1e6)
         while self._stopwatch() < ends:
             try:
                 connection = await connect(self._url)
                 try:
-                    finished = await citus.finished(connection, backend)
+                    finished = await citus.has_finished(connection, backend)
                 finally:
                     connection.terminate()
             except (MayflyError, *FAILED):
@@ -262,19 +262,19 @@ class Writer:
             if finished:
                 self._committed(done, version)
                 return
-            await pause(RECOVERING)
+            await pause(RECOVERY_POLL_SECONDS)
         self._fail([each.job for each in done], OutcomeUnknown(f"the commit is not finished on all workers: {warning}"))
 
-    async def _happened(self, number: int, error: BaseException) -> bool:
+    async def _is_committed(self, number: int, error: BaseException) -> bool:
         """Whether it was committed. If not, it never will be: its signature is taken. OutcomeUnknown when nobody can say."""
-        ends = self._stopwatch() + int(RESOLVING * 1e6)
+        ends = self._stopwatch() + int(RESOLVE_SECONDS * 1e6)
         wait = 0.05
         while self._stopwatch() < ends:
             try:
                 connection = await connect(self._url)
                 try:
                     # Waits for the transaction if it is still there.
-                    return await connection.fetchval(_TAKE_SIGNATURE, self._id, number) is None
+                    return await connection.fetchval(_CLAIM_MARKER, self._id, number) is None
                 finally:
                     connection.terminate()
             except (MayflyError, *FAILED):
@@ -293,7 +293,7 @@ class Writer:
     async def _hang_up(self) -> None:
         """Whatever the connection was doing is rolled back by the server."""
         connection, self._connection, self._begun = self._connection, None, False
-        self._recall.forget()
+        self._lock_guesses.forget()
         if connection is not None:
             connection.terminate()
 

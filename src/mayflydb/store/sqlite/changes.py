@@ -23,7 +23,7 @@ from mayflydb.store.rows import (
 )
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.history import clear_history, forget, remember, remember_doomed
-from mayflydb.store.sqlite.reads import PATHS, unspared
+from mayflydb.store.sqlite.reads import PATHS, spared_condition
 from mayflydb.store.sqlite.schema import DATE, row_id
 
 _INSERT = (
@@ -147,7 +147,7 @@ def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
         sooner = "<=" if rival.first else "<"
         chosen += f" AND NOT coalesce(max({other} + ?, ?) {sooner} max({value} + ?, ?), 0)"
         bindings += [*named, clamp(rival.span or 0), _floor(rival), clamp(change.span or 0), _floor(change)]
-    others, spared = unspared(change.spared)
+    others, spared = spared_condition(change.spared)
     chosen += others
     bindings += spared
     chosen += f" ORDER BY {order} LIMIT ?"

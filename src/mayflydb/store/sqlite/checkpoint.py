@@ -19,7 +19,7 @@ FREE_FLOOR_PAGES = 1024 * 1024 // PAGE_SIZE
 VACUUM_STEP_PAGES = 128
 
 
-class Log:
+class WriteAheadLog:
     """Counts the log's pages by SQLite's own hook and checkpoints by size."""
 
     def __init__(self, connection: apsw.Connection, halt: Callable[[str], None]) -> None:

@@ -26,7 +26,7 @@ class Counters:
             numbers = self._numbers[container] = [row.lsn, row.seq]
         return numbers
 
-    def shown(self, row: Row | None) -> Row | None:
+    def with_counters(self, row: Row | None) -> Row | None:
         """A row with the numbers as they are by now."""
         numbers = None if row is None else self._numbers.get(row.id)
         if row is None or numbers is None:

@@ -209,7 +209,7 @@ def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
     return _page(rows)
 
 
-def unspared(spared: Iterable[Identity]) -> tuple[str, tuple[str, ...]]:
+def spared_condition(spared: Iterable[Identity]) -> tuple[str, tuple[str, ...]]:
     """A condition that leaves out these records, and what is bound in it. One of another identity may be left out, too, if
     its number is the same."""
     numbers = [identity_number(*identity) for identity in spared]
@@ -219,7 +219,7 @@ def unspared(spared: Iterable[Identity]) -> tuple[str, tuple[str, ...]]:
 
 
 def next_due(connection: apsw.Connection, request: ask.NextDue) -> Instant | None:
-    others, named = unspared(request.spared)
+    others, named = spared_condition(request.spared)
     if isinstance(request.path, int):
         below = b"" if request.after is None else instant_key(request.after)
         left = f" AND EXISTS (SELECT 1 FROM record WHERE record.id = entry.record{others})" if named else ""
@@ -275,7 +275,7 @@ def count(connection: apsw.Connection, request: ask.Count) -> Totals:
     return Totals(records, own, ignored, records - own - followers, size)
 
 
-def dropped(connection: apsw.Connection, request: ask.Dropped) -> list[int]:
+def read_dropped(connection: apsw.Connection, request: ask.Dropped) -> list[int]:
     return [row[0] for row in connection.execute("SELECT container FROM dropped ORDER BY container")]
 
 
@@ -309,7 +309,7 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
     ask.NextDue: next_due,
     ask.CountDue: count_due,
     ask.Count: count,
-    ask.Dropped: dropped,
+    ask.Dropped: read_dropped,
     ask.Expiries: expiries,
     ask.History: history,
     ask.Setting: setting,

@@ -16,7 +16,7 @@ from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.model.errors import Corrupt, Unavailable
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Children, Committed, Decision, Find, Get, Load, Outcome, Read, Urgency
-from mayflydb.store.sqlite.checkpoint import Log
+from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.connection import check_library, open_file, open_memory
 from mayflydb.store.sqlite.reads import ANSWERS, SLOW, get
 from mayflydb.store.sqlite.schema import FORMAT, STEPS, TABLES
@@ -53,7 +53,7 @@ class SqliteStore:
         self._counting = ThreadPoolExecutor(1, "mayfly-counter") if self._shared else None
         self._counter: apsw.Connection | None = None
         self._lock: int | None = None
-        log = Log(transaction.connection, halt) if self._durable else None
+        log = WriteAheadLog(transaction.connection, halt) if self._durable else None
         self._log = log
         self._writer = Writer(transaction, log, self._writing, halt, stopwatch)
 
@@ -73,9 +73,9 @@ class SqliteStore:
         check_library()
         try:
             if path is None:
-                return cls("memory", _prepared(open_memory()), None, halt, stopwatch)
+                return cls("memory", _prepare(open_memory()), None, halt, stopwatch)
             if vfs is not None:
-                return cls(f"sqlite:///{path}", _prepared(open_file(path, vfs, exclusive=True)), None, halt, stopwatch)
+                return cls(f"sqlite:///{path}", _prepare(open_file(path, vfs, exclusive=True)), None, halt, stopwatch)
             return cls._open_file(Path(path).absolute(), halt, stopwatch)
         except apsw.Error as error:
             raise Unavailable(f"cannot open {path}: {error}") from error
@@ -84,7 +84,7 @@ class SqliteStore:
     def _open_file(cls, path: Path, halt: Callable[[str], None], stopwatch: Stopwatch) -> SqliteStore:
         lock = _lock(path)
         try:
-            transaction = _prepared(open_file(str(path)))
+            transaction = _prepare(open_file(str(path)))
             store = cls(f"sqlite:///{path}", transaction, open_file(str(path)), halt, stopwatch)
         except BaseException:
             os.close(lock)
@@ -177,7 +177,7 @@ class SqliteStore:
             os.close(self._lock)
 
 
-def _prepared(connection: apsw.Connection) -> Transaction:
+def _prepare(connection: apsw.Connection) -> Transaction:
     """Recover the log, create the tables of a new file, bring those of an older one to this format, refuse a foreign one."""
     version = connection.pragma("user_version")
     if version > FORMAT:

@@ -13,7 +13,7 @@ from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.changes import APPLY
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.reads import ANSWERS, get
-from mayflydb.store.sqlite.recent import Recent, Touched
+from mayflydb.store.sqlite.record_cache import PendingRecords, RecordCache
 from mayflydb.store.sqlite.schema import DOOMED
 
 T = TypeVar("T")
@@ -33,16 +33,18 @@ class Transaction:
         self.catalog = Catalog.load(connection)
         self._counters = counters = Counters(self.catalog)
         self._own_answers: dict[type, Callable[[Any], Any]] = {
-            ask.Load: lambda request: counters.shown(self.catalog.row_now(request.id)),
-            ask.Find: lambda request: counters.shown(self.catalog.find_now(request.parent, request.name)),
-            ask.Children: lambda request: [counters.shown(row) for row in self.catalog.children_now(request.parent)],
+            ask.Load: lambda request: counters.with_counters(self.catalog.row_now(request.id)),
+            ask.Find: lambda request: counters.with_counters(self.catalog.find_now(request.parent, request.name)),
+            ask.Children: lambda request: [
+                counters.with_counters(row) for row in self.catalog.children_now(request.parent)
+            ],
             ask.Allocate: lambda request: counters.allocate(request.container, request.seq),
             ask.NewId: self._new_id,
             ask.Get: self._get,
         }
         self.changed = False
-        self.recent = Recent()
-        self._touched = Touched(self.recent)
+        self.recent = RecordCache()
+        self._pending = PendingRecords(self.recent)
         connection.execute(DOOMED)
         self._next_id = self._meta("next_id")
         self.commit_seq = self._meta("commit_seq")
@@ -90,7 +92,7 @@ class Transaction:
 
     def _get(self, request: ask.Get) -> Record | None:
         try:
-            record = self._touched.get(request.container, request.partition, request.key)
+            record = self._pending.get(request.container, request.partition, request.key)
         except LookupError:
             return None
         return get(self.connection, request) if record is None else record
@@ -103,11 +105,11 @@ class Transaction:
     def _apply(self, change: ask.Change) -> ask.Purged | None:
         self.changed = True
         if isinstance(change, ask.Put):
-            self._touched.put(change.container, change.record)
+            self._pending.put(change.container, change.record)
         elif isinstance(change, ask.Delete):
-            self._touched.delete(change.container, change.record)
+            self._pending.delete(change.container, change.record)
         elif isinstance(change, ask.Purge | ask.Clear):
-            self._touched.sweep(change.container)
+            self._pending.sweep(change.container)
         elif isinstance(change, ask.PutRow):
             self.catalog.put(self.connection, change.row)
             return None
@@ -128,7 +130,7 @@ class Transaction:
         """COMMIT returned."""
         self.commit_seq += 1
         self.catalog.commit()
-        self._touched.commit()
+        self._pending.commit()
 
     def rollback(self) -> None:
         """Undo everything since `begin`; harmless when SQLite has already done so."""
@@ -136,7 +138,7 @@ class Transaction:
             self.connection.execute("ROLLBACK")
         self._counters.forget()
         self.catalog.rollback()
-        self._touched.rollback()
+        self._pending.rollback()
         self._next_id = self._meta("next_id")
 
     def empty(self) -> None:
@@ -144,4 +146,4 @@ class Transaction:
         for table in ("record", "entry", "expiry", "history", "catalog", "dropped", "setting"):
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()
-        self._touched.empty()
+        self._pending.empty()

@@ -19,7 +19,7 @@ from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
-from mayflydb.store.sqlite.checkpoint import Log
+from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.pace import Pace
 from mayflydb.store.sqlite.transaction import Transaction
 
@@ -38,7 +38,7 @@ class Writer:
     def __init__(
         self,
         transaction: Transaction,
-        log: Log | None,
+        log: WriteAheadLog | None,
         thread: ThreadPoolExecutor | None,
         halt: Callable[[str], None],
         stopwatch: Stopwatch,
@@ -80,7 +80,7 @@ class Writer:
                     await self._group(jobs.queues["user"], GROUP_LIMIT)
                 else:
                     await self._sweep(jobs.queues["sweep"])
-                jobs.spent(turn, began)
+                jobs.charge(turn, began)
                 if self._log is not None and self._log.is_due:
                     await self._off_loop(self._log.tend)
 
@@ -156,7 +156,7 @@ class Writer:
             else:
                 await self._off_loop(self._commit_group if held_since is None else self._execute_commit)
         except apsw.Error as error:
-            self._commit_failed(done, error)
+            self._fail_commit(done, error)
             return
         self._transaction.committed()
         seq = self._transaction.commit_seq
@@ -188,7 +188,7 @@ class Writer:
         for job, _, _ in done:
             job.fail(Unavailable(f"the store could not write: {reason}"))
 
-    def _commit_failed(self, done: list[tuple[Job, Any, Any]], error: apsw.Error) -> None:
+    def _fail_commit(self, done: list[tuple[Job, Any, Any]], error: apsw.Error) -> None:
         if error_code(error) == apsw.SQLITE_IOERR_FSYNC:
             self._halt(f"fsync failed: {error}")
         self._transaction.rollback()

@@ -144,7 +144,7 @@ def _entries(request: ask.Entries, answer: list[tuple[int, tuple[Entry, ...]]]) 
 
 
 def _check_held(request: ask.Held, answer: tuple[Identity, ...] | None) -> None:
-    assert answer is None or len(answer) <= ask.MOST_HELD, f"{request}: {len(answer)} records"
+    assert answer is None or len(answer) <= ask.MAX_HELD, f"{request}: {len(answer)} records"
 
 
 def _check_stands(request: ask.Stands, answer: bool) -> None:
@@ -215,7 +215,7 @@ def _children(request: ask.Children, answer: list[ask.Row]) -> None:
     assert len({row.name for row in answer}) == len(answer), f"{request}: a name twice"
 
 
-def _dropped(request: ask.Dropped, answer: list[int]) -> None:
+def _check_dropped(request: ask.Dropped, answer: list[int]) -> None:
     assert len(set(answer)) == len(answer), f"{request}: {answer}"
 
 
@@ -259,7 +259,7 @@ ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
     ask.Find: _find,
     ask.Load: _load,
     ask.Children: _children,
-    ask.Dropped: _dropped,
+    ask.Dropped: _check_dropped,
     ask.Expiries: _expiries,
     ask.History: _history,
     ask.Held: _check_held,

@@ -12,12 +12,12 @@ from mayflydb.store.interface import Get
 from mayflydb.store.postgres.connection import DEADLINE
 from mayflydb.store.postgres.reads import gets
 
-TOGETHER = 64
-AT_ONCE = 4
+MAX_READS = 64
+MAX_STATEMENTS = 4
 """Statements under way; whoever comes while all of them are goes with the next."""
 
 
-class Gets:
+class ReadBatch:
     """Gathers point reads. An error of a statement is everybody's whose read was in it."""
 
     def __init__(self, pool: asyncpg.Pool, distributed: bool) -> None:
@@ -30,19 +30,19 @@ class Gets:
     async def ask(self, request: Get) -> Record | None:
         """The record with this identity."""
         future: asyncio.Future[Record | None] = self._loop.create_future()
-        if not self._waiting and len(self._under_way) < AT_ONCE:
+        if not self._waiting and len(self._under_way) < MAX_STATEMENTS:
             self._loop.call_soon(self._send)
         self._waiting.append((request, future))
         return await future
 
     def _send(self) -> None:
-        while self._waiting and len(self._under_way) < AT_ONCE:
-            batch = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
+        while self._waiting and len(self._under_way) < MAX_STATEMENTS:
+            batch = [self._waiting.popleft() for _ in range(min(MAX_READS, len(self._waiting)))]
             task = self._loop.create_task(self._fetch(batch))
             self._under_way.add(task)
-            task.add_done_callback(self._sent)
+            task.add_done_callback(self._finish_batch)
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _finish_batch(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         self._send()
 

@@ -12,7 +12,7 @@ OVERHEAD = 400
 """About what a record costs besides its bytes."""
 
 
-class Recent:
+class RecordCache:
     """The records used last, up to about `limit` bytes of them. Never an opinion on what is not there."""
 
     def __init__(self, limit: int = BYTES) -> None:
@@ -67,10 +67,10 @@ class Recent:
         self._size = 0
 
 
-class Touched:
+class PendingRecords:
     """What the transaction under way has made of records; `commit` lets everybody know, `rollback` nobody."""
 
-    def __init__(self, recent: Recent) -> None:
+    def __init__(self, recent: RecordCache) -> None:
         self._recent = recent
         self._records: dict[tuple[int, bytes, bytes], Record | None] = {}
         self._swept: set[int] = set()

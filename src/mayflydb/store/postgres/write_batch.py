@@ -44,7 +44,7 @@ EVENT = (
     "INSERT INTO mayfly.expiry(id, hash, container, partition, key, version, lsn, anchor, override, cause, rule_version,"
     " deadline, purged, how)"
 )
-_TELL = (
+_ADD_EVENTS = (
     f"{EVENT} SELECT numbered.before + n.n, n.hash, container, partition, key, version, lsn, anchor, override, cause,"
     " rule_version, deadline, purged, how FROM numbered, unnest({0}::bigint[], {1}::bigint[], {2}::bigint[], {3}::bytea[],"
     " {4}::bytea[], {5}::bigint[], {6}::bigint[], {7}::bigint[], {8}::bigint[], {9}::text[], {10}::bigint[], {11}::bigint[],"
@@ -56,7 +56,7 @@ Place = tuple[int, int, int]
 """A record's container, hash and seq."""
 
 
-class Gathered:
+class WriteBatch:
     """What single records have become since the last `flush`, and the events of those that died."""
 
     def __init__(self, connection: Connection, distributed: bool) -> None:
@@ -69,7 +69,7 @@ class Gathered:
         self._known: dict[tuple[int, bytes, bytes], Record | None] = {}
         self._read: dict[Place, int] = {}
         self._events: list[Expiry] = []
-        self._told: list[tuple[Any, ...]] = []
+        self._history_rows: list[tuple[Any, ...]] = []
 
     def remember(self, requests: Sequence[ask.Get], found: Sequence[Record | None]) -> None:
         """These have been read, under the lock of their containers."""
@@ -78,7 +78,7 @@ class Gathered:
             if record is not None:
                 self._read[_place(request.container, record)] = record.lsn
 
-    def seen(self, container: int, records: Iterable[Record]) -> None:
+    def note_read(self, container: int, records: Iterable[Record]) -> None:
         """These have been read, under the lock of their container, and nothing is gathered."""
         self._read.update({_place(container, record): record.lsn for record in records})
 
@@ -107,7 +107,7 @@ class Gathered:
             self._events.append(change.expiry)
 
     def remember_version(self, change: ask.Remember) -> None:
-        self._told.append(history.row(change))
+        self._history_rows.append(history.row(change))
 
     async def flush(self, forget: bool = True, statement: Statement | None = None) -> None:
         """Write it all, with what is in the statement. `forget`: records may change next in ways that are not seen here."""
@@ -115,7 +115,7 @@ class Gathered:
         if self._deleted:
             places = _columns(self._deleted)
             statement.add("unlinked", _UNLINK, *places)
-            self._guarded(
+            self._add_guarded(
                 statement, "deleted", _DELETE, _columns((*place, self._read.get(place)) for place in self._deleted)
             )
         if self._inserted:
@@ -126,21 +126,21 @@ class Gathered:
             statement.add("inserted", _INSERT, *_columns(rows))
         if self._updated:
             rows = ((*place, self._read.get(place), *_state(r)) for place, r in self._updated.items())
-            self._guarded(statement, "updated", _UPDATE, _columns(rows))
+            self._add_guarded(statement, "updated", _UPDATE, _columns(rows))
         if self._entries:
             self._add_entries(statement)
         if self._events:
             if self._distributed:
                 await citus.lock(self._connection, [citus.EVENTS])
             statement.add("numbered", _NUMBER, len(self._events))
-            statement.add("told", _TELL, *_columns(_event(n, event) for n, event in enumerate(self._events, 1)))
-        if self._told:
-            statement.add("remembered", history.REMEMBER, *_columns(self._told))
+            statement.add("told", _ADD_EVENTS, *_columns(_event(n, event) for n, event in enumerate(self._events, 1)))
+        if self._history_rows:
+            statement.add("remembered", history.REMEMBER, *_columns(self._history_rows))
         if statement:
             await statement.run(self._connection)
         self._settle(forget)
 
-    def _guarded(self, statement: Statement, name: str, sql: str, columns: list[list[Any]]) -> None:
+    def _add_guarded(self, statement: Statement, name: str, sql: str, columns: list[list[Any]]) -> None:
         route = _ROUTE if self._distributed else ""
         statement.add(name, f"{sql}{route} RETURNING 1", *columns, expected=len(columns[0]))
 
@@ -163,7 +163,7 @@ class Gathered:
         for gathered in (self._deleted, self._inserted, self._updated, self._entries):
             gathered.clear()
         self._events.clear()
-        self._told.clear()
+        self._history_rows.clear()
 
 
 def _place(container: int, record: Record) -> Place:
