@@ -63,8 +63,8 @@ def check_life(life: Life, rules: Sequence[Rule], deadline: int | None, unit: in
             assert truth.visible_at(life, rules, now), f"{life} under {rules}"
             assert not in_ranges(life, rules, now), f"{life} under {rules}"
         return
-    assert truth.first_passed(deadline, (deadline - unit, deadline, deadline + unit)) == 1, f"{life} under {rules}"
-    assert truth.first_passed(deadline, (deadline - unit,)) == 1, f"{life} under {rules}"
+    assert truth.first_due(deadline, (deadline - unit, deadline, deadline + unit)) == 1, f"{life} under {rules}"
+    assert truth.first_due(deadline, (deadline - unit,)) == 1, f"{life} under {rules}"
     for now, dead in ((deadline - unit, False), (deadline, True), (deadline + unit, True)):
         assert truth.due_at(life, rules, now) is dead, f"{life} under {rules} at {now}"
         assert truth.visible_at(life, rules, now) is not (dead and hides), f"{life} under {rules} at {now}"

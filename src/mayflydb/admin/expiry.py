@@ -148,7 +148,7 @@ class Outlook:
         limit = wanted.checked_limit()
         found: list[tuple[Instant, str, Record, Place]] = []
         for place in await self._find(wanted.target):
-            dying = await self._insight.expiring(place.node, since, to, limit)
+            dying = await self._insight.find_expiring(place.node, since, to, limit)
             found += [(when, place.target, record, place) for when, record in dying]
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
         rows = []

@@ -224,7 +224,7 @@ class Indexes:
 
     def _start(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if container not in self._working:
-            task = asyncio.create_task(self._run_logged(container, work), name=f"indexes of {container}")
+            task = asyncio.create_task(self._run_and_log(container, work), name=f"indexes of {container}")
             self._working[container] = task
             task.add_done_callback(lambda _: self._working.pop(container, None))
 
@@ -243,7 +243,7 @@ class Indexes:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _run_logged(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run_and_log(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await work()
         except MayflyError as error:

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Proposal
-from mayflydb.expiry.deadline import deadline, due_at, earliest_expiry, first_passed, visible_at
+from mayflydb.expiry.deadline import deadline, due_at, earliest_expiry, first_due, visible_at
 from mayflydb.expiry.ranges import Lane, due_ranges, lanes
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.due import DuePath, Path, date_key, date_of
@@ -88,7 +88,7 @@ class Insight:
             async for record in self._read_due(container, rules, instants[-1]):
                 ends = deadline(record, rules)
                 if ends is not None:
-                    counts[first_passed(ends, instants)] += 1
+                    counts[first_due(ends, instants)] += 1
             return list(accumulate(counts))
         for path in _paths(rules):
             for n, found in enumerate(await self._path_counts(container, path, rules, instants)):
@@ -109,7 +109,7 @@ class Insight:
     async def _path_counts(
         self, container: int, path: Path, rules: Sequence[Rule], instants: Sequence[Instant]
     ) -> list[int]:
-        bounds = [_due_bound(rules, path, instant) for instant in instants]
+        bounds = [_highest_due(rules, path, instant) for instant in instants]
         known = [bound for bound in bounds if bound is not None]
         if not known:
             return [0] * len(instants)
@@ -137,8 +137,8 @@ class Insight:
             own, never = sum(own > 0 for own in owns), sum(own < 0 for own in owns)
             missing = totals.records - totals.own - totals.never - (len(owns) - own - never)
             return Census(missing, totals.never - never, totals.own - own)
-        following = await self._count(container.id, DuePath.ANCHOR, _due_bound(hiding, DuePath.ANCHOR, now))
-        own = await self._count(container.id, DuePath.DEADLINE, _due_bound(hiding, DuePath.DEADLINE, now))
+        following = await self._count(container.id, DuePath.ANCHOR, _highest_due(hiding, DuePath.ANCHOR, now))
+        own = await self._count(container.id, DuePath.DEADLINE, _highest_due(hiding, DuePath.DEADLINE, now))
         return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
 
     async def preview_of(self, container: Node, proposal: Proposal, now: Instant) -> Preview:
@@ -186,7 +186,7 @@ class Insight:
             ignored=totals.ignored,
             never=await self._count_unexpiring(container.id, totals, proposed),
             reappear_now=hidden - still_hidden,
-            sample=await self.newly_expired(container, proposed, now, SAMPLE),
+            sample=await self.find_expiring_now(container, proposed, now, SAMPLE),
         )
 
     async def _count_hidden(
@@ -198,7 +198,7 @@ class Insight:
             return len(still), sum(still)
         hidden = still_hidden = 0
         for path in _paths(hiding):
-            before, after = _due_bound(hiding, path, now), _due_bound(proposed, path, now)
+            before, after = _highest_due(hiding, path, now), _highest_due(proposed, path, now)
             hidden_here = await self._count(container, path, before)
             hidden += hidden_here
             still_hidden += min(hidden_here, await self._count(container, path, after))
@@ -220,7 +220,7 @@ class Insight:
             return 0
         return (await self._store.read(CountDue(container, path, (bound,))))[0]
 
-    async def newly_expired(
+    async def find_expiring_now(
         self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int
     ) -> list[Record]:
         """Visible records that would die at once if the proposed rules were set now: some of them, or all up to `limit`."""
@@ -234,7 +234,7 @@ class Insight:
                     break
             return sample
         for path in _paths(proposed):
-            upto, hidden = _due_bound(proposed, path, now), _due_bound(hiding, path, now)
+            upto, hidden = _highest_due(proposed, path, now), _highest_due(hiding, path, now)
             if upto is not None and len(sample) < limit:
                 # Beyond everything that is hidden already: those would not notice.
                 after = None if hidden is None else (hidden + 1, 0)
@@ -257,7 +257,7 @@ class Insight:
             never=never,
         )
 
-    async def expiring(
+    async def find_expiring(
         self, container: Node, after: Instant | None, until: Instant, limit: int
     ) -> list[tuple[Instant, Record]]:
         """The stored records whose deadline is in (after, until], with it, in its order; `limit` of them at most."""
@@ -309,6 +309,6 @@ def path_place(record: Record, path: Path) -> tuple[Instant, int]:
     return anchor + (record.override or 0) * SECOND * (path is DuePath.DEADLINE), record.seq
 
 
-def _due_bound(rules: Sequence[Rule], path: Path, now: Instant) -> Instant | None:
+def _highest_due(rules: Sequence[Rule], path: Path, now: Instant) -> Instant | None:
     """The highest value on a path that is due; a container has at most one rule that uses the path."""
     return max((due.upto for due in due_ranges(rules, now) if due.path == path), default=None)

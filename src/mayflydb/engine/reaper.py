@@ -221,7 +221,7 @@ class Reaper:
             self._demanded.discard(container)
             self._unknown.add(container)
         run = Run(now, 0, done[container])
-        committed = await self._store.write(lambda: self._runs.finish_demanded(container, run, self.cadence.tick))
+        committed = await self._store.write(lambda: self._runs.finish_on_demand(container, run, self.cadence.tick))
         self._runs.count(committed.reply)
         self.invalidate(container)
         return committed.reply

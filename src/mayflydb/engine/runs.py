@@ -88,7 +88,7 @@ class Runs:
         more = Run(run.instant, max(0, after.processed - known), run.erased)
         return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), more)
 
-    def finish_demanded(self, container: int, run: Run, tick: Span) -> Decision[Run]:
+    def finish_on_demand(self, container: int, run: Run, tick: Span) -> Decision[Run]:
         """Write what came of a pass on demand: the next one is made an interval after it. NotFound if the container is gone."""
         row = yield from ask(Load(container))
         if row is None:

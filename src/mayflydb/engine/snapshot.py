@@ -122,7 +122,7 @@ class Snapshot:
                 here = self._as_begun(view, stretch.records)
                 seen.update(record.seq for record in stretch.records)
                 yield Batch(here, position)
-            gone = [record for record in self._replaced(view, seen) if scope.has(record.partition)]
+            gone = [record for record in self._replaced_versions(view, seen) if scope.has(record.partition)]
             if gone and after is None:
                 yield Batch(gone, position or Position(gone[-1].partition, gone[-1].seq))
         new = [
@@ -148,7 +148,7 @@ class Snapshot:
             yield here
         await self._check_changed(view)
         # Those that have changed since may have been where the index led to before that.
-        gone = self._replaced(view, given)
+        gone = self._replaced_versions(view, given)
         given.update(record.seq for record in gone)
         if rest := gone + [record for record in self._own_records(view) if record.seq not in given]:
             yield rest
@@ -254,10 +254,10 @@ class Snapshot:
 
     def _as_begun(self, view: ContainerSnapshot, stored: Sequence[Record]) -> list[Record]:
         """What stored records are here."""
-        begun = [self._version_begun(view, record) for record in stored if not view.is_new(record)]
+        begun = [self._version_at_begin(view, record) for record in stored if not view.is_new(record)]
         return self._visible(view, begun)
 
-    def _version_begun(self, view: ContainerSnapshot, stored: Record) -> Record:
+    def _version_at_begin(self, view: ContainerSnapshot, stored: Record) -> Record:
         """The version of a stored record that was there at the beginning, if it is known."""
         record = stored if stored.lsn <= view.lsn else self._cached_version(view, stored.seq) or stored
         view.note_read(record.partition, record.key, record)
@@ -266,7 +266,7 @@ class Snapshot:
     def _cached_version(self, view: ContainerSnapshot, seq: int) -> Record | None:
         return self._engine.version_cache.at(view.node.id, seq, view.lsn)
 
-    def _replaced(self, view: ContainerSnapshot, given: Set[int]) -> list[Record]:
+    def _replaced_versions(self, view: ContainerSnapshot, given: Set[int]) -> list[Record]:
         """What was there at the beginning and has been replaced since, and is not among those given."""
         before = [
             record for record in self._engine.version_cache.all_at(view.node.id, view.lsn) if record.seq not in given

@@ -67,7 +67,7 @@ def purge_due(
     share = max(1, limit // max(1, len(ready)))
     if version_cache is not None and version_cache.wants_purged:
         for due in ready:
-            version_cache.note_purged(
+            version_cache.note_purge(
                 container, row.lsn, (yield from _read_due(container, due, share, frozenset(spared)))
             )
     history, orderer = bool(node.definition.history), node.definition.ordered

@@ -148,7 +148,7 @@ class VersionCache:
             self._lost.add(oldest)
             self.unwatch(oldest)
 
-    def note_purged(self, container: int, lsn: int, records: Iterable[Record]) -> None:
+    def note_purge(self, container: int, lsn: int, records: Iterable[Record]) -> None:
         """These are about to be purged from a container that has come to an lsn. On any thread."""
         self._purged.append((container, [Replaced(record, lsn + 1) for record in records]))
 

@@ -69,7 +69,7 @@ def has_passed(ends: Instant, now: Instant) -> bool:
     return _has_passed(ends, now)
 
 
-def first_passed(ends: Instant, instants: Sequence[Instant]) -> int:
+def first_due(ends: Instant, instants: Sequence[Instant]) -> int:
     """The number of the first of ascending instants at which this deadline has passed; their count: at none of them.
 
     So deaths between two of them are those in (earlier, later].

@@ -106,7 +106,7 @@ class ItemsPage:
         """Items that would expire at once with another default, and why."""
         place, now = visit.place, await self._admin.engine.now()
         rules = place.targets.proposal(place.database, place.node, Change(_default(wanted))).rules
-        found = await self._admin.engine.insight.newly_expired(place.node, rules, now, MOST)
+        found = await self._admin.engine.insight.find_expiring_now(place.node, rules, now, MOST)
         return [described(place, record, rules, now) for record in found]
 
 

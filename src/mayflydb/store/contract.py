@@ -206,7 +206,7 @@ class Mirror:
     async def write(self, decide: Callable[[], ask.Decision[T]], urgency: ask.Urgency = "user") -> ask.Committed[T]:
         scripts: list[list[tuple[Any, Any]]] = []
 
-        def noted() -> ask.Decision[T]:
+        def decide_and_note() -> ask.Decision[T]:
             scripts.append([])
             return _noting(decide(), scripts[-1])
 
@@ -216,7 +216,7 @@ class Mirror:
             async def write(store: ask.Store) -> ask.Committed[T]:
                 nonlocal middle
                 middle = len(scripts)
-                return await store.write(noted, urgency)
+                return await store.write(decide_and_note, urgency)
 
             try:
                 left, right = await _both(write, self._left, self._right)

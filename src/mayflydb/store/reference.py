@@ -117,7 +117,7 @@ class Container:
         wanted = set(entries)
         return [self.records[seq] for seq in sorted(self.records) if not wanted.isdisjoint(self.entries[seq])]
 
-    def linked(self, index: int, within: KeyRange) -> list[tuple[bytes, int]]:
+    def entries_between(self, index: int, within: KeyRange) -> list[tuple[bytes, int]]:
         """(key, seq) of the entries of an index in a range, in order."""
         return sorted(
             (entry.key, seq)
@@ -127,7 +127,7 @@ class Container:
         )
 
     def seek(self, request: ask.Seek) -> tuple[int, ...] | None:
-        found = [place for each in request.ranges for place in self.linked(request.index, each)]
+        found = [place for each in request.ranges for place in self.entries_between(request.index, each)]
         return None if len(found) > request.limit else tuple(sorted({seq for _, seq in found}))
 
     def fetch(self, request: ask.Fetch) -> list[Record]:
@@ -135,7 +135,7 @@ class Container:
         return page(there, len(request.seqs))
 
     def walk(self, request: ask.Walk) -> list[tuple[bytes, Record]]:
-        places = self.linked(request.index, request.range)
+        places = self.entries_between(request.index, request.range)
         if request.descending:
             places.reverse()
         after = request.after
@@ -158,7 +158,7 @@ class Container:
             self.entries[seq] -= {Entry(change.index, key)}
         return ask.Purged(min(len(gone), change.limit), 0)
 
-    def owned(self, after_seq: int, limit: int) -> list[tuple[int, tuple[Entry, ...]]]:
+    def read_entries(self, after_seq: int, limit: int) -> list[tuple[int, tuple[Entry, ...]]]:
         """Who owns entries, and which."""
         owners = [seq for seq in sorted(self.entries) if seq > after_seq and self.entries[seq]]
         return [(seq, tuple(sorted(self.entries[seq], key=entry_place))) for seq in owners[:limit]]
@@ -166,7 +166,7 @@ class Container:
     def on_path(self, path: Path) -> list[tuple[Instant, int]]:
         """(path value, seq) of every record on a due path, in order."""
         if isinstance(path, int):
-            return [(date_of(key), seq) for key, seq in self.linked(path, EVERYTHING)]
+            return [(date_of(key), seq) for key, seq in self.entries_between(path, EVERYTHING)]
         values = ((path_value(record, path), seq) for seq, record in self.records.items())
         return sorted((value, seq) for value, seq in values if value is not None)
 
@@ -200,7 +200,7 @@ class Container:
         if change.entries is not None:
             self.entries[record.seq] = frozenset(change.entries)
 
-    def told(self, after: int, limit: int) -> list[Version]:
+    def read_history(self, after: int, limit: int) -> list[Version]:
         """The history behind an lsn."""
         return page((self.history[lsn] for lsn in sorted(self.history) if lsn > after), limit)
 
@@ -237,7 +237,7 @@ class ReferenceStore:
             ask.Get: lambda read: self._containers[read.container].get(read.partition, read.key),
             ask.Scan: lambda read: self._containers[read.container].scan(read),
             ask.Holders: lambda read: self._containers[read.container].holders(read.entries),
-            ask.Entries: lambda read: self._containers[read.container].owned(read.after_seq, read.limit),
+            ask.Entries: lambda read: self._containers[read.container].read_entries(read.after_seq, read.limit),
             ask.Seek: lambda read: self._containers[read.container].seek(read),
             ask.Fetch: lambda read: self._containers[read.container].fetch(read),
             ask.Walk: lambda read: self._containers[read.container].walk(read),
@@ -252,7 +252,7 @@ class ReferenceStore:
             ask.Children: lambda read: [row for _, row in sorted(self._rows.items()) if row.parent == read.parent],
             ask.Dropped: lambda read: sorted(self._dropped),
             ask.Expiries: self._expiries,
-            ask.History: lambda read: self._containers[read.container].told(read.after, read.limit),
+            ask.History: lambda read: self._containers[read.container].read_history(read.after, read.limit),
             ask.Setting: lambda read: self._settings.get(read.name),
             ask.Held: lambda read: (),
         }
@@ -376,7 +376,7 @@ class ReferenceStore:
         due = container.due(change.path, change.upto, None)
         spared = set(change.spared)
         meant = [record for record in due if (record.partition, record.key) not in spared]
-        doomed = [record for record in meant if not self._left(record, change)][: change.limit]
+        doomed = [record for record in meant if not self._remains(record, change)][: change.limit]
         for record in doomed:
             container.remove(record)
             event = self._death(record, change)
@@ -387,7 +387,7 @@ class ReferenceStore:
                 container.remember(Version(Kind.EXPIRE, event.lsn, change.purged, *place, value))
         return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
 
-    def _left(self, record: Record, change: ask.Purge) -> bool:
+    def _remains(self, record: Record, change: ask.Purge) -> bool:
         """Whether it dies earlier in another way."""
         own = _deadline(record, change)
         ends = [(_deadline(record, rival), rival.first) for rival in change.rivals]

@@ -22,7 +22,7 @@ class LockGuesses:
         """The guesses, by id."""
         return self._confirmed
 
-    def note_locked(self, row: Row) -> None:
+    def note_lock(self, row: Row) -> None:
         """This is what the lock found. If it is not what was left, another node writes there, too."""
         if self._committed.get(row.id) == row:
             self._confirmed[row.id] = row
@@ -34,7 +34,7 @@ class LockGuesses:
         for id in ids:
             self._confirmed.pop(id, None)
 
-    def note_committed(self, rows: Iterable[Row]) -> None:
+    def note_commit(self, rows: Iterable[Row]) -> None:
         """A transaction was committed that has locked these rows, and left them so."""
         if len(self._committed) > MAX_CONTAINERS:
             self.forget()

@@ -251,7 +251,7 @@ class Membership:
             self._catalog = version
             self._redefined()
 
-    async def wait_until_known(self, pool: asyncpg.Pool, version: int) -> None:
+    async def wait_for_nodes(self, pool: asyncpg.Pool, version: int) -> None:
         """Wait until no live node is behind this version of the catalogue."""
         wait = 0.001
         ends = boot_us() + LEASE + SECOND

@@ -299,7 +299,7 @@ async def next_due(connection: Connection, request: ask.NextDue) -> Instant | No
 
 
 def spared_numbers(spared: Iterable[Identity]) -> list[int]:
-    """The argument of UNSPARED. A record of another identity may be spared, too, if its number is the same."""
+    """The argument of NOT_SPARED. A record of another identity may be spared, too, if its number is the same."""
     return [identity_number(*identity) for identity in spared]
 
 

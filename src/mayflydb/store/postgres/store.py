@@ -109,7 +109,7 @@ class PostgresStore:
         self._catalog_version += 1
 
     async def _tell(self, version: int) -> None:
-        await self._membership.wait_until_known(self._pool, version)
+        await self._membership.wait_for_nodes(self._pool, version)
 
     async def read(self, request: Read[T]) -> T:
         if self._closed:

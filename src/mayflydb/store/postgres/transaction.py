@@ -70,7 +70,7 @@ class Transaction:
     async def prefetch(self, decides: Iterable[Callable[[], ask.Decision[Any]]]) -> None:
         """Lock the containers these decisions are about and read the records they ask for."""
         decides = list(decides)
-        if await self._prefetch_guessed(decides):
+        if await self._prefetch_by_guess(decides):
             return
         first = _first_requests(decides, self._rows)
         await self._lock({request.id for request in first if isinstance(request, ask.Load)})
@@ -79,7 +79,7 @@ class Transaction:
         if wanted:
             self._batch.remember(wanted, await reads.gets(self._connection, wanted, self._distributed))
 
-    async def _prefetch_guessed(self, decides: Sequence[Callable[[], ask.Decision[Any]]]) -> bool:
+    async def _prefetch_by_guess(self, decides: Sequence[Callable[[], ask.Decision[Any]]]) -> bool:
         """Lock and read in one statement, as if the containers were what this node has left them; False: they are not."""
         guesses = self._lock_guesses.rows
         if self._distributed or not guesses:
@@ -105,7 +105,7 @@ class Transaction:
             self._rows.update(dict.fromkeys(wanted))
             for row in await reads.lock_rows(self._connection, wanted):
                 self._rows[row.id] = row
-                self._lock_guesses.note_locked(row)
+                self._lock_guesses.note_lock(row)
 
     # --- one after the other ---------------------------------------------------------------------------------------------
 

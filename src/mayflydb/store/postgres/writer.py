@@ -60,15 +60,15 @@ class Writer:
         url: str,
         distributed: bool,
         learn: Callable[[int], None],
-        wait_until_known: Callable[[int], Awaitable[None]],
+        wait_for_nodes: Callable[[int], Awaitable[None]],
         holds: Holds,
         stopwatch: Stopwatch,
     ) -> None:
-        """`learn` takes note of a new version of the catalogue, `wait_until_known` waits until all other nodes have."""
+        """`learn` takes note of a new version of the catalogue, `wait_for_nodes` waits until all other nodes have."""
         self._url = url
         self._distributed = distributed
         self._learn = learn
-        self._wait_until_known = wait_until_known
+        self._wait_for_nodes = wait_for_nodes
         self._holds = holds
         self._stopwatch = stopwatch
         self._jobs = Jobs(stopwatch)
@@ -158,7 +158,7 @@ class Writer:
             self._unresolved.add(number)
             self._later(self._resolve(done, version, number, error))
             return
-        self._lock_guesses.note_committed(transaction.locked_rows())
+        self._lock_guesses.note_commit(transaction.locked_rows())
         if self._warning is not None:
             self._later(self._finish(done, version, connection.get_server_pid(), self._warning))
             return
@@ -206,7 +206,7 @@ class Writer:
         self._answer(done, self._commit_seq, held)
 
     async def _tell(self, version: int, done: list[Done], commit_seq: int) -> None:
-        await self._wait_until_known(version)
+        await self._wait_for_nodes(version)
         self._answer(done, commit_seq)
 
     async def _decide(self, transaction: Transaction, job: Job) -> Done:
