@@ -9,7 +9,7 @@ import pytest
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.history import FORGOTTEN_AT_ONCE
+from mayflydb.engine.history import FORGET_BATCH
 from mayflydb.engine.open import open_engine
 from mayflydb.model.instant import HOUR, MINUTE
 from mayflydb.model.record import Kind
@@ -17,7 +17,7 @@ from mayflydb.store.interface import History
 from mayflydb.store.sqlite.store import SqliteStore
 
 PATIENCE = 30.0
-VERSIONS = FORGOTTEN_AT_ONCE * 2 + 10
+VERSIONS = FORGET_BATCH * 2 + 10
 
 
 @pytest.mark.parametrize(("history", "at"), [(10 * MINUTE, 10 * MINUTE), (0, 0)])

@@ -264,8 +264,8 @@ def test_it_remembers_no_more_than_there_is(site: Site, index: Index) -> None:
     for _ in range(50):
         client.walk(between(b"02", b"05"), stop=1, batch=1)
         client.walk(between(b"02", b"05"))
-    (part,) = client.snapshot._parts.values()
-    assert sum(len(spans) for spans in part._spans.values()) <= 3
+    (part,) = client.snapshot._views.values()
+    assert sum(len(spans) for spans in part._ranges.values()) <= 3
 
 
 # --- at random -------------------------------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ def test_an_outcome_that_nobody_can_tell_is_called_unknown(fragile: Cluster) -> 
         async with crew(fragile.fresh(), 2) as (first, second):
             id = await container(first)
             try:
-                with at_commit(first, crash), patch.object(writer, "RESOLVING", 0.5):
+                with at_commit(first, crash), patch.object(writer, "RESOLVE_SECONDS", 0.5):
                     assert await create(first, id, b"k") == "OutcomeUnknown"
             finally:
                 await asyncio.to_thread(fragile.start)

@@ -1,4 +1,4 @@
-"""What purging costs, who pays for it, and how much of it can be paid now."""
+"""The price of purging, its payer, and the number of records that can be paid for now."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from mayflydb.model.instant import Span
 from mayflydb.store.interface import Change, Delete, Load, Put, Store
 
 Charge = Literal["leftover", "free", "serverless"]
-"""`leftover`: each record costs what its deletion would, and where requests are held to a budget, it is paid from what they left
-over. `serverless`: it costs the same and never waits. `free`: it costs nothing."""
+"""`leftover`: a purged record costs as much as its deletion; where requests have a budget, the unused part of it pays.
+`serverless`: the same price, and purging never waits. `free`: no price.
+"""
 
 PURGE = "purge"
-"""The operation it is metered as."""
+"""The operation under which purging is metered."""
 
 PRICE = amount(budget.DELETE)
 FEWEST = 16
-"""Records that are worth a sweep; fewer wait until so many can be paid."""
+"""The smallest sweep, in records; fewer due records wait until so many can be paid for."""
 
 
 def costs(changes: Iterable[Change]) -> Iterator[tuple[int, float]]:
-    """(container, request units) of each record that is written or deleted; deaths of age cost nothing here."""
+    """Yield (container, request units) for each record that is written or deleted. Deletions by age are priced elsewhere."""
     for change in changes:
         if isinstance(change, Put):
             size = len(change.record.value)
@@ -35,10 +36,10 @@ def costs(changes: Iterable[Change]) -> Iterator[tuple[int, float]]:
 
 
 class Billing:
-    """Purging of all containers. Sweeps go by deadline, not by range: so they take from all ranges, from each by what it has."""
+    """Purging of all containers. Sweeps go by deadline, not by range, so each range pays by its share of unused budget."""
 
     def __init__(self, charge: Charge, store: Store, nodes: Nodes, budgets: Budgets | None, meter: Meter) -> None:
-        """`budgets`: what requests are held to; None: to nothing, and then purging is not either."""
+        """`budgets`: the budgets of requests; None: requests have none, so purging has none either."""
         self._charge = charge
         self._store = store
         self._nodes = nodes
@@ -46,7 +47,7 @@ class Billing:
         self._meter = meter
 
     async def affordable(self, container: int) -> tuple[int | None, Span]:
-        """How many records may be purged now (None: all), and, if that is none, how long until some may be, in host time."""
+        """Return the number of records that can be purged now (None: all); if 0, also the host time until some can."""
         purse = await self._purse(container)
         if purse is None:
             return None, 0
@@ -54,7 +55,7 @@ class Billing:
         return (records, 0) if records >= FEWEST else (0, purse.wait_for_spare(FEWEST * PRICE))
 
     async def pay(self, container: int, records: int, held: bool) -> None:
-        """For what was purged. `held`: out of what was left over, as far as there is a budget."""
+        """Charge for purged records. `held`: take the price from unused budget, if the container has a budget."""
         if self._charge != "free":
             self._meter.units[container][PURGE] += records * budget.DELETE
         if held and (purse := await self._purse(container)) is not None:

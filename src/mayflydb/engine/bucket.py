@@ -1,4 +1,4 @@
-"""A token bucket: what may be spent now, what was left over, and how long there is nothing. Pure, and exact: whole numbers only.
+"""A token bucket: budget to spend now, unused budget, and waiting times. Pure and exact: integers only.
 
 Amounts are in 10^-12 request units and rates in 10^-6 request units a second, so that a rate times microseconds is an amount.
 """
@@ -12,33 +12,33 @@ _UNIT = 10**12
 
 
 def amount(units: float) -> int:
-    """From request units."""
+    """Convert request units to an amount."""
     return round(units * _UNIT)
 
 
 def rate(units: int, shares: int = 1) -> int:
-    """One share of so many request units a second."""
+    """Return one share of `units` request units a second as a rate."""
     return units * SECOND // shares
 
 
 class Bucket:
-    """One second deep, full at first. Spending waits until there is anything, and may then overdraw: what a request costs is
-    known for sure only afterwards.
+    """A bucket that holds one second of its rate and starts full. A request waits until the level is positive and may then
+    overdraw it, because the price is certain only afterwards.
 
-    What a full bucket has no room for is left over: kept aside, one second's worth at most, for whoever takes it.
+    Budget that overflows a full bucket is unused: up to one second of it is kept aside for purging to take.
     """
 
     __slots__ = ("_at", "_level", "_rate", "_spare")
 
     def __init__(self, rate: int, now: int) -> None:
-        """`now` in microseconds, here and everywhere; it may stand still, and counts as standing still when it falls."""
+        """`now`: microseconds, here and in all methods. It may stand still; if it falls, it counts as standing still."""
         self._rate = rate
         self._at = now
         self._level = rate * SECOND
         self._spare = 0
 
     def set_rate(self, rate: int, now: int) -> None:
-        """Another rate from now on; a debt stays."""
+        """Change the rate from now on. A debt stays."""
         if rate == self._rate:
             return
         self._fill(now)
@@ -47,27 +47,27 @@ class Bucket:
         self._spare = min(self._spare, rate * SECOND)
 
     def wait(self, now: int) -> int:
-        """Microseconds until something may be spent, if nobody else does; 0: now."""
+        """Return the microseconds until spending is possible, without other spending; 0: now."""
         self._fill(now)
         return 0 if self._level > 0 else -self._level // self._rate + 1
 
     def spend(self, amount: int, now: int) -> None:
-        """Less than nothing gives back."""
+        """Take an amount from the level; a negative amount gives back."""
         self._fill(now)
         self._level -= amount
 
     def spare(self, now: int) -> int:
-        """What was left over and not taken."""
+        """Return the unused amount that has not been taken."""
         self._fill(now)
         return max(0, self._spare)
 
     def take(self, amount: int, now: int) -> None:
-        """Of what was left over."""
+        """Take an amount of unused budget."""
         self._fill(now)
         self._spare -= amount
 
     def wait_for_spare(self, amount: int, now: int) -> int:
-        """Microseconds until so much is left over, if nobody spends or takes anything."""
+        """Return the microseconds until an amount is unused, without other spending."""
         self._fill(now)
         missing = self._rate * SECOND - self._level + min(amount, self._rate * SECOND) - self._spare
         return max(0, -(-missing // self._rate))

@@ -1,4 +1,4 @@
-"""What requests cost, in request units: one price table for reads, writes and queries.
+"""Prices of requests in request units: one table for reads, writes and queries.
 
 Anchors are the documented ones (a point read of 1 KB is 1 RU, a write of 1 KB about 5); the rest grows with bytes and rows.
 """
@@ -23,27 +23,27 @@ def _kilobytes(size: int) -> int:
 
 
 def point_read(size: int) -> float:
-    """Reading one record of `size` bytes by its key."""
+    """Return the price of reading one record of `size` bytes by its key."""
     return 1.0 + (_kilobytes(size) - 1) * _READ_PER_KB
 
 
 def create(size: int, entries: int = 0) -> float:
-    """Storing a new record."""
+    """Return the price of storing a new record."""
     return _CREATE + _kilobytes(size) * _CREATE_PER_KB + entries * _PER_ENTRY
 
 
 def replace(size: int, entries: int = 0) -> float:
-    """Storing another version of a record; patches cost the same."""
+    """Return the price of storing another version of a record; patches cost the same."""
     return _REPLACE + _kilobytes(size) * _REPLACE_PER_KB + entries * _PER_ENTRY
 
 
 def query(rows_read: int, bytes_read: int, rows_out: int) -> float:
-    """One page of a query or feed."""
+    """Return the price of one page of a query or feed."""
     return _QUERY + rows_read * _PER_ROW_READ + bytes_read / KILOBYTE * _PER_KB_READ + rows_out * _PER_ROW_OUT
 
 
 def likely(mode: Mode, size: int) -> float:
-    """What a command with a body of so many bytes will cost, if what it meets is no surprise."""
+    """Estimate the price of a command with a body of `size` bytes before it runs."""
     if mode is Mode.DELETE:
         return DELETE
     if mode is Mode.READ:
@@ -52,7 +52,7 @@ def likely(mode: Mode, size: int) -> float:
 
 
 def charge(written: Written) -> float:
-    """What one command cost."""
+    """Return the price of a command that ran."""
     if written.mode is Mode.DELETE:
         return DELETE
     size = len(written.record.value)

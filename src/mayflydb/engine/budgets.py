@@ -1,8 +1,7 @@
-"""What the containers of this process may spend each second, and what they have spent.
+"""Request-unit budgets of the containers of this process, and counts of spent units.
 
-A container with an offer of its own has a bucket for each of its ranges, all of one size; without ranges, one. Those that
-share the offer of their database draw from one bucket together. Where several nodes share a store, each of them grants the
-whole budget.
+A container with an offer of its own has one bucket per range, all of one size; without ranges, one bucket. Containers that
+share the offer of their database draw from one bucket. Where several nodes share a store, each grants the whole budget.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from mayflydb.engine.bucket import Bucket, amount, rate
 from mayflydb.engine.catalog import Node
 
 SHARED = ""
-"""In place of a range: the bucket of a database."""
+"""The name of a database's bucket, in place of a range."""
 
 WHOLE = "0"
-"""The same of a container that has no ranges."""
+"""The name of the bucket of a container without ranges."""
 
 
 class Meter:
@@ -30,13 +29,13 @@ class Meter:
         self.throttled: Counter[int] = Counter()
 
     def forget(self) -> None:
-        """Everything was reset."""
+        """Clear the counts after a reset."""
         self.units.clear()
         self.throttled.clear()
 
 
 class Spending:
-    """What one request was granted before its price was known."""
+    """The grant of one request, made before its price is known."""
 
     __slots__ = ("_buckets", "_paid", "_stopwatch")
 
@@ -47,7 +46,7 @@ class Spending:
         self.settle(likely)
 
     def settle(self, charge: float) -> None:
-        """What it comes to, in all, shared evenly by the buckets."""
+        """Correct the grant to the final price, shared evenly by the buckets."""
         now, due = self._stopwatch(), amount(charge)
         for bucket in self._buckets:
             bucket.spend((due - self._paid) // len(self._buckets), now)
@@ -55,7 +54,7 @@ class Spending:
 
 
 class Purse:
-    """The buckets of one container, in the order of its ranges; or the one that it shares."""
+    """The buckets of one container in the order of its ranges, or the bucket that it shares."""
 
     def __init__(self, buckets: tuple[Bucket, ...], shared: bool, stopwatch: Stopwatch) -> None:
         self._buckets = buckets
@@ -63,9 +62,9 @@ class Purse:
         self._stopwatch = stopwatch
 
     def spend(self, ranges: Iterable[int], likely: float) -> Spending | int:
-        """Grant a request to these ranges, by their place, that is likely to cost so much.
+        """Grant a request with a likely price to ranges, given by their position.
 
-        Or, while the budget of one of them is used up, how many microseconds it has to wait for that.
+        Return the grant or, if the budget of one range is used up, the microseconds to wait.
         """
         buckets = self._buckets if self._shared else tuple([self._buckets[each] for each in ranges])
         now = self._stopwatch()
@@ -73,17 +72,17 @@ class Purse:
         return wait or Spending(buckets, likely, self._stopwatch)
 
     def spare(self) -> int:
-        """What was left over by requests, as an amount, of all ranges together."""
+        """Return the unused amount of all ranges together."""
         now = self._stopwatch()
         return sum([bucket.spare(now) for bucket in self._buckets])
 
     def wait_for_spare(self, wanted: int) -> int:
-        """Microseconds until so much is left over, or as much as there can be, if no requests come."""
+        """Return the microseconds until an amount, or as much as the buckets can hold, is unused, if no requests come."""
         now, share = self._stopwatch(), -(-wanted // len(self._buckets))
         return max([bucket.wait_for_spare(share, now) for bucket in self._buckets])
 
     def take(self, wanted: int) -> None:
-        """So much of what was left over, from each range by what it has."""
+        """Take an unused amount, from each range by its share."""
         now = self._stopwatch()
         have = [bucket.spare(now) for bucket in self._buckets]
         for bucket, own in zip(self._buckets, have, strict=True):
@@ -91,7 +90,7 @@ class Purse:
 
 
 class Budgets:
-    """The buckets of all containers. `ceiling`: the RU/s that an offer, as a definition keeps it, grants at most."""
+    """The buckets of all containers. `ceiling`: the RU/s that an offer, as a definition stores it, grants at most."""
 
     def __init__(self, ceiling: Callable[[Mapping[str, Any]], int], stopwatch: Stopwatch = monotonic_us) -> None:
         self._ceiling = ceiling
@@ -99,7 +98,7 @@ class Budgets:
         self._buckets: dict[int, dict[str, Bucket]] = {}
 
     def purse(self, container: Node, database: Node) -> Purse | None:
-        """Of a container as it is now; None: nothing was provisioned for it."""
+        """Return the budget of a container under its current definition; None: no throughput was provisioned for it."""
         payer = container if container.definition.offer is not None else database
         if payer.definition.offer is None:
             return None
@@ -117,5 +116,5 @@ class Budgets:
         return self.stopwatch()
 
     def forget(self) -> None:
-        """Everything was reset."""
+        """Clear all buckets after a reset."""
         self._buckets.clear()

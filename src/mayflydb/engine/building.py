@@ -1,7 +1,9 @@
-"""Indexes that somebody waits for: defined together, built in one pass while others write, and then ready, or none of them.
+"""Builds of indexes whose caller waits: defined together, filled in one pass beside other writes, then all ready or all
+removed.
 
-Uniqueness holds from the commit that defines an index on: every write is checked against the entries there are by then, every
-stretch that is linked against those and itself. So of two records with one key the second is found, whichever way it comes.
+Uniqueness holds from the commit that defines an index. Each later write is checked against the entries that exist by then,
+and each batch that is linked is checked against those and itself. So the second of two records with one key is found in
+either order.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from mayflydb.store.interface import (
 )
 
 KeysOf: TypeAlias = Callable[[Record, Index], Sequence[bytes]]
-"""The keys of a record in an index, each once, which are the front end's business; pure. What it raises ends the build."""
+"""The keys of a record in an index, without duplicates, as the front end computes them; pure. An exception ends the build."""
 
 BATCH_SIZE = 128
 """Records that are linked in one transaction."""
@@ -47,7 +49,7 @@ DROPPED_MEANWHILE = "The index was dropped while it was being built."
 
 
 class IndexRequest(msgspec.Struct, frozen=True):
-    """An index to be; the fields are those of `Index`."""
+    """An index to define; the fields are those of `Index`."""
 
     keys: SortKeys = ()
     unique: bool = False
@@ -55,23 +57,23 @@ class IndexRequest(msgspec.Struct, frozen=True):
 
 
 Choose: TypeAlias = Callable[[Node], Sequence[IndexRequest]]
-"""Which indexes a container, as it is in the transaction, is to get besides those it has; pure, and may refuse by raising."""
+"""The indexes to add to a container, as it is in the transaction; pure, and may refuse by raising."""
 
 
 def entry(index: Index, key: bytes, partition: bytes) -> Entry:
-    """The entry of a record with this index key in this partition."""
+    """Return the entry of a record with this index key in this partition."""
     return Entry(index.number, key + (bytes(HASH_BYTES) if index.unique else partition_suffix(partition)))
 
 
 def partition_suffix(partition: bytes) -> bytes:
-    """What of a partition stands in entries."""
+    """Return the bytes of a partition that end an entry key."""
     return partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
 
 
 def add_indexes(
     node: Node, wanted: Sequence[IndexRequest], state: State = "building"
 ) -> tuple[Node, tuple[Index, ...]]:
-    """A container with more indexes, and those: their numbers were never given out before."""
+    """Return the container with new indexes, and these indexes. Their numbers were never used before."""
     before = node.definition
     first = next_number(before)
     new = tuple(Index(number, each.keys, state, each.unique, each.spec) for number, each in enumerate(wanted, first))
@@ -80,7 +82,7 @@ def add_indexes(
 
 
 def put_index_state(node: Node, numbers: Sequence[int], state: State) -> PutRow:
-    """These indexes of a container come to another state."""
+    """Return the change that sets the state of indexes."""
     indexes = tuple(
         msgspec.structs.replace(index, state=state) if index.number in numbers else index
         for index in node.definition.indexes
@@ -89,7 +91,7 @@ def put_index_state(node: Node, numbers: Sequence[int], state: State) -> PutRow:
 
 
 def put_indexes(node: Node, indexes: tuple[Index, ...]) -> PutRow:
-    """A container with these indexes from now on."""
+    """Return the change that replaces a container's list of indexes."""
     # Removing the last one must not free its number.
     numbered = max(node.definition.numbered, *(index.number for index in (*node.definition.indexes, *indexes)), 0)
     definition = msgspec.structs.replace(node.definition, indexes=indexes, numbered=numbered)
@@ -97,15 +99,15 @@ def put_indexes(node: Node, indexes: tuple[Index, ...]) -> PutRow:
 
 
 def has_index(node: Node, index: Index) -> bool:
-    """Whether a container has an index, in the same state."""
+    """Return whether a container has an index in the same state."""
     return any(each.number == index.number and each.state == index.state for each in node.definition.indexes)
 
 
 class Build:
-    """One build of several indexes of one container, all of them new."""
+    """One build of several new indexes of one container."""
 
     def __init__(self, store: Store, nodes: Nodes, container: int, keys_of: KeysOf, locks: Locks | None = None) -> None:
-        """`locks`: a hidden record that is locked there is not removed to make room."""
+        """`locks`: a locked hidden record is not purged to make room."""
         self._locks = Locks() if locks is None else locks
         self._store = store
         self._nodes = nodes
@@ -114,7 +116,9 @@ class Build:
         self.indexes: tuple[Index, ...] = ()
 
     async def define(self, choose: Choose) -> bool:
-        """Define what is chosen; True: there is nothing to build, it is ready. Errors: OwnerNotFound, what `choose` raises."""
+        """Define the chosen indexes; True: the container is empty, so they are ready. Errors: OwnerNotFound, and those of
+        `choose`.
+        """
 
         def decide() -> Decision[tuple[tuple[Index, ...], bool]]:
             row = yield from ask(Load(self._container))
@@ -132,10 +136,10 @@ class Build:
         return ready
 
     async def step(self, after: Position | None, now: Instant) -> Position | None:
-        """Link the next stretch behind a position; None: that was all, and they are ready.
+        """Link the next batch after a position; None: that was the last one, and the indexes are ready.
 
-        Errors: Conflict (details `index`, `key`, `holder`) for a second record with one key of a unique index, as visible at
-        `now` or later; NotFound if they were dropped meanwhile; what `keys_of` raises.
+        Errors: Conflict (details `index`, `key`, `holder`) for a second record with one key of a unique index, visible at
+        `now` or later; NotFound if the indexes were dropped meanwhile; those of `keys_of`.
         """
 
         while True:
@@ -143,9 +147,9 @@ class Build:
                 return await self._attempt(after, now)
             except Locked as first:
                 met = first
-            # A hidden record that is in the way may be saved by a transaction that has written it.
+            # A transaction that has locked the hidden record may commit and keep it alive, so wait for its end.
             await self._locks.wait_for_turn(met)
-            self._locks.done(met.place)
+            self._locks.end_turn(met.place)
 
     async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
         with self._locks.purge(self._container):
@@ -191,9 +195,10 @@ class Build:
         now: Instant,
         locked: Set[Identity],
     ) -> Generator[Read[Any], Any, tuple[set[int], list[Change]]]:
-        """Removes hidden records that share unique entries: who they are, and the changes. Conflict if two visible ones do.
+        """Purge hidden records that share unique entries: return their seqs and the changes. Conflict if two visible records
+        share one.
 
-        Locked if one of them is `locked`.
+        Locked if a record to purge is `locked`.
         """
         unique = {index.number for index in self.indexes if index.unique}
         unique_entries = dict.fromkeys(each for own in owned.values() for each in own if each.index in unique)
@@ -201,7 +206,7 @@ class Build:
             return set(), []
         holders = yield from ask(Holders(self._container, tuple(unique_entries)))
         candidates = {record.seq: record for record in (*holders, *records)}
-        # Somebody who is there already may have been written after `now` was read, when another one was dead.
+        # A stored record may have been written after `now` was read, at an instant at which a rival was already expired.
         now = max(now, *(record.written for record in candidates.values()))
         sharers: defaultdict[Entry, list[Record]] = defaultdict(list)
         for seq, record in sorted(candidates.items()):

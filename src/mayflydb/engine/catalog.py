@@ -1,8 +1,8 @@
-"""Spaces, databases and containers: what the catalogue's rows say.
+"""Spaces, databases and containers: the contents of catalogue rows.
 
-The tree is space (one per protocol) > database > container. Rules live here and nowhere else, so that a change of
-retention is one row, whatever the container holds. What belongs to a database and is no container has its own space (see
-`companions`).
+The tree is space (one per protocol) > database > container. Rules are stored here and nowhere else, so that a change of
+retention is one row, however large the container is. Users, scripts and other objects beside containers have a space of their
+own (see `companions`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOT = 0
 
 
 def is_of_companions(space: str) -> bool:
-    """Whether a space holds what belongs to nodes of another one: its name is that one's and a word more (`shop users`)."""
+    """Return whether a space holds companions of nodes: its name is the name of their space and one more word (`shop users`)."""
     return " " in space
 
 
@@ -43,9 +43,9 @@ class PartitionRange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A pass over one container: when it began, how many records it looked at, and how many of them it erased.
+    """A pass over one container: its start, the number of records it processed, and the number of those it erased.
 
-    It looks at all, as those do that have no index over dates; here that costs nothing.
+    A pass processes all records, as passes without an index over dates do; here that costs nothing.
     """
 
     instant: Instant
@@ -54,7 +54,9 @@ class Run(msgspec.Struct, frozen=True):
 
 
 Paused = Literal["purge", "expiry"]
-"""What stands still in a container. `purge`: nothing is removed, what is due is hidden as ever. `expiry`: nobody dies."""
+"""The paused part of a container. `purge`: nothing is purged, and expired records are hidden as usual. `expiry`: nothing
+expires.
+"""
 
 
 State = Literal["building", "ready", "dropped"]
@@ -63,11 +65,10 @@ State = Literal["building", "ready", "dropped"]
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """An ordered index: its entries bear this number, and their keys are of these paths, each ascending or descending.
 
-    What its keys are of may also be told by `spec`, in the front end's words, that JSON gives back as they are; then `keys` is
-    empty. `unique`: no two visible records own entries with one key, be they in different partitions.
-    `several`: some record has, or had, more than one entry; as long as none had, a key is a record's only one.
-    `building`: written with every record, and missing those that were there before. `ready`: complete. `dropped`: no longer
-    written; what is left of it is being removed.
+    `spec`: the front end's description of the keys, as JSON; `keys` is empty then. `unique`: no two visible records own
+    entries with one key, even in different partitions. `several`: some record has, or had, more than one entry; without it
+    each record has one key. `building`: written with every record, and incomplete for older records. `ready`: complete.
+    `dropped`: no longer written; its entries are being removed.
     """
 
     number: int
@@ -79,23 +80,23 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where records have the date that one date index finds in them, and the number of its entries; `state` as in Index."""
+    """The place of a date that one date index finds in each record, and the number of its entries; `state` as in Index."""
 
     number: int
     state: Literal["building", "ready", "dropped"] = "building"
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the row of a database or container holds. `body` is the protocol's own description, as the front end wrote it.
+    """The content of a database's or container's row. `body` is the protocol's own description, as the front end wrote it.
 
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
-    that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
-    protocol's description: they are changed without a new version. `history` is how long each version of a record is remembered
-    (None: never was any; 0: no more); of a database or space, of what is made below it. `ordered`: the node whose numbers order
-    the histories of several containers. `keeps`: a container that is dropped, and that this row keeps the history of. `former`:
-    (lsn, parent's name, name) of each name it had up to there. `numbered` is the highest number that an index or slot ever had,
-    as far as it is known. `schedule`: when passes of this very container are made, for its rules with `passes`; None: when the
-    monitor's are. `run`: the last one that erased something, or was made on demand.
+    that was provisioned for this database or container itself, as the front end describes it. `paused` and `indexes` are no
+    part of the protocol's description and change without a new version. `history` is the time for which each version of a
+    record is kept (None: never recorded; 0: no longer recorded); on a database or space it applies to nodes that are created
+    below. `ordered`: the node whose numbers order the histories of several containers. `keeps`: a dropped container whose
+    history this row keeps. `former`: (lsn, parent's name, name) of each earlier name, valid up to the lsn. `numbered`: the
+    highest number that an index or slot ever had, as far as it is known. `schedule`: the container's own passes, for rules
+    with `passes`; None: those of the monitor. `run`: the last pass that erased records, or was made on demand.
     """
 
     body: Mapping[str, Any]
@@ -117,7 +118,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A database or container: its place in the tree and its definition."""
+    """A database or container: its position in the tree and its definition."""
 
     id: int
     parent: int
@@ -136,7 +137,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 def next_number(definition: Definition) -> int:
-    """A number for another index or slot. Numbers are not used again: records may have stale dates in slots that are gone."""
+    """Return a number for a new index or slot. Numbers are never reused: records may have stale dates in dropped slots."""
     indexes, slots = definition.indexes, definition.slots
     taken = [*(index.number for index in indexes), *(slot.number for slot in slots)]
     return max(definition.numbered, *taken, FIRST_ORDERED - 1) + 1
@@ -147,12 +148,12 @@ _decode = msgspec.json.Decoder(Definition).decode
 
 
 def node_of(row: Row) -> Node:
-    """The node that a row describes, committed or not."""
+    """Decode a row, committed or not."""
     return Node(row.id, row.parent, row.name, _decode(row.data))
 
 
 def with_several(node: Node, numbers: Collection[int]) -> Node:
-    """The container with these indexes marked as those in which a record has several entries."""
+    """Return the container with these indexes marked as having several entries of one record."""
     indexes = tuple(
         msgspec.structs.replace(index, several=True) if index.number in numbers else index
         for index in node.definition.indexes
@@ -161,13 +162,13 @@ def with_several(node: Node, numbers: Collection[int]) -> Node:
 
 
 class Nodes:
-    """Rows decoded once, as long as their definition, name and place stay the same."""
+    """Decoded rows, cached while definition, name and parent stay the same."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[bytes, Node]] = {}
 
     def of(self, row: Row) -> Node:
-        """The node that a row describes."""
+        """Return the node that a row describes."""
         known = self._nodes.get(row.id)
         if known is not None and known[0] == row.data:
             node = known[1]
@@ -178,17 +179,17 @@ class Nodes:
         return node
 
     def forget(self) -> None:
-        """Everything was reset."""
+        """Clear the cache after a reset."""
         self._nodes.clear()
 
 
 def row_of(node: Node) -> Row:
-    """The row that describes a node."""
+    """Encode a node as a row."""
     return Row(node.id, node.parent, node.name, _encode(node.definition))
 
 
 async def catalogue(store: Store) -> list[Row]:
-    """Every row, by id."""
+    """Return every row, by id."""
     found: list[Row] = []
     parents = [ROOT]
     while parents:

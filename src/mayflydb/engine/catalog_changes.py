@@ -1,4 +1,4 @@
-"""Changes of several catalogue rows in one decision, which hang together: all of them are committed, or none."""
+"""Changes of several catalogue rows in one decision: all of them are committed, or none."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from mayflydb.store.interface import Change, Children, DropRow, Find, Load, NewI
 
 
 class CatalogTransaction:
-    """Reads and changes of catalogue rows. Reads see what is committed, not what is changed here."""
+    """Reads and changes of catalogue rows. Reads see committed rows without the changes of this transaction."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self.changes: list[Change] = []
 
     def find(self, parent: int, name: str) -> Steps[Node | None]:
-        """The node with this name below a parent."""
+        """Find the node with this name below a parent."""
         row = yield from ask(Find(parent, name))
         return None if row is None else self._nodes.of(row)
 
     def load(self, id: int) -> Steps[Node | None]:
-        """The node with this id."""
+        """Find the node with this id."""
         row = yield from ask(Load(id))
         return None if row is None else self._nodes.of(row)
 
     def children(self, parent: int) -> Steps[list[Node]]:
-        """The nodes below a parent, by id."""
+        """Return the nodes below a parent, by id."""
         rows = yield from ask(Children(parent))
         return [self._nodes.of(row) for row in rows]
 
@@ -40,17 +40,17 @@ class CatalogTransaction:
         return node
 
     def put(self, node: Node) -> None:
-        """Replace a node by its id. Changes are made in order, so a name is given up before another node takes it."""
+        """Replace a node by its id. Changes apply in order, so a name is released before another node takes it."""
         self.changes.append(PutRow(row_of(node)))
 
     def drop(self, id: int) -> Steps[None]:
-        """Remove a node, all below it, and their companions."""
+        """Remove a node, all nodes below it, and their companions."""
         gone = yield from below(id)
         self.changes += map(DropRow, [*gone, *(yield from companions_of(gone))])
 
 
 def below(id: int) -> Generator[Any, Any, list[int]]:
-    """Everything below a row, then the row itself."""
+    """Return the ids of all nodes below a row, then the row's own."""
     found: list[int] = []
     for child in (yield from ask(Children(id))):
         found += yield from below(child.id)
@@ -58,7 +58,7 @@ def below(id: int) -> Generator[Any, Any, list[int]]:
 
 
 def companions_of(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
-    """The companions of these nodes: the rows that are named for them in spaces of companions, and all below those."""
+    """Return the companions of nodes: rows named for them in spaces of companions, and all rows below."""
     found: list[int] = []
     for space in (yield from ask(Children(ROOT))):
         if not is_of_companions(space.name):

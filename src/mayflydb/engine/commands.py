@@ -1,4 +1,4 @@
-"""What a front end asks the engine to write, in words that all protocols share."""
+"""Write requests of front ends, in terms that all protocols share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Record
 
 ANY_VERSION = -1
-"""`if_match` for "whatever version, but it must exist"."""
+"""`if_match` for "any version, but the record must exist"."""
 
 
 class Mode(Enum):
-    """What must be there before: CREATE nothing, REPLACE and DELETE a visible record, UPSERT either. READ changes nothing."""
+    """The condition on the stored record: CREATE none, REPLACE and DELETE a visible one, UPSERT either. READ changes nothing."""
 
     CREATE = "create"
     UPSERT = "upsert"
@@ -26,16 +26,16 @@ class Mode(Enum):
 
 
 DatesUnder = Callable[[Definition], Dates]
-"""The dates of a record, by the date indexes of its container as they are in the transaction that writes it; pure."""
+"""The dates of a record for the date indexes of its container, as they are in the writing transaction; pure."""
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A record to be: `override` as in Record, `anchor` None = the second it is written in, `entries` what it alone may own
-    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes, any number for each, each once.
-    `dates` are those it has for the container's date indexes; their entries follow from them.
-    `remembered`: what the container's history keeps as the value of this version, not empty; None: the value itself.
+    """The new state of a record. `override` as in Record. `anchor` None: the second of the write. `entries`: entries that
+    only this record may own (None: the container has no unique keys). `indexed` computes entries of ordered indexes, without
+    duplicates. `dates`: the dates for the container's date indexes; their entries follow from them. `remembered`: the value
+    of this version in the container's history, not empty; None: `value`.
 
-    `refusal` says why its own ttl is not valid; it counts only while the container has a rule.
+    `refusal`: the reason why the record's own ttl is not valid; it applies only while the container has a rule.
     """
 
     value: bytes
@@ -49,18 +49,18 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 Change = Callable[[Record], Draft]
-"""Makes the new state from the visible one; pure, and may refuse by raising."""
+"""Makes the new state from the visible record; pure, and may refuse by raising."""
 
 Merge = Callable[[Record | None], Draft]
-"""Makes the new state from the visible one, or from nothing where there is none; pure, and may refuse by raising."""
+"""Makes the new state from the visible record, or from None if there is none; pure, and may refuse by raising."""
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One write of one record. `draft` may be a Change where the mode demands a visible record, and a Merge in an UPSERT.
+    """One write of one record. `draft` may be a Change if the mode demands a visible record, and a Merge in an UPSERT.
 
-    `if_match`: the version (lsn) the visible record must have, or ANY_VERSION; None: no condition. `renamed`: the key that a
-    REPLACE gives its record from now on; None: the one it has. `seq`: the number the visible record must have, where somebody
-    named it by that and `key` is only where it was seen; None: any.
+    `if_match`: the version (lsn) that the visible record must have, or ANY_VERSION; None: no condition. `renamed`: the new
+    key that a REPLACE gives its record; None: the key stays. `seq`: the number that the visible record must have, if the
+    client named the record by number and `key` is only its last known key; None: any.
     """
 
     mode: Mode
@@ -73,12 +73,12 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def key_after(self) -> bytes:
-        """The key its record has once it is done."""
+        """The key of the record after the command."""
         return self.key if self.renamed is None else self.renamed
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a command did. `record` is the state after it, or the one that was deleted; `now` its instant."""
+    """The result of a command. `record` is the state after it, or the deleted record; `now` is the command's instant."""
 
     mode: Mode
     record: Record
@@ -87,4 +87,4 @@ class Written(msgspec.Struct, frozen=True):
 
 
 Step = Callable[[Sequence[Written]], Command]
-"""A command that depends on what those before it in its transaction have done; pure."""
+"""A command that depends on the results of earlier commands of its transaction; pure."""

@@ -1,7 +1,8 @@
-"""Rows that belong to a node without lying below it: users and their permissions, which no listing of containers may meet.
+"""Rows that belong to a node without lying below it: users and their permissions, which listings of containers must not
+contain.
 
-They are a tree of their own: space (`shop users`) > home, named by the id of the node it belongs to > row > row. Dropping
-the node, or one above it, drops the home.
+They form a tree of their own: space (`shop users`) > home, named by the id of the owning node > row > row. Dropping the
+owner, or a node above the owner, drops the home.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Children, Decision, DropRow, Find, Load, NewId, Outcome, PutRow, Store, ask
 
 Judge: TypeAlias = Callable[[Node | None], Definition]
-"""What a row is to be, from what it is (None: it is new); raises to refuse."""
+"""Makes the definition of a row from its current node (None: the row is new); raises to refuse."""
 
 Clash: TypeAlias = Callable[[Node], bool]
-"""Whether another row below the same parent makes this one a conflict, besides by its name."""
+"""Returns whether another row below the same parent conflicts with this one, apart from its name."""
 
 
 def home_of(space: str, owner: int) -> tuple[str, str]:
-    """The path of names to what belongs to a node."""
+    """Return the path of names to the companions of a node."""
     return space, str(owner)
 
 
 class Companions:
-    """Changes of such rows, each decided in the transaction that makes it."""
+    """Changes of companion rows, each decided in the transaction that makes it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def home(self, space: str, owner: int, now: Instant) -> Node:
-        """The root of what belongs to a node, made if it is missing. OwnerNotFound if the node is gone."""
+        """Return the root of a node's companions, created if it is missing. OwnerNotFound if the node is gone."""
 
         def decide() -> Decision[Node]:
             yield from _check_parent(owner)
@@ -53,7 +54,7 @@ class Companions:
         return (await self._store.write(decide)).reply
 
     async def create(self, parent: int, name: str, judge: Judge, clash: Clash | None = None) -> Node:
-        """A new row. Conflict if it clashes or the name is taken, OwnerNotFound if the parent is gone."""
+        """Create a row. Conflict if it clashes or its name is taken, OwnerNotFound if the parent is gone."""
 
         def decide() -> Decision[Node]:
             yield from _check_parent(parent)
@@ -68,7 +69,7 @@ class Companions:
     async def upsert(
         self, parent: int, name: str, judge: Judge, now: Instant, clash: Clash | None = None
     ) -> tuple[Node, bool]:
-        """The row and whether it is new. Errors as in `create`, but for a name that is there."""
+        """Create or replace a row; return it and whether it is new. Errors as in `create`, except that the name may be taken."""
 
         def decide() -> Decision[tuple[Node, bool]]:
             yield from _check_parent(parent)
@@ -83,7 +84,7 @@ class Companions:
         return (await self._store.write(decide)).reply
 
     async def replace(self, id: int, name: str, judge: Judge, now: Instant, clash: Clash | None = None) -> Node:
-        """Another definition, and perhaps another name. NotFound if it is gone, Conflict as in `create`."""
+        """Change the definition, and possibly the name. NotFound if the row is gone, Conflict as in `create`."""
 
         def decide() -> Decision[Node]:
             row = yield from ask(Load(id))

@@ -148,7 +148,7 @@ class ContainerSnapshot:
 
     def add_replaced(self, overlays: IndexOverlays) -> None:
         """Take note of what has been replaced meanwhile."""
-        seqs, overlays.gone_upto = self._version_cache.noted(self.node.id, overlays.gone_upto)
+        seqs, overlays.gone_upto = self._version_cache.replaced_since(self.node.id, overlays.gone_upto)
         for seq in dict.fromkeys(seqs):
             before = (
                 None if seq in overlays.gone or seq > self._seq else self._version_cache.at(self.node.id, seq, self.lsn)

@@ -1,8 +1,7 @@
-"""Date indexes: the slots in which records have their dates, numbered, filled while others write, and emptied.
+"""Date indexes: slots for the dates of records, numbered, filled beside other writes, and emptied.
 
-A slot is defined by a change of the container's definition (`with_slot`); from then on every write gives its record a date
-there, as its draft says. What was stored before gets its dates stretch by stretch, as the version it is, and may die of them
-from then on.
+A change of the container's definition defines a slot (`with_slot`); every later write gives its record a date there, as its
+draft says. Older records get their dates in batches, without a new version, and may expire by them from then on.
 """
 
 from __future__ import annotations
@@ -34,39 +33,39 @@ from mayflydb.store.interface import (
 )
 
 DateOf: TypeAlias = Callable[[Record], Instant | None]
-"""The date of a record in one slot, which is the front end's business; pure."""
+"""The date of a record in one slot, as the front end computes it; pure."""
 
 BATCH_SIZE = 128
-"""Records that are looked at in one transaction."""
+"""Records that are processed in one transaction."""
 
 
 def with_slot(definition: Definition) -> tuple[Definition, int]:
-    """A definition with one slot more, which is to be built, and its number: no other had it, and none will."""
+    """Return a definition with one more slot, to be built, and the slot's number, which is never reused."""
     number = next_number(definition)
     slots = (*definition.slots, Slot(number))
     return msgspec.structs.replace(definition, slots=slots, numbered=number), number
 
 
 def without_slot(definition: Definition, number: int) -> Definition:
-    """A definition in which a slot is dropped, and its rules are gone; `remove` does the rest."""
+    """Return a definition in which a slot is dropped and its rules are gone; `remove` does the rest."""
     rules = tuple(rule for rule in definition.rules if rule.slot != number)
     slots = _with_state(definition.slots, number, "dropped")
     return msgspec.structs.replace(definition, rules=rules, slots=slots)
 
 
 class DateIndexes:
-    """Those of all containers of a store."""
+    """The date indexes of all containers of a store."""
 
     def __init__(self, store: Store, nodes: Nodes, changed: Callable[[int], None]) -> None:
-        """`changed` is told the container whose records may die earlier than was known."""
+        """`changed` is called with a container whose records may expire earlier than was known."""
         self._store = store
         self._nodes = nodes
         self._changed = changed
 
     async def build(self, container: int, slot: int, date_of: DateOf) -> bool:
-        """Give the records of a container their dates in a slot; True when it is ready, False if it was dropped meanwhile.
+        """Give the records of a container their dates in a slot; True: the slot is ready, False: it was dropped meanwhile.
 
-        May be called again after it was interrupted. Errors: those of a write.
+        May be called again after an interruption. Errors: those of a write.
         """
         after: Position | None = None
         while True:
@@ -80,7 +79,7 @@ class DateIndexes:
                     return Outcome((_put_slots(node, _with_state(node.definition.slots, slot, "ready")),), True)
                 changes = _date_changes(container, slot, records, date_of)
                 if changes:
-                    # No version is new, but who has guessed that nothing has changed here must not be right.
+                    # No version is new, but the lsn must move: nodes that cache the container's row rely on it to see changes.
                     yield from ask(Allocate(container, seq=False))
                 return Outcome(tuple(changes), Position(b"", records[-1].seq))
 
@@ -91,7 +90,7 @@ class DateIndexes:
             after = reply
 
     async def remove(self, container: int, slot: int) -> None:
-        """Forget a dropped slot, entry by entry. The dates that records had there stay, and mean nothing."""
+        """Remove the entries of a dropped slot, then the slot. Dates of records in the slot stay, without meaning."""
         await self._announce_drop(container, slot)
         while True:
 
@@ -105,7 +104,7 @@ class DateIndexes:
                 return
 
     async def _announce_drop(self, container: int, slot: int) -> None:
-        """Returns when all nodes know that it is dropped: a change of the catalogue, be it none, is answered then."""
+        """Return when all nodes know of the drop: a change of the catalogue, even an empty one, is answered only then."""
 
         def decide() -> Decision[None]:
             node = yield from self._node_with(container, slot, "building", "ready")
@@ -125,7 +124,7 @@ class DateIndexes:
         await self._store.write(decide, "sweep")
 
     def _node_with(self, container: int, slot: int, *unless: str) -> Any:
-        """In a decision: the container, if it has this slot in none of these states."""
+        """In a decision: find the container, if it has this slot in none of these states."""
         row = yield from ask(Load(container))
         node = None if row is None else self._nodes.of(row)
         slots = () if node is None else node.definition.slots
@@ -133,7 +132,7 @@ class DateIndexes:
 
 
 def _date_changes(container: int, slot: int, records: list[Record], date_of: DateOf) -> list[Change]:
-    """What gives these records their dates in a slot; nothing for those that have them."""
+    """Return the changes that give records their dates in a slot; none for records that have them."""
     changes: list[Change] = []
     linked: list[tuple[Record, tuple[bytes, ...]]] = []
     for record in records:

@@ -1,4 +1,4 @@
-"""The decisions behind every write of a record: pure, from what is stored to what is to be, or to a refusal."""
+"""The decisions behind every write of a record: pure functions from the stored state to the new state, or to a refusal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MISSING = "there is no such record"
 TAKEN = "there is a record with this key already"
 NOT_UNIQUE = "another record has this unique value"
 STALE = "the record has another version"
-"""Texts of refusals: each names one fact. Front ends that have words of their own for it look them up by these."""
+"""Texts of refusals: each names one fact. Front ends with texts of their own look them up by these."""
 
 
 def check_target(command: Command, current: Record | None, rules: Sequence[Rule], now: Instant) -> Record | None:
-    """The visible record the command meets, once existence and version are as it demands.
+    """Return the visible record of a command, after checking existence and version as the command demands.
 
-    A hidden record is met by nobody: it neither blocks a create nor fails a precondition.
+    Hidden records are invisible to writes: they neither block a create nor fail a precondition.
     """
     visible = current if current is not None and visible_at(current, rules, now) else None
     if visible is None:
@@ -31,7 +31,7 @@ def check_target(command: Command, current: Record | None, rules: Sequence[Rule]
             return None
         raise NotFound(MISSING)
     if command.seq not in (None, visible.seq):
-        raise NotFound(MISSING)  # A namesake of the record that is meant.
+        raise NotFound(MISSING)  # Another record with the same key.
     if command.mode is Mode.CREATE:
         raise Conflict(TAKEN)
     if command.if_match not in (None, ANY_VERSION, visible.lsn):
@@ -40,7 +40,7 @@ def check_target(command: Command, current: Record | None, rules: Sequence[Rule]
 
 
 def resolve_draft(command: Command, visible: Record | None, rules: Sequence[Rule]) -> Draft:
-    """The state the command wants. BadRequest for an own ttl that is not valid, while there is a rule to read it."""
+    """Return the new state. BadRequest for an invalid own ttl while the container has a rule."""
     draft = command.draft
     if draft is None:
         raise BadRequest("a write without a new state")
@@ -54,7 +54,7 @@ def resolve_draft(command: Command, visible: Record | None, rules: Sequence[Rule
 
 
 def check_key_free(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
-    """The hidden record that has the key another one is to get, which must go now. Conflict if it is visible."""
+    """Return the hidden record, if any, that holds a key and must be purged first. Conflict if the record is visible."""
     if holder is not None and visible_at(holder, rules, now):
         raise Conflict(TAKEN)
     return [] if holder is None else [holder]
@@ -63,7 +63,9 @@ def check_key_free(holder: Record | None, rules: Sequence[Rule], now: Instant) -
 def split_holders(
     holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant
 ) -> tuple[list[Record], list[Record]]:
-    """The other holders of the same unique values: hidden ones, which must go now, and visible ones, which forbid the write."""
+    """Split the other holders of unique values into hidden ones, which must be purged first, and visible ones, which forbid
+    the write.
+    """
     hidden: list[Record] = []
     taken: list[Record] = []
     for holder in holders:
@@ -73,23 +75,23 @@ def split_holders(
 
 
 def not_unique(entry: Entry, holder: Record) -> Conflict:
-    """What a record is told that wants an entry which a visible one has."""
+    """Build the error for an entry that a visible record already owns."""
     return Conflict(NOT_UNIQUE, index=entry.index, key=entry.key, holder=holder)
 
 
 def resolve_dates(draft: Draft, definition: Definition) -> Dates:
-    """The dates that a draft has under its container's definition."""
+    """Return the dates of a draft under its container's definition."""
     return draft.dates(definition) if callable(draft.dates) else draft.dates
 
 
 def build_record(command: Command, draft: Draft, dates: Dates, now: Instant, lsn: int, seq: int) -> Record:
-    """The record to store."""
+    """Build the record to store."""
     anchor = floor_to_second(now) if draft.anchor is None else draft.anchor
     return Record(command.partition, command.key_after, draft.value, now, anchor, draft.override, lsn, seq, dates)
 
 
 def expiry_event(container: int, dead: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:
-    """The event for a record that died of age and is removed now; its `id` is given by the store."""
+    """Build the event for an expired record that is removed now; the store gives its `id`."""
     death = earliest_expiry(dead, rules)
     anchor = None if death is None else anchor_under(dead, death[1])
     if death is None or anchor is None:

@@ -1,4 +1,4 @@
-"""Creating, changing and dropping databases and containers: one catalogue row each, whatever they hold."""
+"""Creating, changing and dropping databases and containers: one catalogue row each, whatever their size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Definitions:
-    """Changes of the catalogue. `changed` is told the container whose rules may have moved its deadlines."""
+    """Changes of the catalogue. `changed` is called with a container whose deadlines may have moved."""
 
     def __init__(self, store: Store, nodes: Nodes, changed: Callable[[int], None]) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class Definitions:
         self._changed = changed
 
     async def transact(self, body: Callable[[CatalogTransaction], Steps[T]]) -> T:
-        """Commit what a body does to rows of the catalogue, as a whole. The body is pure: it may run again."""
+        """Commit the catalogue changes of a body as a whole. The body is pure: it may run again."""
 
         def decide() -> Decision[T]:
             rows = CatalogTransaction(self._nodes)
@@ -63,7 +63,7 @@ class Definitions:
         return (await self._store.write(decide)).reply
 
     async def space(self, name: str, now: Instant) -> Node:
-        """The root of one protocol's names, made if it is missing."""
+        """Return the root of one protocol's names, created if it is missing."""
 
         def decide() -> Decision[Node]:
             found = yield from ask(Find(ROOT, name))
@@ -78,9 +78,10 @@ class Definitions:
     async def create(
         self, parent: int, name: str, definition: Definition, note_of: NoteOf | None = None, now: Instant = 0
     ) -> Node:
-        """A new database or container. Conflict if the name is taken, OwnerNotFound if the parent is gone.
+        """Create a database or container. Conflict if the name is taken, OwnerNotFound if the parent is gone.
 
-        `note_of`: what its history begins with, at `now`, if its parent's is for what comes; None: it has none.
+        `note_of`: the first line of its history, at `now`, if its parent's histories apply to new nodes; None: it has no
+        history.
         """
 
         def decide() -> Decision[Node]:
@@ -103,7 +104,7 @@ class Definitions:
         return (await self._store.write(decide)).reply
 
     async def replace(self, id: int, change: Callable[[Node], Definition], now: Instant) -> Node:
-        """Another definition for a container, in force from its commit on. NotFound if it is gone."""
+        """Change the definition of a container, in force from its commit on. NotFound if the container is gone."""
 
         def decide() -> Decision[Node]:
             row = yield from ask(Load(id))
@@ -124,9 +125,9 @@ class Definitions:
         return node
 
     async def pause(self, id: int, paused: Paused | None, not_before: Instant | None = None) -> Node:
-        """Let purging, or expiry, of a container stand still, or go on: then nobody dies before `not_before`.
+        """Pause purging, or expiry, of a container, or resume it; after a resume no record expires before `not_before`.
 
-        Its version and time of change stay, since its description does. NotFound if it is gone.
+        Version and time of change stay, since the protocol's description stays. NotFound if the container is gone.
         """
 
         def decide() -> Decision[Node]:
@@ -152,10 +153,10 @@ class Definitions:
         note_of: NoteOf | None = None,
         now: Instant = 0,
     ) -> Node:
-        """Another name, and perhaps another parent, for a node; `replacing` the one that has the name, which is dropped.
+        """Change a node's name, and possibly its parent; `replacing`: drop the node that has the name now.
 
-        Conflict if another one has it, NotFound if the node is gone, OwnerNotFound if the parent is. `note_of`: what the ordered
-        histories of the two say of that, at `now`.
+        Conflict if another node has the name, NotFound if the node is gone, OwnerNotFound if the parent is. `note_of`: the
+        lines that the ordered histories of both nodes get, at `now`.
         """
 
         def decide() -> Decision[Node]:
@@ -193,10 +194,11 @@ class Definitions:
         now: Instant = 0,
         unless: Callable[[Node], bool] = lambda node: False,
     ) -> None:
-        """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone.
+        """Remove a node, all nodes below it, and their companions; its records are unreachable at once. NotFound if the node
+        is gone.
 
-        `only_empty`: keep a node that has nodes below it, an ordered history, or for which `unless` is true. `note_of`: the last
-        line, at `now`, of each ordered history that ends; a history is kept as long as its lines.
+        `only_empty`: keep a node that has nodes below it, an ordered history, or for which `unless` is true. `note_of`: the
+        last line, at `now`, of each ordered history that ends; a history is kept as long as its lines.
         """
 
         def decide() -> Decision[None]:
@@ -218,16 +220,17 @@ class Definitions:
 
 
 def _with_former_name(before: Node, after: Node, lsn: int) -> Generator[Any, Any, Node]:
-    """A node that keeps in mind what it was called up to this lsn."""
+    """Return the node with its old name recorded as valid up to this lsn."""
     parent = yield from ask(Load(before.parent))
     former = (*before.definition.former, (lsn, "" if parent is None else parent.name, before.name))
     return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, former=former))
 
 
 def _number_rules(before: tuple[Rule, ...], after: Definition) -> Definition:
-    """Rules with the version of the definition that brought them; one that did not change keeps its own, and its notice.
+    """Give new rules the version of the definition that brought them; an unchanged rule keeps its version and its
+    `not_before`.
 
-    Events name rules by version, so of several new ones each has its own: the definition's is the highest.
+    Events name rules by version, so each of several new rules has its own; the highest is the definition's.
     """
     known = {_plain(rule): rule for rule in before}
     version = after.version - 1
@@ -242,7 +245,7 @@ def _number_rules(before: tuple[Rule, ...], after: Definition) -> Definition:
 
 
 def _distinct(definition: Definition) -> Definition:
-    """A new definition, whose rules have versions of their own if there are several."""
+    """Number the rules of a new definition if there are several."""
     return _number_rules((), definition) if len(definition.rules) > 1 else definition
 
 

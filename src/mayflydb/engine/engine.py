@@ -1,4 +1,4 @@
-"""The facade that front ends, portal and tests use: one object, one `now` per request, everything else in its own module."""
+"""The facade of the engine for front ends, portal and tests: one object, one `now` per request; each topic has its own module."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SCAN_BATCH = 256
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Which records of a container a read is about: lower <= partition < upper, in that order."""
+    """The records of a container that a read covers: lower <= partition < upper, in that order."""
 
     lower: bytes = b""
     upper: bytes | None = None
@@ -61,21 +61,21 @@ class Scope(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_partition(cls, partition: bytes) -> Scope:
-        """One logical partition: nothing sorts between a byte string and itself with a zero."""
+        """Return the scope of one logical partition: nothing sorts between a byte string and the same with a zero."""
         return cls(partition, partition + b"\0", Order.HASHED)
 
     def has(self, partition: bytes) -> bool:
-        """Whether it is about the records of a partition."""
+        """Return whether a partition lies in the scope."""
         return self.lower <= partition and (self.upper is None or partition < self.upper)
 
     @property
     def is_one_partition(self) -> bool:
-        """Whether it is no more than one logical partition."""
+        """Return whether the scope is exactly one logical partition."""
         return self.upper == self.lower + b"\0"
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Visible records of one stretch of a scan, and where it ended (records that are hidden count for the position)."""
+    """Visible records of one batch of a scan, and the position of its end (hidden records move the position, too)."""
 
     records: list[Record]
     position: Position
@@ -84,7 +84,7 @@ class Batch(msgspec.Struct, frozen=True):
 async def scan(
     reads: Reads, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
 ) -> AsyncIterator[Batch]:
-    """Visible records in order, stretch by stretch; between stretches others run."""
+    """Yield visible records in order, batch by batch; other tasks run between batches."""
     rules = container.rules
     while True:
         request = Scan(container.id, scope.lower, scope.upper, scope.order, after, batch)
@@ -99,7 +99,7 @@ async def scan(
 
 
 class BatchRefused(MayflyError):
-    """A transaction was refused: `index` is the command that failed, `cause` why. Nothing of it was done."""
+    """A refused transaction: `index` is the command that failed, `cause` its error. Nothing was done."""
 
     def __init__(self, index: int, cause: MayflyError) -> None:
         super().__init__(cause.message)
@@ -108,7 +108,7 @@ class BatchRefused(MayflyError):
 
 
 class Engine:
-    """One store, one clock, one reaper. Every method takes the `now` its caller got from `now()` once per request."""
+    """One store, one clock, one reaper. Every method takes the `now` that its caller got from `now()`, once per request."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Engine:
         lease: Lease | None = None,
         budgets: Budgets | None = None,
     ) -> None:
-        """`lease`: how this node takes a name for itself, where several share the store. `budgets`: what requests are held to."""
+        """`lease`: takes a name for this node, where several nodes share the store. `budgets`: the budgets of requests."""
         self.store = store
         self.lease = lease
         self.budgets = budgets
@@ -142,61 +142,63 @@ class Engine:
         self._written_at: Instant = 0
         self._changed_at: Instant = time.latest
         self.committed_at: Instant = time.latest
-        """The instant of the last write that this node has committed: none that it commits later is of an earlier one."""
+        """The instant of the last write that this node has committed; later commits have no earlier instant."""
 
     def now(self) -> Coroutine[Any, Any, Instant]:
-        """The instant of a request."""
+        """Return the instant of a request."""
         return self.time.now()
 
     @property
     def reads(self) -> Reads:
-        """The committed state, for reads that are made elsewhere than here."""
+        """Access to the committed state, for reads that are composed elsewhere."""
         return self.store
 
     @property
     def durable(self) -> bool:
-        """Whether a commit survives the process."""
+        """Return whether a commit survives the process."""
         return self.store.durable
 
     @property
     def storage(self) -> str:
-        """Where it is stored: `memory`, `sqlite` or `postgresql`."""
+        """The kind of store: `memory`, `sqlite` or `postgresql`."""
         return self.store.description.partition(":")[0]
 
     # --- catalogue -------------------------------------------------------------------------------------------------
 
     @property
     def catalog_version(self) -> int:
-        """Grows whenever a committed row appears, changes its definition or goes: equal numbers, equal catalogue."""
+        """A number that grows whenever a committed row appears, changes its definition or goes. Equal numbers mean equal
+        catalogues.
+        """
         return self.store.catalog_version
 
     async def node(self, *names: str) -> Node | None:
-        """The space, database or container at this path of names."""
+        """Find the space, database or container at a path of names."""
         row = await row_at(self.store, *names)
         return None if row is None else self.nodes.of(row)
 
     async def node_by_id(self, id: int) -> Node | None:
-        """The node with this id."""
+        """Find the node with this id."""
         row = await self.store.read(Load(id))
         return None if row is None else self.nodes.of(row)
 
     async def children(self, parent: int) -> list[Node]:
-        """The nodes below one, by id."""
+        """Return the nodes below a parent, by id."""
         return [self.nodes.of(row) for row in await self.store.read(Children(parent))]
 
     async def children_with_lsns(self, parent: int) -> list[tuple[Node, int]]:
-        """The nodes below one, by id, each with the last lsn committed in it."""
+        """Return the nodes below a parent, by id, each with its last committed lsn."""
         return [(self.nodes.of(row), row.lsn) for row in await self.store.read(Children(parent))]
 
     async def lsn(self, container: int) -> int:
-        """The last lsn committed in a container."""
+        """Return the last committed lsn of a container."""
         row = await self.store.read(Load(container))
         return 0 if row is None else row.lsn
 
     # --- reads -----------------------------------------------------------------------------------------------------
 
     async def get(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
-        """The record if it is there and visible."""
+        """Find a visible record."""
         record = await self.store.read(Get(container.id, partition, key))
         if record is None or not visible_at(record, container.rules, now):
             return None
@@ -205,35 +207,37 @@ class Engine:
     def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH
     ) -> AsyncIterator[Batch]:
-        """Visible records in order, stretch by stretch; between stretches other requests run."""
+        """Yield visible records in order, batch by batch; other requests run between batches."""
         return scan(self.store, container, scope, after, now, batch)
 
     async def read_stored(self, container: int, after: Position | None, limit: int) -> list[Record]:
-        """Up to `limit` records behind a position, by creation, hidden ones included. An empty list is the end."""
+        """Return up to `limit` records after a position, by creation, with hidden ones. An empty list is the end."""
         return await self.store.read(Scan(container, b"", None, Order.CREATED, after, limit))
 
     async def get_stored(self, container: int, partition: bytes, key: bytes) -> Record | None:
-        """The record with this identity, also if it is hidden."""
+        """Find the record with this identity, even if it is hidden."""
         return await self.store.read(Get(container, partition, key))
 
     async def next_deadline(self, container: int, after: Instant | None = None) -> Instant | None:
-        """The earliest deadline of a container's stored records, beyond `after` if that is given; None: none will die."""
+        """Return the earliest deadline of a container's stored records, greater than `after` if given; None: no record
+        expires.
+        """
         return await next_deadline(self.store, self.nodes, container, after)
 
     async def expiries(self, after: int, limit: int) -> list[Expiry]:
-        """Up to `limit` expiry events of all containers with a higher number than `after`, by number."""
+        """Return up to `limit` expiry events of all containers with a number above `after`, by number."""
         return await self.store.read(Expiries(None, after, limit))
 
     async def history(self, container: int, after: int, limit: int) -> list[Version]:
-        """Up to `limit` lines of a history behind an lsn, as they are stored: with those that are too old, and gaps."""
+        """Return up to `limit` lines of a history after an lsn, as stored: with lines that are too old, and gaps."""
         return await self.store.read(History(container, after, limit))
 
     async def versions(self, container: Node, after: int, now: Instant) -> list[Version]:
-        """What is remembered behind an lsn, in order, some of it; none is the end. HistoryLost if some was forgotten."""
+        """Return a page of versions after an lsn, in order; an empty page is the end. HistoryLost if some are no longer kept."""
         return await versions(self.store, container, after, now, SCAN_BATCH)
 
     async def reset(self) -> None:
-        """Forget everything that is stored."""
+        """Delete everything that is stored."""
         await self.store.reset()
         self.nodes.forget()
         self.version_cache.reset()
@@ -246,7 +250,7 @@ class Engine:
         self.reaper.notifier.notify()
 
     def roll_back(self, instant: Instant) -> None:
-        """A person set the clock back over a store that holds nothing newer."""
+        """Follow a clock that a person set back over a store without newer data."""
         self.time.roll_back(instant)
         self._written_at = self._changed_at = self.committed_at = instant
         self.monitor.roll_back(instant)
@@ -262,12 +266,12 @@ class Engine:
         lock_waits: LockWaits | None = None,
         waits: bool = True,
     ) -> T:
-        """Decide and commit what a body does, in any number of containers, as a whole.
+        """Decide and commit the changes of a body, in any number of containers, as a whole.
 
-        Where it meets what an open transaction has locked, it waits for the end of that, holding nothing, and is decided anew.
-        `holder`: the locks of the transaction that this commits; it does not wait for another one, and gets a WriteConflict, as
-        without `waits`. `lock_waits`: of who waits.
-        Errors: the body's own, OwnerNotFound, WriteConflict, Unavailable, OutcomeUnknown.
+        If the body needs a record that an open transaction has locked, the write waits for the end of that transaction,
+        holding nothing, and is decided anew. `holder`: the locks of the transaction that this commits; a commit does not wait
+        for other locks and gets a WriteConflict instead, as with `waits` False. `lock_waits`: the waits of the client.
+        Errors: those of the body, OwnerNotFound, WriteConflict, Unavailable, OutcomeUnknown.
         """
         try:
             with self.version_cache.write():
@@ -291,7 +295,7 @@ class Engine:
         self.reaper.notifier.notify()
         reply, expirables, written = committed.reply
         self.committed_at = max(self.committed_at, written)
-        # By the schedule as it is now: it may have changed meanwhile.
+        # Use the current schedule: it may have changed since the decision.
         for container, rules, own, records in expirables:
             for record in records:
                 ahead = upcoming(record, rules, self.monitor.schedule if own is None else own)
@@ -322,9 +326,9 @@ class Engine:
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, read_set: ReadSet | None = None
     ) -> list[Written]:
-        """Commit all commands or none, each seeing those before it. BatchRefused names the first that failed.
+        """Commit all commands or none; each sees the earlier ones. BatchRefused names the first that failed.
 
-        `read_set`: what has been read to make these commands; WriteConflict if it is not so any more.
+        `read_set`: the reads on which the commands depend; WriteConflict if one of them has changed.
         """
 
         def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
@@ -343,12 +347,14 @@ class Engine:
         return await self.transact(body, now, None if read_set is None else read_set.holder)
 
     def quiet_since(self, now: Instant) -> Instant:
-        """The instant of the last write that was decided. Where other nodes may write this one cannot know, and it is `now`."""
+        """Return the instant of the last decided write. Where other nodes may write, this node cannot know it and returns
+        `now`.
+        """
         alone = self.lease is None or self.time.clock.mode == "virtual"
         return max(self._changed_at, self.committed_at) if alone else now
 
     def _write_instant(self, now: Instant) -> Instant:
-        # Requests reach the writer in another order than they read the time. A write never goes back in it: not behind another
-        # write, and not behind a read that has been told that a record is gone.
+        # Requests reach the writer in another order than they read the time. A write's instant is never before that of another
+        # write, and never before a read that has found a record expired.
         self._written_at = max(now, self._written_at, self.time.latest)
         return self._written_at

@@ -1,7 +1,7 @@
-"""What a container remembers of its records: every version, and every end, for as long as its definition says.
+"""Histories of containers: every version and every deletion of their records, kept for the time that the definition states.
 
-A history is read behind an lsn, and is then complete from there on: whatever is not kept any more is refused, never left out.
-That a version is too old is a question of time alone; when it is removed from the store does not matter to anybody.
+A history is read after an lsn and is complete from there on: versions that are no longer kept cause a refusal, never a gap.
+Time alone decides whether a version is too old; the moment of its removal from the store does not matter.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ FORGET_BATCH = 1_000
 
 
 class HistoryLost(BadRequest):
-    """What followed that lsn is not kept, not even in part."""
+    """Versions after the requested lsn are no longer kept."""
 
 
 async def versions(store: Store, container: Node, after: int, now: Instant, limit: int) -> list[Version]:
-    """Versions behind an lsn, by lsn, at most `limit`; none is the end. HistoryLost if there were some before the first."""
+    """Return up to `limit` versions after an lsn, by lsn; an empty list is the end. HistoryLost if older versions were
+    forgotten.
+    """
     found = await store.read(History(container.id, after, limit))
     kept = next((n for n, version in enumerate(found) if is_lost(container, version, now)), len(found))
     if found and not kept:
@@ -30,12 +32,12 @@ async def versions(store: Store, container: Node, after: int, now: Instant, limi
 
 
 def is_lost(container: Node, version: Version, now: Instant) -> bool:
-    """Whether this version is too old to be told, or stands for such."""
+    """Return whether a version is too old to be read, or stands for such versions."""
     return version.kind is Kind.GAP or version.written <= now - (container.definition.history or 0)
 
 
 async def forget_old(store: Store, nodes: Nodes, now: Instant) -> bool:
-    """Remove some of what is too old, in every container; False if nothing is."""
+    """Remove some versions that are too old, in every container; False if there are none."""
     found = False
     for row in await catalogue(store):
         found |= await _forget(store, nodes.of(row), now)

@@ -43,11 +43,11 @@ REMOVE_BATCH = 512
 """Entries that are removed in one transaction."""
 
 BUILD_LEASE: Span = 60 * SECOND
-"""For how long a node that builds an index has it for itself, each time it goes on."""
+"""The time for which a node owns an index build, renewed with each batch."""
 
 
 class Indexes:
-    """Those of all containers of a store."""
+    """The ordered indexes of all containers of a store."""
 
     def __init__(
         self,
@@ -57,9 +57,10 @@ class Indexes:
         lease: Lease | None = None,
         locks: Locks | None = None,
     ) -> None:
-        """`instant`: the one that a write has now. `lease`: how this node takes a build for itself, if others share the store.
+        """`instant`: returns the instant of a write now. `lease`: takes a build for this node, if other nodes share the
+        store.
 
-        `locks`: as of a Build.
+        `locks`: as in Build.
         """
         self._locks = locks
         self._store = store
@@ -74,13 +75,13 @@ class Indexes:
     async def seek(
         self, container: Node, index: Index, ranges: Sequence[KeyRange], limit: int
     ) -> tuple[int, ...] | None:
-        """The seqs, ascending, of records in ranges of entry keys, hidden ones included; None: more than `limit`."""
+        """Return the seqs, ascending, of records in ranges of entry keys, with hidden ones; None: more than `limit`."""
         return await self._store.read(Seek(container.id, index.number, tuple(ranges), limit)) if ranges else ()
 
     async def fetch(
         self, container: Node, seqs: Sequence[int], now: Instant, batch: int
     ) -> AsyncIterator[list[Record]]:
-        """The visible ones of the records with these ascending seqs, stretch by stretch."""
+        """Yield the visible records among ascending seqs, batch by batch."""
         first = 0
         while first < len(seqs):
             wanted = tuple(seqs[first : first + batch])
@@ -93,9 +94,9 @@ class Indexes:
     async def walk(
         self, container: Node, index: Index, within: KeyRange, descending: bool, now: Instant, batch: int
     ) -> AsyncIterator[list[tuple[bytes, Record]]]:
-        """(index key, record) of the visible records in a range of entry keys, in order of their keys, stretch by stretch.
+        """Yield (index key, record) for visible records in a range of entry keys, by key, batch by batch.
 
-        A record comes once for each of its keys in the range.
+        A record appears once for each of its keys in the range.
         """
         after: tuple[bytes, int] | None = None
         while True:
@@ -108,14 +109,16 @@ class Indexes:
             await asyncio.sleep(0)
 
     async def has_all(self, container: int, indexes: Iterable[Index]) -> bool:
-        """Whether a container still has these indexes. Who has read one asks afterwards: it may have been dropped meanwhile."""
+        """Return whether a container still has these indexes. Callers ask after reading: an index may have been dropped
+        meanwhile.
+        """
         row = await self._store.read(Load(container))
         return row is not None and all(has_index(self._nodes.of(row), index) for index in indexes)
 
     # --- building and removing -------------------------------------------------------------------------------------
 
     async def define(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
-        """Begin to build an index over these keys, unless there is one, or there are `most`. Errors: those of a write."""
+        """Define an index over these keys and start its build, unless it exists or there are `most`. Errors: those of a write."""
 
         def decide() -> Decision[bool]:
             row = yield from ask(Load(container))
@@ -129,30 +132,30 @@ class Indexes:
             self.resume(container, keys_of)
 
     def ensure(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
-        """Define and build an index over these keys in the background, unless something is being done there already."""
+        """Define and build an index over these keys in the background, unless the container is being worked on."""
         self._start(container, lambda: self._begin(container, keys, keys_of, most))
 
     def resume(self, container: int, keys_of: KeysOf) -> None:
-        """Go on with what a container's indexes lack, in the background, unless that is being done."""
+        """Continue unfinished builds and removals of a container in the background, unless it is being worked on."""
         self._start(container, lambda: self._complete(container, keys_of))
 
     async def define_and_build(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
-        """Define the indexes that are chosen, all or none, and return when all of them are ready; nothing is left of them if not.
+        """Define the chosen indexes, all or none, and return when all are ready; on failure nothing is left of them.
 
-        It goes on to the end when its caller does not wait. Errors: OwnerNotFound; what `choose`, `keys_of`, `Build.step` or a
-        write raises.
+        The build continues if its caller stops waiting. Errors: OwnerNotFound; those of `choose`, `keys_of`, `Build.step` or
+        a write.
         """
         return await asyncio.shield(self._await(container, self._build_all(container, choose, keys_of)))
 
     async def drop(self, container: int, numbers: Collection[int]) -> None:
-        """No longer use or write these indexes; their entries are removed in the background. Errors: those of a write."""
+        """Stop using and writing these indexes; their entries are removed in the background. Errors: those of a write."""
         gone = await self._mark_dropped(container, lambda index: index.number in numbers)
         self._await(container, self._remove_entries(container, gone))
 
     async def remove_abandoned(self, container: int) -> None:
-        """Remove what is left of builds that nobody waits for any more; to be called when a container is first met after a start.
+        """Remove the remains of builds whose callers are gone; call this when a container is first used after a start.
 
-        What this or another node is building stays, and so do indexes that are built in the background only: do not mix them.
+        Builds in progress, here or on another node, stay. Do not mix with indexes that are built in the background only.
         """
         if container in self._awaited.values():
             return
@@ -204,7 +207,7 @@ class Indexes:
         return () if row is None else self._nodes.of(row).definition.indexes
 
     async def _mark_dropped(self, container: int, which: Callable[[Index], bool]) -> tuple[Index, ...]:
-        """Turns the standing indexes that are meant to dropped ones, and gives those."""
+        """Mark the matching indexes as dropped and return them."""
 
         def decide() -> Decision[tuple[Index, ...]]:
             row = yield from ask(Load(container))
@@ -229,14 +232,14 @@ class Indexes:
             task.add_done_callback(lambda _: self._working.pop(container, None))
 
     async def wait_for(self, container: int) -> None:
-        """Wait for what is under way in a container."""
+        """Wait for the running work on a container."""
         awaited = [task for task, own in self._awaited.items() if own == container]
         tasks = [*awaited, *([self._working[container]] if container in self._working else [])]
         if tasks:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Leave everything as it is; `resume` goes on with it."""
+        """Stop all work as it is; `resume` continues it."""
         tasks = [*self._working.values(), *self._awaited]
         for task in tasks:
             task.cancel()
@@ -247,7 +250,7 @@ class Indexes:
         try:
             await work()
         except MayflyError as error:
-            # Queries go on without it, and ask again.
+            # Queries run without the index meanwhile, and ask for it again.
             log.warning("the indexes of container %d are not complete: %s", container, error)
 
     async def _begin(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
@@ -291,7 +294,7 @@ class Indexes:
                 return
 
     async def _announce_drop(self, container: int, index: Index) -> None:
-        """Returns when all nodes know that the index is dropped: a change of the catalogue, be it none, is answered then."""
+        """Return when all nodes know of the drop: a change of the catalogue, even an empty one, is answered only then."""
 
         def decide() -> Decision[None]:
             node = yield from self._node_with(container, index)
@@ -310,14 +313,14 @@ class Indexes:
         await self._store.write(decide, "sweep")
 
     def _node_with(self, container: int, index: Index) -> Any:
-        """In a decision: the container, if it still has this index in this state."""
+        """In a decision: find the container, if it still has this index in this state."""
         row = yield from ask(Load(container))
         node = None if row is None else self._nodes.of(row)
         return node if node is not None and has_index(node, index) else None
 
 
 def drop_ineligible(indexes: Sequence[Index], eligible: Callable[[SortKeys], bool]) -> tuple[Index, ...]:
-    """The indexes of a container, those dropped whose keys it may no longer have one over."""
+    """Return the indexes of a container; those whose keys are no longer eligible are marked as dropped."""
     return tuple(
         index if eligible(index.keys) else msgspec.structs.replace(index, state="dropped") for index in indexes
     )

@@ -1,4 +1,4 @@
-"""Looking ahead: what a rule would kill, what dies when, and why one record lives. Nothing here changes anything."""
+"""Previews and forecasts: the effect of a rule, the number of coming expiries, the records affected. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from mayflydb.store.interface import Count, CountDue, Due, Scan, Store
 SAMPLE = 10
 PAGE = 256
 END: Instant = 1 << 80
-"""After every deadline."""
+"""An instant after every deadline."""
 
 HORIZONS: dict[str, Span] = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY}
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What would follow from other rules, all counted at one `now`.
+    """The effect of other rules, all counts at one `now`.
 
-    `records`: visible now. `expire_now`: of them, hidden in the next request. `expire_within`: would die by then, those
-    included. `own_ttl`: with a positive own one; `ignored`: with one that is not valid; `never`: would never die.
-    `reappear_now`: hidden and not yet purged, would show again. `sample`: some that would die at once.
+    `records`: visible now. `expire_now`: of those, hidden in the next request. `expire_within`: expired by then, including
+    these. `own_ttl`: with a positive own ttl; `ignored`: with an invalid one; `never`: without a deadline. `reappear_now`:
+    hidden, not yet purged, and visible again under the new rules. `sample`: some of the records that would expire at once.
     """
 
     now: Instant
@@ -54,7 +54,7 @@ class Census(msgspec.Struct, frozen=True):
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Deaths in (after, until]: dead at `until`, alive at `after`."""
+    """Expiries in (after, until]: expired at `until`, alive at `after`."""
 
     after: Instant
     until: Instant
@@ -62,7 +62,8 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """What dies when: `due_now` dead and not yet purged, `in_horizon` the sum of the buckets, then the rest.
+    """Coming expiries: `due_now` expired and not yet purged, `in_horizon` the sum of the buckets, `later` and `never` the
+    rest.
 
     The last bucket ends at now + horizon.
     """
@@ -76,13 +77,13 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class Insight:
-    """Counts over the two due paths: their cost follows the answer, not the rule."""
+    """Counts over the due paths: their cost follows the size of the answer."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def due_counts(self, container: int, rules: Sequence[Rule], instants: Sequence[Instant]) -> list[int]:
-        """How many stored records are due at each instant (ascending)."""
+        """Return the number of stored records that are due at each instant (ascending)."""
         counts = [0] * len(instants)
         if _overlap(rules):
             async for record in self._read_due(container, rules, instants[-1]):
@@ -96,7 +97,7 @@ class Insight:
         return counts
 
     async def _read_due(self, container: int, rules: Sequence[Rule], now: Instant) -> AsyncIterator[Record]:
-        """The records that are due at `now`, each once: on the path of the rule that kills it first."""
+        """Yield the records that are due at `now`, each once: on the path of the rule with its earliest deadline."""
         for due in due_ranges(rules, now):
             after: tuple[Instant, int] | None = None
             while page := await self._store.read(Due(container, due.path, due.upto, after, PAGE)):
@@ -118,18 +119,18 @@ class Insight:
         return [0 if bound is None else next(counted) for bound in bounds]
 
     async def totals(self, container: int, with_bytes: bool = False) -> Totals:
-        """What a container holds, hidden records included. Without `with_bytes` the size of values is not counted."""
+        """Count the records of a container, with hidden ones. Without `with_bytes` the size of values is not counted."""
         return await self._store.read(Count(container, with_bytes))
 
     async def usage(self, container: Node, now: Instant) -> tuple[int, int]:
-        """(visible records, kilobytes stored with hidden ones)."""
+        """Return (visible records, kilobytes stored, with hidden ones)."""
         totals = await self.totals(container.id, with_bytes=True)
         hiding = tuple(rule for rule in container.rules if rule.hides)
         hidden = sum(await self.due_counts(container.id, hiding, [now]))
         return totals.records - hidden, -(-totals.value_bytes // 1024)
 
     async def census(self, container: Node, now: Instant) -> Census:
-        """Who follows the default, and who does not."""
+        """Count the visible records by their own ttl."""
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
         if any(rule.slot is not None for rule in hiding):
@@ -142,7 +143,7 @@ class Insight:
         return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
 
     async def preview_of(self, container: Node, proposal: Proposal, now: Instant) -> Preview:
-        """What a change would do if it were made now. A date index that is not there yet takes a look at every record."""
+        """Preview a change as if it were made now. A date index that does not exist yet needs a scan of all records."""
         if proposal.dated is None:
             return await self.preview(container, proposal.rules, now)
         return await self._preview_by_scan(container, proposal.rules, now, proposal.dated)
@@ -172,7 +173,7 @@ class Insight:
         return Preview(now, visible, dies[0], within, totals.own, totals.ignored, never, reappear, sample)
 
     async def preview(self, container: Node, proposed: tuple[Rule, ...], now: Instant) -> Preview:
-        """What the proposed rules would do if they were set now."""
+        """Preview rules as if they were set now."""
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
         hidden, still_hidden = await self._count_hidden(container.id, hiding, proposed, now)
@@ -192,7 +193,7 @@ class Insight:
     async def _count_hidden(
         self, container: int, hiding: Sequence[Rule], proposed: Sequence[Rule], now: Instant
     ) -> tuple[int, int]:
-        """(records that are hidden now, those of them that would be due under the proposed rules)."""
+        """Return (records that are hidden now, those of them that would be due under the proposed rules)."""
         if _overlap((*hiding, *proposed)):
             still = [due_at(record, proposed, now) async for record in self._read_due(container, hiding, now)]
             return len(still), sum(still)
@@ -205,7 +206,7 @@ class Insight:
         return hidden, still_hidden
 
     async def _count_unexpiring(self, container: int, totals: Totals, rules: Sequence[Rule]) -> int:
-        """Records that no rule ever kills."""
+        """Count the records without a deadline under the rules."""
         if any(rule.slot is not None for rule in rules):
             return totals.records - (await self.due_counts(container, rules, [END]))[0]
         mortal = 0
@@ -223,7 +224,7 @@ class Insight:
     async def find_expiring_now(
         self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int
     ) -> list[Record]:
-        """Visible records that would die at once if the proposed rules were set now: some of them, or all up to `limit`."""
+        """Return visible records that would expire at once under the proposed rules: up to `limit`."""
         hiding = tuple(rule for rule in container.rules if rule.hides)
         sample: list[Record] = []
         if _overlap((*hiding, *proposed)):
@@ -236,14 +237,14 @@ class Insight:
         for path in _paths(proposed):
             upto, hidden = _highest_due(proposed, path, now), _highest_due(hiding, path, now)
             if upto is not None and len(sample) < limit:
-                # Beyond everything that is hidden already: those would not notice.
+                # Start after all records that are hidden already: nothing changes for them.
                 after = None if hidden is None else (hidden + 1, 0)
                 victims = await self._store.read(Due(container.id, path, upto, after, limit - len(sample)))
                 sample += victims
         return sample
 
     async def forecast(self, container: Node, now: Instant, horizon: Span, buckets: int) -> Forecast:
-        """Deaths per bucket until now + horizon, under the rules in force."""
+        """Count expiries per bucket until now + horizon, under the rules in force."""
         edges = edges_of(now, horizon, buckets)
         dies = await self.due_counts(container.id, container.rules, edges)
         totals = await self.totals(container.id)
@@ -260,7 +261,7 @@ class Insight:
     async def find_expiring(
         self, container: Node, after: Instant | None, until: Instant, limit: int
     ) -> list[tuple[Instant, Record]]:
-        """The stored records whose deadline is in (after, until], with it, in its order; `limit` of them at most."""
+        """Return (deadline, record) for stored records with a deadline in (after, until], by deadline, up to `limit`."""
         found: list[tuple[Instant, Record]] = []
         for lane in lanes(container.rules):
             upto = lane.highest_due(until)
@@ -271,9 +272,11 @@ class Insight:
     async def _expiring_by(
         self, container: Node, lane: Lane, after: Instant | None, upto: Instant, limit: int
     ) -> list[tuple[Instant, Record]]:
-        """Those of them that the rule of one lane kills first: up to `limit`, or to the end of the page that brings so many."""
+        """Return the records that the rule of one lane expires first: up to `limit`, or to the end of the page that exceeds
+        it.
+        """
         gone = None if after is None else lane.highest_due(after)
-        # Behind everything that is due at `after`.
+        # Start after all records that are due at `after`.
         place = None if gone is None else (gone + 1, 0)
         found: list[tuple[Instant, Record]] = []
         while len(found) < limit:
@@ -287,7 +290,7 @@ class Insight:
 
 
 def edges_of(now: Instant, horizon: Span, buckets: int) -> list[Instant]:
-    """Where buckets begin and end. The last edge is the horizon itself, also where the buckets do not divide it."""
+    """Return the bounds of the buckets. The last one is the horizon itself, even if the buckets do not divide it."""
     return [now + horizon * n // buckets for n in range(buckets + 1)]
 
 
@@ -296,13 +299,13 @@ def _paths(rules: Sequence[Rule]) -> tuple[Path, ...]:
 
 
 def _overlap(rules: Sequence[Rule]) -> bool:
-    """Whether a record may be on more than one path of theirs: nobody is on both that have no slot."""
+    """Return whether a record may be on several due paths of these rules; no record is on both paths without a slot."""
     paths = _paths(rules)
     return len(paths) > 1 and any(isinstance(path, int) for path in paths)
 
 
 def path_place(record: Record, path: Path) -> tuple[Instant, int]:
-    """Where a record stands on a due path that it is on."""
+    """Return the position of a record on one of its due paths."""
     if isinstance(path, int):
         return date_of(date_key(dict(record.dates)[path])), record.seq
     anchor = date_of(date_key(record.anchor or 0))
@@ -310,5 +313,5 @@ def path_place(record: Record, path: Path) -> tuple[Instant, int]:
 
 
 def _highest_due(rules: Sequence[Rule], path: Path, now: Instant) -> Instant | None:
-    """The highest value on a path that is due; a container has at most one rule that uses the path."""
+    """Return the highest value on a path that is due; a container has at most one rule per path."""
     return max((due.upto for due in due_ranges(rules, now) if due.path == path), default=None)

@@ -1,10 +1,12 @@
-"""Records that open transactions have written: no purge removes them, and with exclusive locks no other writer changes them.
+"""Locks of open transactions on the records that they have written: no purge removes a locked record, and with an exclusive
+lock no other writer changes it.
 
-Locks live in memory, on the event loop. A purge leaves out what is locked when it begins; a transaction that takes a lock waits
-for the purges that are under way, then reads the record. So either the purge sees the lock, or the transaction sees the purge.
-Locks are released after their transaction has been applied, or dropped.
+Locks are kept in memory, on the event loop. A purge leaves out the records that are locked when it begins; a transaction that
+takes a lock waits for running purges, then reads the record. So either the purge sees the lock, or the transaction sees the
+purge. Locks are released after their transaction was applied or dropped.
 
-Where several nodes share a store, it keeps their purges away in the same way (`Holds`). Plain writes of other nodes do not wait.
+Where several nodes share a store, the store keeps their purges away in the same way (`Holds`). Plain writes of other nodes do
+not wait.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ MAX_LOCKS: Final = 1_000_000
 """Locks of all open transactions together."""
 
 MAX_SPARED: Final = MAX_HELD
-"""Locked records of a container that a purge can leave out; while there are more of them, nothing is purged in it."""
+"""Locked records of a container that a purge can leave out; with more of them, the container is not purged."""
 
 RETRY_SECONDS: Final = 0.05
-"""Seconds between two attempts of a write that needs what another node has locked."""
+"""Seconds between two attempts of a write that needs a record locked by another node."""
 
 Place: TypeAlias = tuple[int, Identity | Entry]
 """(container, a record's identity or a unique entry)"""
@@ -40,9 +42,9 @@ Spared: TypeAlias = tuple[Identity, ...]
 
 
 class Locked(Exception):
-    """A decision needs a place that an open transaction has locked. The decision has changed nothing.
+    """A decision needs a record or entry that an open transaction has locked. The decision has changed nothing.
 
-    `elsewhere`: on another node, which does not tell when it is free.
+    `elsewhere`: the lock is on another node, which does not announce its release.
     """
 
     def __init__(self, place: Place, elsewhere: bool = False) -> None:
@@ -52,33 +54,34 @@ class Locked(Exception):
 
 
 class LockWaits:
-    """The waits of one client for locks: they end when it leaves."""
+    """The waits of one client for locks; they end when the client leaves."""
 
     def __init__(self) -> None:
         self._waits: set[asyncio.Future[None]] = set()
         self._over = False
 
     def begin(self, wait: asyncio.Future[None]) -> None:
-        """This is waited for; it is cancelled when the client leaves, or has left."""
+        """Register a wait; it is cancelled when the client leaves, or has left."""
         self._waits.add(wait)
         if self._over:
             wait.cancel()
 
     def end(self, wait: asyncio.Future[None]) -> None:
-        """This is waited for no more."""
+        """Unregister a wait."""
         self._waits.discard(wait)
 
     def cancel(self) -> None:
-        """The client has left."""
+        """Cancel all waits, present and future: the client has left."""
         self._over = True
         for wait in tuple(self._waits):
             wait.cancel()
 
 
 class LockHolder:
-    """The locks of one open transaction. `now`: the instant that it sees; what it has locked is alive or dead as of then.
+    """The locks of one open transaction. `now`: the instant of its view; expiry of records that it has locked is judged at
+    this instant.
 
-    `exclusive`: other writers wait, or get a WriteConflict. Otherwise its locks keep purges away and nothing else.
+    `exclusive`: other writers wait, or get a WriteConflict. Otherwise the locks keep only purges away.
     """
 
     __slots__ = ("ended", "entries", "exclusive", "holds", "now", "records")
@@ -92,19 +95,23 @@ class LockHolder:
         self.entries: dict[tuple[int, Entry], None] = {}
 
     def has(self, container: int, identity: Identity) -> bool:
-        """Whether a record is locked by this transaction."""
+        """Return whether this transaction has locked a record."""
         return identity in self.records.get(container, ())
 
     def instant_for(self, container: int, identity: Identity, now: Instant) -> Instant:
-        """The instant as of which a record is alive or dead: the transaction's own for what it has locked, else `now`."""
+        """Return the instant at which expiry of a record is judged: the transaction's own for records it has locked, else
+        `now`.
+        """
         return self.now if self.has(container, identity) else now
 
 
 class Locks:
-    """The lock table of an engine, its waiters included."""
+    """The lock table of an engine, with its waiting writers."""
 
     def __init__(self, released: Callable[[int], None] = lambda container: None, holds: Holds | None = None) -> None:
-        """`released`: called with a container of which locks were released. `holds`: where other nodes share the store."""
+        """`released`: called with a container whose locks were released. `holds`: announces locks to other nodes that share
+        the store.
+        """
         self._released = released
         self._holds = holds
         self._records: dict[int, dict[Identity, list[LockHolder]]] = {}
@@ -114,20 +121,20 @@ class Locks:
         self._purges: dict[asyncio.Event, int] = {}
         self._count = 0
         self.conflicts = 0
-        """How often a writer met a lock, since the process began."""
+        """Number of times that a writer met a lock, since the process began."""
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def waiting(self) -> int:
-        """How many writers wait for a lock to be released."""
+        """Number of writers that wait for a lock."""
         return sum(map(len, self._queues.values()))
 
     # --- for transactions --------------------------------------------------------------------------------------------
 
     def take(self, holder: LockHolder, container: int, identity: Identity, gone: bool) -> bool:
-        """Lock a record; True: it is a new lock. `gone`: the transaction removes the record.
+        """Lock a record; True: the lock is new. `gone`: the transaction removes the record.
 
         Errors: WriteConflict, Unavailable.
         """
@@ -144,7 +151,7 @@ class Locks:
         return fresh
 
     async def hold(self, holder: LockHolder, container: int, identity: Identity, gone: bool) -> bool:
-        """As `take`; then wait until no purge is under way that does not know of the lock, on any node."""
+        """Lock as `take` does, then wait for running purges that do not know of the lock, on all nodes."""
         fresh = self.take(holder, container, identity, gone)
         if fresh:
             await self._wait_for_purges(container)
@@ -157,7 +164,7 @@ class Locks:
         return fresh
 
     def take_entries(self, holder: LockHolder, container: int, entries: Iterable[Entry]) -> bool:
-        """Lock unique entries, if the holder is exclusive; True: one is new. Errors: WriteConflict, Unavailable."""
+        """Lock unique entries, if the holder is exclusive; True: one lock is new. Errors: WriteConflict, Unavailable."""
         fresh = False
         for entry in entries if holder.exclusive else ():
             place = container, entry
@@ -180,7 +187,7 @@ class Locks:
         self._count += 1
 
     def release(self, holder: LockHolder) -> None:
-        """The transaction has ended. Writers that waited are woken in the order in which they came."""
+        """Release all locks of an ended transaction. Waiting writers are woken in the order of their arrival."""
         records, entries = holder.records, holder.entries
         holder.ended, holder.records, holder.entries = True, {}, {}
         if self._holds is not None:
@@ -202,7 +209,7 @@ class Locks:
             self._released(container)
 
     def reset(self) -> None:
-        """The store was emptied: nothing is locked."""
+        """Release all locks after the store was emptied."""
         holders = {id(each): each for held in self._records.values() for some in held.values() for each in some}
         for holder in [*holders.values(), *self._entries.values()]:
             self.release(holder)
@@ -210,32 +217,34 @@ class Locks:
     # --- for plain writes --------------------------------------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        """Whether a writer has to look: something is locked."""
+        """Return whether any lock exists, so that a writer has to check."""
         return bool(self._count)
 
     def check(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
-        """Locked if another transaction has exclusively locked a record."""
+        """Raise Locked if another transaction has exclusively locked a record."""
         if self._exclusive_holders(container, identity, holder):
             raise Locked((container, identity))
 
     def check_expired(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
-        """Locked if another transaction, exclusive or not, may have prevented a record's death."""
+        """Raise Locked if another transaction, exclusive or not, may have prevented a record's expiry."""
         if any(each is not holder for each in self._records.get(container, {}).get(identity, ())):
             raise Locked((container, identity))
 
     def check_gone(self, container: int, identity: Identity, holder: LockHolder | None) -> None:
-        """Locked if another transaction has exclusively locked a record and removes it."""
+        """Raise Locked if another transaction has exclusively locked a record and removes it."""
         if any(owner.records[container][identity] for owner in self._exclusive_holders(container, identity, holder)):
             raise Locked((container, identity))
 
     def check_entry(self, container: int, entry: Entry, owner: Identity | None, holder: LockHolder | None) -> None:
-        """Locked if another transaction decides whose a unique entry is. `owner`: the record that has the entry now, if any."""
+        """Raise Locked if another transaction decides about a unique entry. `owner`: the record that has the entry now, if
+        any.
+        """
         holding = self._entries.get((container, entry))
         if owner is None:
             if holding is not None and holding is not holder:
                 raise Locked((container, entry))
         elif holding is None or holding is holder:
-            # A transaction that has written the owner and keeps its entry has locked that, too.
+            # A transaction that has written the owner and keeps its entry holds a lock on the owner as well.
             self.check(container, owner, holder)
 
     def _exclusive_holders(self, container: int, identity: Identity, holder: LockHolder | None) -> list[LockHolder]:
@@ -243,7 +252,9 @@ class Locks:
         return [] if found is None else [each for each in found if each.exclusive and each is not holder]
 
     async def wait_for_turn(self, met: Locked, lock_waits: LockWaits | None = None) -> None:
-        """Wait until a place is free. From then on no transaction locks it, until `done`. `lock_waits`: of who waits."""
+        """Wait until a record or entry is free. No transaction locks it until `end_turn`. `lock_waits`: the waits of the
+        client.
+        """
         place = met.place
         if met.elsewhere:
             await self._rest(lock_waits)
@@ -281,7 +292,7 @@ class Locks:
         return what in self._records.get(container, {})
 
     def end_turn(self, place: Place) -> None:
-        """A writer that had its turn has written, or will not write."""
+        """End the turn of a writer that has written, or will not write."""
         self._turns[place] -= 1
         if not self._turns[place]:
             del self._turns[place]
@@ -295,13 +306,15 @@ class Locks:
     # --- for purges --------------------------------------------------------------------------------------------------
 
     def spared_records(self, container: int) -> Spared | None:
-        """The locked records of a container, which no purge removes; None: too many to leave out."""
+        """Return the locked records of a container, which no purge removes; None: too many to leave out."""
         held = self._records.get(container, {})
         return tuple(held) if len(held) <= MAX_SPARED else None
 
     @contextmanager
     def purge(self, container: int) -> Iterator[Spared | None]:
-        """A purge that leaves out what is `spared`. Whoever locks a record meanwhile waits for the end before reading it."""
+        """Run a purge that leaves out the yielded records. A transaction that locks a record meanwhile waits for the end
+        before reading it.
+        """
         ended = asyncio.Event()
         self._purges[ended] = container
         try:
@@ -311,7 +324,7 @@ class Locks:
             ended.set()
 
     def locked_records(self, container: int) -> frozenset[Identity]:
-        """All locked records of a container."""
+        """Return all locked records of a container."""
         return frozenset(self._records.get(container, ()))
 
     async def _wait_for_purges(self, container: int) -> None:

@@ -1,4 +1,4 @@
-"""The TTL monitor: when passes are made, whether they are, and what they came to. Its parameters are numbers of the store."""
+"""The TTL monitor: the schedule of passes, its switch, and counts of results. Its parameters are stored settings."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ ENABLED = "ttl_monitor_enabled"
 
 
 class Monitor:
-    """One per store. `schedule` is for rules with `passes`; while it is not `enabled`, nothing is purged in its whole space.
+    """One per store. `schedule` applies to rules with `passes`; while `enabled` is False, nothing is purged in its whole
+    space.
 
-    `deleted_documents`, their bytes, `batches` (sweeps that removed some) and for how long those `held` the writer are of that
-    space, since the process began.
+    `deleted_documents`, `deleted_bytes`, `batches` (sweeps that removed records) and `held` (the time for which these held
+    the writer) count that space since the process began.
     """
 
     def __init__(self, store: Store, now: Instant, default: Span = MINUTE, space: str = "") -> None:
-        """`space`: name of the space whose containers take part.
+        """`space`: the name of the space whose containers belong to the monitor.
 
-        `default`: microseconds between passes as long as nobody has set another number of them.
+        `default`: microseconds between passes until another number is set.
         """
         self._store = store
         self._space = space
@@ -45,18 +46,18 @@ class Monitor:
         self.batches = 0
 
     def listen(self, changed: Callable[[], Awaitable[None]]) -> None:
-        """`changed` is called when purging is to look again at everything."""
+        """Register `changed`, called when purging must look at all containers again."""
         self._changed = changed
 
     # --- parameters ------------------------------------------------------------------------------------------------
 
     async def refresh(self, now: Instant) -> None:
-        """Read the parameters: another node, or a process before this one, may have set them."""
+        """Read the parameters: another node, or an earlier process, may have set them."""
         async with self._setting:
             resets = self._resets
             every = await self._store.read(Setting(SLEEP)) or self._default
             enabled = await self._store.read(Setting(ENABLED)) != 0
-            # What was read before a reset is no longer so.
+            # Parameters that were read before a reset are void.
             if resets == self._resets:
                 await self._apply(every, enabled, now)
 
@@ -66,7 +67,7 @@ class Monitor:
         return self.schedule.every // SECOND
 
     async def set_sleep(self, seconds: int, now: Instant) -> None:
-        """The next pass is made so many seconds from now, and then one after as many each. BadRequest unless positive."""
+        """Schedule the next pass `seconds` from now, and further ones at that interval. BadRequest unless positive."""
         if seconds < 1:
             raise BadRequest("passes are at least a second apart")
         async with self._setting:
@@ -76,7 +77,7 @@ class Monitor:
         await self._notify_change()
 
     async def set_enabled(self, enabled: bool, now: Instant) -> None:
-        """Stop purging in the whole space, or go on with it; hiding goes on in any case."""
+        """Stop purging in the whole space, or resume it; expired records are hidden in either case."""
         async with self._setting:
             await self._save(ENABLED, int(enabled))
             await self._apply(self.schedule.every, enabled, now)
@@ -104,13 +105,13 @@ class Monitor:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def roll_back(self, instant: Instant) -> None:
-        """The clock was set back: passes are counted from there."""
+        """Count passes from an instant to which the clock was set back."""
         self._counted = self.passes(max(instant, self._since))
         self._since = instant
         self.schedule = Schedule(min(self.schedule.since, instant), self.schedule.every)
 
     def forget(self, now: Instant) -> None:
-        """The store was reset."""
+        """Return to the default parameters after a reset."""
         self._resets += 1
         self._members.clear()
         self._count_until(now)
@@ -120,7 +121,7 @@ class Monitor:
     # --- what takes part -----------------------------------------------------------------------------------------------
 
     async def learn_members(self, containers: Iterable[int]) -> None:
-        """Learn which of these lie in the space."""
+        """Find out which containers lie in the space."""
         for container in [each for each in containers if each not in self._members]:
             name, parent = "", container
             while parent != ROOT:
@@ -132,35 +133,35 @@ class Monitor:
                 self._members[container] = name == self._space
 
     def has_member(self, container: int) -> bool:
-        """Whether a container, which it has met, lies in the space."""
+        """Return whether a container, known to `learn_members`, lies in the space."""
         return self._members.get(container, False)
 
     def is_stopped(self, container: int) -> bool:
-        """Whether nothing is purged now in a container, which it has met."""
+        """Return whether a container, known to `learn_members`, is not purged now."""
         return not self.enabled and self.has_member(container)
 
     # --- counters ------------------------------------------------------------------------------------------------------
 
     def passes(self, now: Instant) -> int:
-        """Passes up to `now`, those that found nothing included."""
+        """Count the passes up to `now`, with those that found nothing."""
         if not self.enabled:
             return self._counted
         return self._counted + max(0, self.schedule.count(now) - self.schedule.count(self._since))
 
     def sub_passes(self, now: Instant) -> int:
-        """Rounds over all indexes: one in each pass, and more while there is more than goes in one."""
+        """Count the rounds over all indexes: one per pass, and more for a backlog that exceeds one round."""
         return self.passes(now) + self._more
 
     def _count_until(self, now: Instant) -> None:
         self._counted, self._since = self.passes(now), now
 
     def count_pass(self, now: Instant) -> None:
-        """A pass was made at `now`, be it one of the schedule's or not."""
+        """Count a pass that was made at `now`, unless the schedule counts it."""
         if self.enabled and self.schedule.last(now) != now:
             self._counted += 1
 
     def count_sweep(self, container: int, removed: int, size: int = 0, held: Span = 0) -> None:
-        """A sweep removed so many records of a container, of so many bytes, and kept the writer for so long."""
+        """Count a sweep that removed records of `size` bytes and held the writer for a span."""
         if removed and self.has_member(container):
             self.deleted_documents += removed
             self.deleted_bytes += size
@@ -168,5 +169,5 @@ class Monitor:
             self.batches += 1
 
     def count_rounds(self, more: int) -> None:
-        """What was due has taken so many rounds more than one."""
+        """Count the rounds beyond one that a backlog took."""
         self._more += more

@@ -1,4 +1,4 @@
-"""Putting an engine together over a store and a clock."""
+"""Assembly of an engine from a store and a clock."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ async def open_engine(
     holds: Holds | None = None,
     monitored: str = "",
 ) -> Engine:
-    """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves.
+    """Assemble an engine over a store and a clock; the caller runs `engine.reaper.run()` as long as it serves.
 
-    `lease`: where several nodes share the store. `budgets`: where requests are held to what was provisioned. `charge`: what
-    purging costs. `pass_interval`: the monitor's, as long as nobody sets another one. `cadence`: how passes are
-    made over containers with a schedule of their own. `holds`: what keeps other nodes from purging what is locked on this one.
-    `monitored`: the name of the space whose containers the monitor counts and
-    stops; none without a name.
+    `lease`: for several nodes on one store. `budgets`: for requests with provisioned throughput. `charge`: the price of
+    purging. `pass_interval`: the monitor's, until another one is set. `cadence`: the passes over containers with a schedule
+    of their own. `holds`: keeps other nodes from purging records that are locked on this one. `monitored`: the name of the
+    space whose containers the monitor counts and stops; empty: none.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store)

@@ -1,7 +1,8 @@
-"""Histories of several containers as one: what orders their lines, how they begin, and how they outlive their containers.
+"""Ordered histories: several containers' histories read as one, the order of their lines, their start, and their survival of
+a drop.
 
-Lines of an ordered history begin with a stamp: the number of their transaction, which one node gives out for all of them, and
-their place within it. Whoever reads several histories merges them by it.
+Each line of an ordered history begins with a stamp: the number of its transaction, allocated by one node for all of them, and
+its place within the transaction. A reader of several histories merges them by stamp.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ STAMP: Final = Struct(">QI")
 """The number of a transaction, and a place within it."""
 
 KEPT_SPACE: Final = "dropped containers"
-"""The space of the rows that keep histories of containers which are gone, each named for the container's id."""
+"""The space of rows that keep the histories of dropped containers, each named by the container's id."""
 
 NoteOf = Callable[[Node], bytes]
-"""What a front end says of a node that is about to go, or to move."""
+"""The front end's note about a node that is created, moved or dropped."""
 
 
 def next_stamp(orderer: int, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, bytes]:
-    """The next stamp of a transaction. `stamps`: the last one it has got from each node that orders."""
+    """Return the next stamp of a transaction. `stamps`: its last stamp by ordering node."""
     known = stamps.get(orderer)
     if known is None:
         number, place = (yield from ask(Allocate(orderer, seq=False)))[0], 0
@@ -58,7 +59,7 @@ def next_stamp(orderer: int, stamps: dict[int, bytes]) -> Generator[Read[Any], A
 
 
 def build_note(node: Node, text: bytes, now: Instant, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, Remember]:
-    """A line about a node itself, in its own history."""
+    """Build a line about a node itself, in its own history."""
     assert node.definition.ordered is not None
     stamp = yield from next_stamp(node.definition.ordered, stamps)
     lsn, _ = yield from ask(Allocate(node.id, seq=False))
@@ -66,7 +67,7 @@ def build_note(node: Node, text: bytes, now: Instant, stamps: dict[int, bytes]) 
 
 
 def begin_history(node: Node, text: bytes, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
-    """A new node, and the first line of its history."""
+    """Return the changes that create a node and the first line of its history."""
     assert node.definition.ordered is not None
     stamp = yield from next_stamp(node.definition.ordered, {})
     row = msgspec.structs.replace(row_of(node), lsn=1)
@@ -76,7 +77,7 @@ def begin_history(node: Node, text: bytes, now: Instant) -> Generator[Read[Any],
 def keep_histories(
     nodes: Nodes, gone: Iterable[int], note_of: NoteOf, now: Instant
 ) -> Generator[Read[Any], Any, tuple[Change, ...]]:
-    """What makes the histories of these nodes, which are dropped now, outlive them: a last line, and a row that keeps them."""
+    """Return the changes that keep the histories of dropped nodes: a last line each, and a row that keeps the history."""
     stamps: dict[int, bytes] = {}
     changes: list[Change] = []
     home: int | None = None
@@ -104,12 +105,12 @@ def keep_histories(
 
 
 def is_ordered(node: Node) -> bool:
-    """Whether its history is one of several that are read together."""
+    """Return whether a node has an ordered history."""
     return bool(node.definition.history) and node.definition.ordered is not None
 
 
 class OrderedHistories:
-    """Begins such histories, and finds those that are kept."""
+    """Starts ordered histories, and finds those that outlive their containers."""
 
     def __init__(self, store: Store, nodes: Nodes) -> None:
         self._store = store
@@ -118,9 +119,10 @@ class OrderedHistories:
     async def begin(
         self, id: int, orderer: int, history: Span, quiet: Callable[[], Instant], apart: Collection[str] | None = ()
     ) -> None:
-        """Remember, from now on, every change of a node and of all that is below it, or comes there, but for children of these
-        names. `apart` None: of what comes there, not of what is there. `quiet`: since when nothing has been written, asked in the
-        writer's turn. NotFound if the node is gone."""
+        """Record, from now on, every change of a node and of all nodes below it, present or future, except children with
+        names in `apart`. `apart` None: only future nodes below. `quiet`: returns the instant since which nothing was written,
+        called by the writer. NotFound if the node is gone.
+        """
         if await self._is_begun(id, orderer, history, apart):
             return
 
@@ -160,7 +162,7 @@ class OrderedHistories:
         return found
 
     async def add_note(self, id: int, text: bytes, now: Instant) -> None:
-        """A line about a node in its history, if that is ordered."""
+        """Add a line about a node to its history, if that is ordered."""
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
@@ -173,14 +175,14 @@ class OrderedHistories:
             await self._store.write(decide)
 
     async def read_kept(self) -> list[Node]:
-        """The rows that keep histories of what is gone."""
+        """Return the rows that keep histories of dropped containers."""
         space = await self._store.read(Find(ROOT, KEPT_SPACE))
         if space is None:
             return []
         return [self._nodes.of(row) for row in await self._store.read(Children(space.id))]
 
     async def forget_old(self, now: Instant) -> None:
-        """Let go of those whose last line is too old."""
+        """Drop the rows whose last line is too old."""
         for node in await self.read_kept():
             if node.definition.written <= now - (node.definition.history or 0):
                 await self._store.write(partial(_drop_row, node.id), "sweep")
@@ -192,7 +194,7 @@ def _drop_row(id: int) -> Decision[None]:
 
 
 class ChangeNotifier:
-    """Tells those who wait that something may have changed."""
+    """Wakes waiting tasks when something may have changed."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
@@ -200,29 +202,29 @@ class ChangeNotifier:
         self.closed = False
 
     def close(self) -> None:
-        """Nobody waits from now on."""
+        """Wake all waiting tasks; later waits return at once."""
         self.closed = True
         self.notify()
 
     @property
     def notifications(self) -> int:
-        """How often it was rung: whoever waits says what he has heard."""
+        """The number of notifications so far; a waiter passes the number it knows."""
         return self._notifications
 
     def notify(self) -> None:
-        """Wake everybody."""
+        """Wake all waiting tasks."""
         self._notifications += 1
         for waiting in self._waiting:
             _end(waiting)
 
     async def wait(self, heard: int, span: Span) -> None:
-        """Until it has been rung since, or for so long in host time."""
+        """Wait for a notification after number `heard`, or for a span of host time."""
         if self._notifications != heard or self.closed:
             return
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[None] = loop.create_future()
         self._waiting.add(waiting)
-        # Not asyncio.timeout: what waits here may have begun outside of any task.
+        # Not asyncio.timeout: the caller may run outside of any task.
         timer = loop.call_later(span / SECOND, _end, waiting)
         try:
             await waiting
