@@ -1,4 +1,4 @@
-"""What a transaction knows of one container: what it has read there, and written, and whether all that still holds."""
+"""One container in one open transaction: its reads, its writes, and the checks at commit."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Identity: TypeAlias = tuple[bytes, bytes]
 """(partition, key)"""
 
 _MAX_SINGLE_READS: Final = 16
-"""Reads that are made again one by one; of more it is asked first what has been written since."""
+"""Reads that are repeated one by one at commit; with more, the changes since the beginning are examined first."""
 
 _MAX_CHANGES: Final = 512
-"""So many changes at most are looked at one by one."""
+"""The largest number of changes that are examined one by one."""
 
 
 class IndexOverlays:
-    """Beside one index: what was there at the beginning and was replaced since, and what was written here."""
+    """Overlays of one index: `gone` has versions that were replaced since the beginning, `own` has this transaction's writes."""
 
     def __init__(self, index: Index, keys_of: KeysOf) -> None:
         def keys(record: Record) -> tuple[bytes, ...]:
@@ -45,11 +45,11 @@ class IndexOverlays:
         self.gone_upto = 0
         self.own_upto = 0
         self.first: dict[int, int] = {}
-        """When each record was first written here: how many changes there were before."""
+        """The number of changes before the first write of each record, by seq."""
 
 
 class ContainerSnapshot:
-    """One container in one transaction. `lsn` is the last number that had been given out at its beginning."""
+    """One container in one transaction. `lsn` is the last number allocated at its beginning."""
 
     def __init__(
         self,
@@ -75,50 +75,52 @@ class ContainerSnapshot:
         self._scopes: list[Scope] = []
 
     def is_new(self, stored: Record) -> bool:
-        """Whether it was made since the beginning, by somebody else."""
+        """Return whether another transaction created a record since the beginning."""
         return stored.seq > self._seq
 
     def visible(self, record: Record) -> bool:
-        """Whether it is at the instant of the transaction."""
+        """Return whether a record is visible at the instant of the transaction."""
         return visible_at(record, self.workspace.rules, self._now)
 
     def conflict(self) -> WriteConflict:
-        """Somebody else was quicker."""
+        """Build the error for a concurrent transaction that committed first."""
         return WriteConflict(CHANGED, container=self.node.id)
 
     # --- what was met ------------------------------------------------------------------------------------------------
 
     def note_read(self, partition: bytes, key: bytes, stored: Record | None) -> None:
-        """This is stored there. WriteConflict if it is not what was there at the beginning, or was met before."""
-        # Whether what is hidden is purged or not makes no difference to anybody.
+        """Record the read of a place. WriteConflict if the version is newer than the beginning, or differs from an earlier
+        read.
+        """
+        # A hidden record counts as missing, so its purge is no conflict.
         version = stored.lsn if stored is not None and self.visible(stored) else None
         if (version or 0) > self.lsn or self._versions.setdefault((partition, key), version) != version:
             raise self.conflict()
 
     def note_blind_write(self, identity: Identity, begun: Record | None) -> None:
-        """What was at a place when it was first written blindly."""
+        """Record the version at a place before its first blind write."""
         self._blind.setdefault(identity, begun)
 
     def note_blind_read(self, partition: bytes, key: bytes) -> None:
-        """What was written blindly at a place is looked at, and so what it was made from. WriteConflict as of `note_read`."""
+        """Turn a blind write at a place into a read, since its result is now read. WriteConflict as in `note_read`."""
         identity = partition, key
         if identity in self._blind:
             self.note_read(partition, key, self._blind.pop(identity))
             self.written[identity] = None
 
     def is_blind(self, identity: Identity) -> bool:
-        """Whether a place was written and never looked at."""
+        """Return whether a place was written and never read."""
         return identity in self._blind and identity not in self._versions
 
     def note_scan(self, scope: Scope) -> None:
-        """What is visible there has been read; what was found is told to `note_read`."""
+        """Record a scan; `note_read` records the records that it found."""
         self._scopes.append(scope)
 
     def read_range(self, index: Index, within: KeyRange, descending: bool, keys_of: KeysOf) -> ReadRange:
-        """Where to note what is read in a range of an index, of which it is told when no more is."""
+        """Return an object that records a walk over a range of an index; the walk marks its end there."""
         ranges = self._ranges.setdefault((index.number, within, descending), [])
         if len(ranges) > 1:
-            # All are of one beginning, so the longest says what the others do.
+            # All walks start at one place, so the longest covers the others.
             longest = max(
                 (read_range for read_range in ranges if read_range.is_finished),
                 key=lambda read_range: read_range.reach,
@@ -131,7 +133,7 @@ class ContainerSnapshot:
     # --- beside the stored -------------------------------------------------------------------------------------------
 
     def overlays(self, index: Index, keys_of: KeysOf) -> IndexOverlays:
-        """Those of an index, up to date."""
+        """Return the overlays of an index, up to date."""
         overlays = self._overlays.get(index.number)
         if overlays is None:
             overlays = self._overlays[index.number] = IndexOverlays(index, keys_of)
@@ -147,7 +149,7 @@ class ContainerSnapshot:
         return overlays
 
     def add_replaced(self, overlays: IndexOverlays) -> None:
-        """Take note of what has been replaced meanwhile."""
+        """Add versions that were replaced since the last call."""
         seqs, overlays.gone_upto = self._version_cache.replaced_since(self.node.id, overlays.gone_upto)
         for seq in dict.fromkeys(seqs):
             before = (
@@ -159,7 +161,9 @@ class ContainerSnapshot:
     # --- at the end --------------------------------------------------------------------------------------------------
 
     def check_writes(self, workspace: Workspace) -> Generator[Read[Any], Any, None]:
-        """In the committing transaction, before it writes anything. WriteConflict if somebody else wrote what is written here."""
+        """Check the writes, in the committing transaction before its first change. WriteConflict if a written record has
+        changed.
+        """
         for identity in self.written:
             record = yield from workspace.get(*identity)
             if (None if record is None else record.lsn) != self._versions.get(identity):
@@ -167,11 +171,11 @@ class ContainerSnapshot:
 
     @property
     def has_reads(self) -> bool:
-        """Whether there is anything that has to be the same at the end."""
+        """Return whether the commit has reads to check."""
         return bool(self._versions or self._ranges or self._scopes)
 
     def check_reads(self, lsn: int) -> Generator[Read[Any], Any, None]:
-        """As `check_writes`, when the container has come to `lsn`. WriteConflict unless everything would be read again."""
+        """Check the reads, when the container has come to `lsn`. WriteConflict unless every read would return the same again."""
         if lsn == self.lsn:
             return
         many = len(self._versions) > _MAX_SINGLE_READS or bool(self._ranges or self._scopes)
@@ -193,9 +197,9 @@ class ContainerSnapshot:
         return record.lsn if record is not None and self.visible(record) else None
 
     def _explain_changes(self, lsn: int) -> Generator[Read[Any], Any, bool]:
-        """Whether all numbers since the beginning belong to records that have nothing to do with what was read.
+        """Return whether every lsn since the beginning belongs to a record outside of the reads.
 
-        False: nobody knows; a removal, for one, leaves nothing to look at. WriteConflict if one has.
+        False: unknown, since a removal, for one, leaves no record to examine. WriteConflict if a changed record was read.
         """
         seen = 0
         after = Position(b"", self.lsn)

@@ -1,7 +1,7 @@
-"""An index as a transaction sees it: in order, as it was at its beginning, with what it has written itself in its place.
+"""An index as an open transaction sees it: as it was at the beginning, with the transaction's own writes, in order of keys.
 
-What is stored is read stretch by stretch. What was replaced since the beginning, and what the transaction has written, lie on
-shelves beside it, by the same keys; each stretch takes from them what lies in it.
+Stored entries are read batch by batch. Versions that were replaced since the beginning, and the transaction's own writes, are
+kept in overlays, ordered by the same keys; each batch is merged with the part of the overlays that lies in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BATCH_SIZE: Final = 512
 
 
 def entry_keys(record: Record, index: Index, keys_of: KeysOf) -> tuple[bytes, ...]:
-    """The keys of a record's entries, with what of its partition stands in them."""
+    """Return the keys of a record's entries, with their partition suffix."""
     return tuple(entry(index, key, record.partition).key for key in keys_of(record, index))
 
 
@@ -40,7 +40,7 @@ class IndexOverlay:
         self._keys: dict[int, tuple[bytes, ...]] = {}
 
     def put(self, seq: int, record: Record | None) -> None:
-        """This, or nothing, has that seq from now on."""
+        """Set the record with this seq; None: remove it."""
         for key in self._keys.pop(seq, ()):
             del self._places[bisect_left(self._places, (key, seq))]
         self._records.pop(seq, None)
@@ -54,7 +54,7 @@ class IndexOverlay:
         return seq in self._records
 
     def between(self, within: KeyRange, after: Place | None, last: Place | None, descending: bool) -> list[Found]:
-        """What lies in a range behind a place (None: from its beginning on) and up to another (None: to its end), in order."""
+        """Return the entries in a range after a place (None: from its start) and up to another (None: to its end), in order."""
         places = self._places
         if not places:
             return []
@@ -69,17 +69,17 @@ class IndexOverlay:
 
 
 def merge(first: list[Found], second: list[Found], descending: bool) -> list[Found]:
-    """Two lists, each in order, as one."""
+    """Merge two ordered lists."""
     if not first or not second:
         return first or second
-    # Two runs that are in order each: what sorting is quickest at.
+    # Sorting two ordered runs is linear.
     return sorted(first + second, key=lambda found: (found[0], found[1].seq), reverse=descending)
 
 
 class ReadRange:
-    """A range of an index that was read as it was at the beginning, as far as it was read: from its start up to a place.
+    """A range of an index, as far as a transaction has read it: from its start up to a place.
 
-    `digest` and `count` are of the versions that were visible there, in order.
+    `digest` and `count` describe the visible versions there, in order.
     """
 
     __slots__ = ("_whole", "count", "descending", "digest", "index", "is_finished", "keys_of", "last", "within")
@@ -97,16 +97,16 @@ class ReadRange:
 
     @property
     def reach(self) -> tuple[bool, int]:
-        """How far it was read, so that of two that began alike the farther is greater."""
+        """The extent of the read; of two reads with one start, the longer is greater."""
         return self._whole, self.count
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of it was read."""
+        """Return whether nothing was read."""
         return self.last is None and not self._whole
 
     def read(self, found: Iterable[Found], last: Place | None) -> None:
-        """These are visible on the way to a place; None: to the end."""
+        """Record visible entries up to a place; None: to the end of the range."""
         for _, record in found:
             self.count += 1
             self.digest = hash((self.digest, record.lsn))
@@ -114,7 +114,7 @@ class ReadRange:
         self._whole = last is None
 
     def covers(self, record: Record) -> bool:
-        """Whether a record has an entry in what was read."""
+        """Return whether a record has an entry in the part that was read."""
         return any(self._has((key, record.seq)) for key in entry_keys(record, self.index, self.keys_of))
 
     def _has(self, place: Place) -> bool:
@@ -126,7 +126,7 @@ class ReadRange:
         return place >= last if self.descending else place <= last
 
     def is_unchanged(self, container: int, visible: Callable[[Record], bool]) -> Generator[Read[Any], Any, bool]:
-        """Whether what is stored now gives the same again."""
+        """Return whether the stored entries would be read the same again."""
         count, digest = 0, 0
         after: Place | None = None
         while True:

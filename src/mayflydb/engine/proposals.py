@@ -1,4 +1,4 @@
-"""A change of a container's rules that has not been made: what is wanted, and what it comes to."""
+"""A proposed change of a container's rules, and its resulting rules."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mayflydb.model.record import Record
 
 
 class Change(msgspec.Struct, frozen=True):
-    """The container's default, or the index of this name, or over this field, with other seconds.
+    """Other seconds for the container's default, for the index of this name, or for the index over this field.
 
-    `seconds` None: off; -1: on, without a default. `unit`: what the numbers of the field are, SECONDS and the like; None: as it
-    is set, or what is usual. `run_interval`: seconds between the container's own passes; None: as it is set.
+    `seconds` None: off; -1: on, without a default. `unit`: the unit of the field's numbers, such as SECONDS; None: the
+    present or usual one. `run_interval`: seconds between the container's own passes; None: the present ones.
     """
 
     seconds: int | None
@@ -25,15 +25,15 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def of_default(self) -> bool:
-        """Whether it is the default that is meant."""
+        """Return whether the change concerns the default."""
         return self.index is None and self.field is None
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """The rules that a change comes to; `current`: the seconds in force, `index`: whose they are.
+    """The rules that result from a change. `current`: the seconds in force; `index`: the index they belong to.
 
-    `statements`: the change as clients of its protocol write it, as far as they can.
-    `dated`: gives a record the date that a date index would find which is not there yet; None: there is none to be made.
+    `statements`: the change as clients of its protocol write it, as far as they can. `dated`: gives a record its date in a
+    date index that does not exist yet; None: no index is to be built.
     """
 
     rules: tuple[Rule, ...]

@@ -1,4 +1,4 @@
-"""What a transaction that is made outside of the writer rests on, so that the writer can tell whether it still holds."""
+"""The read set of a transaction that is composed outside of the writer; the writer checks that it still holds."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ T = TypeVar("T")
 
 CHANGED: Final = "What the transaction has read was changed by somebody else."
 _MAX_SINGLE_READS: Final = 16
-"""Records that are looked up one by one; more of them are found by reading their partitions."""
+"""Records that are looked up one by one at the check; more are found by reading their partitions."""
 
 _BATCH_SIZE: Final = 1_000
 
 
 class ReadSet:
-    """What was read of one container by its `rules` at `now`, from the time on at which `lsn` was the last one."""
+    """The reads of one container under `rules` at `now`, since the time at which `lsn` was its last number."""
 
     def __init__(
         self, container: int, lsn: int, rules: tuple[Rule, ...], now: Instant, holder: LockHolder | None = None
     ) -> None:
-        """`holder`: the locks of the transaction; what it has locked stays alive for it beyond its old deadline."""
+        """`holder`: the locks of the transaction, which keep a locked record alive for it beyond the old deadline."""
         self.holder = LockHolder(now, exclusive=False) if holder is None else holder
         self._container = container
         self._lsn = lsn
@@ -42,21 +42,21 @@ class ReadSet:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been read."""
+        """Return whether nothing has been read."""
         return not self._versions and not self._partitions
 
     def note_read(self, partition: bytes, key: bytes, record: Record | None) -> None:
-        """This is what is stored there."""
+        """Record the stored record at a place."""
         if record is not None and not visible_at(record, self._rules, self._now):
-            record = None  # Whether it is purged or not makes no difference to anybody.
-        # What was read first counts: another version later on is a change by somebody else.
+            record = None  # A hidden record counts as missing, so its purge is no conflict.
+        # The first read counts: a different version later was written by another transaction.
         self._versions.setdefault((partition, key), None if record is None else record.lsn)
         ends = None if record is None else deadline(record, self._rules)
         if ends is not None:
             self._ends.setdefault((partition, key), ends)
 
     async def decide(self, steps: Steps[T], reads: Reads, allocate: Callable[[], tuple[int, int]]) -> T:
-        """Take the steps of a decision outside of the writer: reads count as read here, lsns and seqs are those of `allocate`."""
+        """Run a decision outside of the writer: its reads are recorded here, its lsns and seqs come from `allocate`."""
         answer: Any = None
         while True:
             try:
@@ -78,11 +78,11 @@ class ReadSet:
         return found
 
     def note_scan(self, partition: bytes) -> None:
-        """What is visible in this partition has been looked for; what was found is told to `note_read`."""
+        """Record a scan of a partition's visible records; `note_read` records those that it found."""
         self._partitions.add(partition)
 
     def check(self, lsn: int, rules: Sequence[Rule], now: Instant) -> Generator[Read[Any], Any, None]:
-        """WriteConflict unless everything would be read again at `now`, when the container has come to `lsn`."""
+        """Raise WriteConflict unless every read returns the same at `now`, when the container has come to `lsn`."""
         if tuple(rules) != self._rules or any(
             has_passed(ends, self._instant_for(place, now)) for place, ends in self._ends.items()
         ):
@@ -114,7 +114,7 @@ class ReadSet:
         return self.holder.instant_for(self._container, identity, now)
 
     def _visible(self, now: Instant) -> Generator[Read[Any], Any, dict[tuple[bytes, bytes], int]]:
-        """The versions in the partitions that were scanned: a script reads in no other."""
+        """Return the versions in the scanned partitions: a script reads in no other."""
         versions: dict[tuple[bytes, bytes], int] = {}
         for partition in self._partitions:
             after: Position | None = None

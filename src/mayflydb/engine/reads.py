@@ -1,4 +1,4 @@
-"""Reads of committed state beside those of the engine's facade: for work that brings its own way to the store."""
+"""Reads of committed state outside of the engine's facade, for work that has its own access to the store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reads(Protocol):
 
 
 async def row_at(reads: Reads, *names: str) -> Row | None:
-    """The catalogue row at this path of names, from the root."""
+    """Find the catalogue row at a path of names, from the root."""
     row = None
     parent = ROOT
     for name in names:
@@ -38,23 +38,23 @@ async def row_at(reads: Reads, *names: str) -> Row | None:
 
 
 async def node_at(reads: Reads, *names: str) -> Node | None:
-    """The node at this path of names, decoded anew: the engine's cache of nodes belongs to the event loop's thread."""
+    """Find the node at a path of names, decoded anew: the engine's cache of nodes belongs to the event loop's thread."""
     row = await row_at(reads, *names)
     return None if row is None else node_of(row)
 
 
 async def record_at(reads: Reads, container: int, partition: bytes, seq: int) -> Record | None:
-    """The record of this partition with this number, its place in creation order; it may be hidden."""
+    """Find the record of a partition with this sequence number; it may be hidden."""
     before = Position(partition, seq - 1)
     found = await reads.read(Scan(container, partition, partition + b"\0", Order.HASHED, before, 1))
     return found[0] if found and found[0].seq == seq else None
 
 
 async def settled_lsn(reads: Reads, container: int, partition: bytes) -> int:
-    """The last lsn of a container. Later reads of the partition see every change up to it.
+    """Return the last lsn of a container. Later reads of the partition see every change up to it.
 
-    Where a commit ends on several workers, one after the other, the lsn may be visible before all that belongs to it. A read in
-    the order of commits waits for those under way.
+    A commit that ends on several workers, one after the other, may show its lsn before all of its changes. A read in the
+    order of commits waits for commits in progress.
     """
     row = await reads.read(Load(container))
     lsn = 0 if row is None else row.lsn

@@ -1,7 +1,7 @@
-"""The reaper: removes what is due, in bounded sweeps, as soon as the clock's horizon allows. Dull on purpose.
+"""The reaper: purges due records in bounded sweeps, as soon as the clock's horizon allows.
 
-It keeps the next deadline of each container, so that idle it sleeps until something dies; what to sweep next is the planner's
-choice, and whether a record is due is decided inside each sweep's own transaction.
+It keeps the next deadline of each container, so that it sleeps until a record expires. The planner chooses the next sweep,
+and each sweep's own transaction decides which records are due.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ FOREVER: Instant = 1 << 80
 LONGEST_SLEEP: Span = MINUTE
 LEASE: Span = 10 * SECOND
 LOOK: Span = 5 * SECOND
-"""What other nodes have written is noticed within so long."""
+"""The longest time until writes of other nodes are noticed."""
 
 RETRY: Span = SECOND
 SHORTEST_WAIT: Span = 50 * MILLISECOND
-"""Between two looks at a budget that was used up."""
+"""The shortest wait between two looks at an exhausted budget."""
 
 Lease: TypeAlias = Callable[[str, Span], Awaitable[bool]]
 """Takes or renews a name for a time; False: another node has it."""
 
 
 class Reaper:
-    """One per store. `run` is the background loop, held to what can be paid; `sweep_due` is the same work on demand."""
+    """One per store. `run` is the background loop, limited by budgets; `sweep_due` is the same work on demand."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class Reaper:
         cadence: Cadence = CADENCE,
         holds: Holds | None = None,
     ) -> None:
-        """`monitor`: when passes are made. `lease`: where several nodes share the store, so that one of them sweeps.
+        """`monitor`: the schedule of passes. `lease`: elects the node that sweeps, where several nodes share the store.
 
-        Without a lease there is only this one. `cadence`: how passes are made over containers with a schedule of their own.
-        `holds`: what keeps purges of other nodes from what is locked on this one.
+        Without a lease this node is the only one. `cadence`: the passes over containers with a schedule of their own.
+        `holds`: keeps purges of other nodes from records that are locked on this one.
         """
         self.cadence = cadence
         self._store = store
@@ -103,14 +103,14 @@ class Reaper:
     # --- what others tell it ---------------------------------------------------------------------------------------
 
     def notice(self, container: int, ahead: Upcoming, own: Schedule | None = None) -> None:
-        """A record was written that dies, and may be purged, at these instants. `own`: its container's own schedule."""
+        """Take note of a written record's deadline and purge instant. `own`: its container's own schedule."""
         if own is not None:
             self._own[container] = own
             if container not in self._unknown:
                 self._after_pass(container, own, self._next.get(container))
             ahead = self._after_pass(container, own, ahead) or ahead
         if container == self._refreshing:
-            # Whether the answer under way knows of it, nobody can say.
+            # The look in progress may have missed this record, so look again.
             self._unknown.add(container)
         known = self._next.get(container)
         sooner = ahead.sooner(known)
@@ -120,30 +120,30 @@ class Reaper:
                 self._wake.set()
 
     def invalidate(self, container: int) -> None:
-        """The container's rules changed, or it is gone: look again."""
+        """Look at a container again: its rules have changed, or it is gone."""
         self._unknown.add(container)
         self._wake.set()
         self.notifier.notify()
 
     def wake(self) -> None:
-        """Time was moved, or runs again."""
+        """Wake the loop: the clock was moved, or runs again."""
         self._wake.set()
 
     def roll_back(self) -> None:
-        """Time was set back: passes are counted from there, and what is known of them does not hold."""
+        """Forget finished passes: the clock was set back, and passes are counted from there."""
         self._ended.clear()
         self._unknown |= self._next.keys()
         self._wake.set()
 
     async def survey(self) -> None:
-        """Learn about every container; at start, and after a reset."""
+        """Look at every container; at the start, and after a reset."""
         found = {row.id for row in await catalogue(self._store)}
         self._next = {container: ahead for container, ahead in self._next.items() if container in found}
         self._unknown |= found
         self._wake.set()
 
     async def next_deadline(self) -> Instant | None:
-        """The earliest deadline of all stored records that may be purged; it may have passed."""
+        """Return the earliest deadline of all stored records that may be purged; it may be in the past."""
         await self._refresh()
         return min((ahead.deadline for ahead in self._next.values()), default=None)
 
@@ -159,9 +159,9 @@ class Reaper:
         at_once: bool = False,
         override: PassOverride = "none",
     ) -> Counter[int]:
-        """Purge everything due at `horizon`, of all containers or of those named; returns records removed by container.
+        """Purge all records due at `horizon`, of all containers or of those named; return the number of records by container.
 
-        `held`: only as much as can be paid; what cannot waits. `at_once`, and `override`: rules with passes do not wait for one.
+        `held`: purge only as much as budgets can pay for. `at_once`, `override`: rules with passes do not wait for one.
         """
         override = "all" if at_once else override
         wanted = None if only is None else set(only)
@@ -204,13 +204,14 @@ class Reaper:
         }
 
     def _is_stopped(self, container: int) -> bool:
-        """Whether nothing is purged now in this container, and others like it."""
+        """Return whether the monitor or the cadence has switched off purging of a container."""
         return self._monitor.is_stopped(container) or (container in self._own and not self.cadence.enabled)
 
     async def run_now(self, container: int, now: Instant) -> Run:
-        """Make a pass over one container at once, be it paused, and count the next from it: what was purged.
+        """Make a pass over one container at once, even if it is paused, and count the next pass from it; return the removal
+        run.
 
-        Errors: NotFound; those of a write, which may leave something due behind.
+        Errors: NotFound; those of a write, which may leave due records behind.
         """
         self._runs.resume(container)
         self._demanded.add(container)
@@ -228,7 +229,7 @@ class Reaper:
 
     @property
     def run_totals(self) -> tuple[int, int]:
-        """(looked at, erased): records, by all passes over containers with a schedule of their own since the process began."""
+        """(processed, erased) records of all passes over containers with a schedule of their own, since the process began."""
         return self._runs.processed, self._runs.erased_in_all
 
     async def _write_runs(self) -> None:
@@ -238,7 +239,7 @@ class Reaper:
     async def _sweep_or_wait(
         self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
     ) -> int:
-        """As `_sweep`; a container with its own schedule that cannot be swept is tried again later, and others go on."""
+        """Sweep; if a container with its own schedule cannot be swept, postpone it and let the others go on."""
         own = self._own.get(container)
         try:
             removed = await self._sweep(container, limit, horizon, now, how, override)
@@ -299,7 +300,7 @@ class Reaper:
                 self._store, self._nodes, container, self._monitor.schedule, override, left
             )
             if spared is None or held is None:
-                # It is looked at again when locks are released here, and soon in any case where there are other nodes.
+                # A release of locks on this node causes another look; with other nodes, the next survey does.
                 ahead = None
         except BaseException:
             self._unknown.add(container)
@@ -311,7 +312,7 @@ class Reaper:
         else:
             self._own[container] = own
             if run is not None and run.instant == own.last(self._time.horizon()):
-                # Its account is written at its end, by this process or another.
+                # A stored run means that its pass has ended, in this process or another.
                 self._ended[container] = run.instant
             ahead = self._after_pass(container, own, ahead)
         if ahead is None:
@@ -321,10 +322,11 @@ class Reaper:
             self._next[container] = ahead
 
     def _after_pass(self, container: int, own: Schedule, ahead: Upcoming | None) -> Upcoming | None:
-        """What lies ahead, once the last pass has come to its end: what was written since waits for the next, be it due already.
+        """Return the next purge after the last pass has ended: records written since wait for the next pass, even if they are
+        due.
 
-        A pass has ended when nothing is left that was due at its instant. Whether one has that left no
-        account, a process that begins cannot know, and makes up for it.
+        A pass has ended when no record is left that was due at its instant. A new process cannot know whether a pass without
+        a stored run has ended, and repeats it.
         """
         last = own.last(self._time.horizon())
         if last is None:
@@ -336,7 +338,7 @@ class Reaper:
         return ahead
 
     async def next_pass(self, container: int) -> Instant | None:
-        """When a container with its own schedule is purged next, if it has one and anything dies in it."""
+        """Return the instant of the next purge of a container with its own schedule, if a record in it expires."""
         await self._refresh()
         ahead = self._next.get(container) if container in self._own else None
         return None if ahead is None else max(ahead.purge, self._runs.postponed_until(container))
@@ -345,7 +347,7 @@ class Reaper:
         kept = {node.definition.keeps for node in await self._ordered_histories.read_kept()}
         for container in await self._store.read(Dropped()):
             if container in kept and not (await self._store.read(Count(container))).records:
-                continue  # Its history goes on.
+                continue  # The history is kept.
             cleared = self._limits.records
             while cleared:
 
@@ -358,7 +360,7 @@ class Reaper:
                     break
 
     async def _forget_old(self, now: Instant) -> None:
-        # Histories are kept for minutes: once in each is often enough, unless more is left than goes at once.
+        # Histories are kept for minutes: once a minute is enough, unless a batch leaves a rest.
         if 0 <= now - self._tidied < MINUTE:
             return
         await self._ordered_histories.forget_old(now)
@@ -370,7 +372,7 @@ class Reaper:
     # --- the loop --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled. A store that cannot write now is tried again; nothing is lost by waiting."""
+        """Run until cancelled. After a failure of the store the loop tries again; waiting loses nothing."""
         while True:
             self._wake.clear()
             try:
@@ -385,13 +387,14 @@ class Reaper:
                 await self._pause(RETRY)
 
     async def sweep_as_scheduled(self) -> Counter[int]:
-        """What the loop does at each turn: purge what is due and can be paid."""
+        """Run one turn of the loop: purge due records that budgets can pay for."""
         return await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep", held=True)
 
     @property
     def rest(self) -> Span:
-        """How long the loop rests after a turn: what dies within an interval goes together. Less where a budget was used up,
-        or what requests leave over meanwhile would be lost."""
+        """The pause of the loop after a turn, so that records that expire within it are purged together. Shorter after a
+        budget was exhausted, or unused budget would be lost meanwhile.
+        """
         return self._interval if self._short is None else min(self._interval, max(self._short, SHORTEST_WAIT))
 
     async def _has_the_lease(self) -> bool:
@@ -399,7 +402,7 @@ class Reaper:
             return True
         if not await self._lease("reaper", LEASE):
             return False
-        # Others write, too, and do not tell.
+        # Other nodes write without telling this one.
         await self._monitor.refresh(await self._time.now())
         await self.survey()
         self._wake.clear()

@@ -1,6 +1,6 @@
-"""Passes over containers that have a schedule of their own: what came of them, kept in their rows, and passes on demand.
+"""Removal runs: results of passes over containers with their own schedule, kept in their rows, and passes on demand.
 
-A pass that finds nothing leaves no trace: that it was made follows from the schedule.
+A pass that finds nothing is not stored: the schedule implies that it was made.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mayflydb.store.interface import Count, Decision, Load, Outcome, PutRow, ask
 
 
 class Cadence(msgspec.Struct, frozen=True):
-    """How passes over containers with a schedule of their own are made, in the whole store.
+    """Settings of passes over containers with their own schedule, for the whole store.
 
-    `tick`: how far the instants are apart at which they may begin. `retry`: how long a container waits that could not be purged.
-    `enabled`: whether they are made at all; those on demand are in any case.
+    `tick`: the interval of instants at which passes may begin. `retry`: the wait of a container after a failed purge.
+    `enabled`: whether scheduled passes are made; passes on demand always are.
     """
 
     tick: Span = TICK
@@ -30,9 +30,9 @@ CADENCE = Cadence()
 
 
 class Runs:
-    """Passes whose account is not written yet, and those that failed, by container.
+    """Passes whose result is not stored yet, and failed passes, by container.
 
-    `processed`, `erased_in_all`: records that passes have looked at, and erased, since the process began.
+    `processed`, `erased_in_all`: records that passes have processed and erased, since the process began.
     """
 
     def __init__(self, nodes: Nodes) -> None:
@@ -43,39 +43,39 @@ class Runs:
         self.erased_in_all = 0
 
     def add_erased(self, container: int, instant: Instant, removed: int) -> None:
-        """A pass that began at this instant has removed so many records more."""
+        """Add removed records to the pass that began at an instant."""
         known = self._open.get(container)
         before = known.erased if known is not None and known.instant == instant else 0
         self._open[container] = Run(instant, 0, before + removed)
 
     def postpone(self, container: int, until: Instant) -> None:
-        """Nothing is purged there before this instant."""
+        """Purge nothing in a container before an instant."""
         self._failed[container] = until
 
     def resume(self, container: int) -> None:
-        """Go on there."""
+        """End the postponement of a container."""
         self._failed.pop(container, None)
 
     def postponed_until(self, container: int) -> Instant:
-        """Until when it waits because of a failure."""
+        """Return the instant until which a failed container waits; 0: it does not wait."""
         return self._failed.get(container, 0)
 
     def take_finished(self) -> list[tuple[int, Run]]:
-        """What is to be written now: an account says that a pass has ended, so none is given of one that failed."""
+        """Return and clear the results to store. A stored result says that its pass has ended, so failed passes give none."""
         done = [(container, run) for container, run in self._open.items() if container not in self._failed]
         for container, _ in done:
             del self._open[container]
         return done
 
     def count(self, run: Run) -> None:
-        """Count what a pass, or a part of one, came to."""
+        """Add the result of a pass, or of a part of one, to the totals."""
         self.processed += run.processed
         self.erased_in_all += run.erased
 
     def finish(self, container: int, run: Run) -> Decision[Run]:
-        """Write what came of a pass, or of more of the same: it has looked at what is left, too.
+        """Store the result of a pass, or the rest of one; the remaining records count as processed.
 
-        The answer is what is new of it.
+        The reply is the part that was not stored before.
         """
         row = yield from ask(Load(container))
         if row is None:
@@ -89,7 +89,7 @@ class Runs:
         return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), more)
 
     def finish_on_demand(self, container: int, run: Run, tick: Span) -> Decision[Run]:
-        """Write what came of a pass on demand: the next one is made an interval after it. NotFound if the container is gone."""
+        """Store the result of a pass on demand; the next pass follows an interval later. NotFound if the container is gone."""
         row = yield from ask(Load(container))
         if row is None:
             raise NotFound(NODE_MISSING)
@@ -108,9 +108,9 @@ def _with_more(before: Run | None, run: Run, left: int) -> Run:
 
 
 def last_run(definition: Definition, now: Instant, records: int) -> Run | None:
-    """The last pass over a container up to `now`, be it one that has found nothing; None: there was none, or no schedule.
+    """Return the last pass over a container up to `now`, even if it found nothing; None: no pass yet, or no schedule.
 
-    `records`: what it holds now, which is what a pass that left no trace has looked at.
+    `records`: the present number of records, which an unstored pass has processed.
     """
     schedule = definition.schedule
     instant = None if schedule is None else schedule.last_of_all(now)
@@ -121,7 +121,7 @@ def last_run(definition: Definition, now: Instant, records: int) -> Run | None:
 
 
 def next_run(definition: Definition, now: Instant, cadence: Cadence = CADENCE) -> Instant | None:
-    """When the next pass is made after `now`; None: none is, since there is no schedule, no rule, or purging is paused."""
+    """Return the instant of the next pass after `now`; None: no schedule, no rule with passes, or purging is paused."""
     schedule: Schedule | None = definition.schedule
     if (
         schedule is None

@@ -1,4 +1,4 @@
-"""What a server proves before it says that it is ready: it can write, read, expire and purge on the store it was given."""
+"""The self-test before a server reports ready: it writes, reads, expires and purges on its store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETRY_SECONDS = 0.1
 
 
 async def prove(engine: Engine) -> None:
-    """One node after the other, where several share the store: see `_prove`."""
+    """Run the self-test, one node after the other where several share the store."""
     lease = engine.lease
     if lease is None:
         await _prove(engine)
@@ -39,14 +39,15 @@ async def prove(engine: Engine) -> None:
 
 
 async def _prove(engine: Engine) -> None:
-    """Write two records into a container of its own, one with an anchor in the past; see the one live and the other go.
+    """Write two records into a container of its own, one with an anchor in the past; check that one is readable and the other
+    purged.
 
-    Unavailable, naming the step, when the store does otherwise; whatever the store itself raises. Leaves nothing behind.
+    Unavailable, with the name of the step, if the store behaves otherwise; also errors of the store. Leaves nothing behind.
     """
     now = await engine.now()
     space = await engine.definitions.space(SPACE, now)
     for left in await engine.children(space.id):
-        await engine.definitions.drop(left.id)  # By a process that was killed in its proof.
+        await engine.definitions.drop(left.id)  # Left by a process that was killed during its self-test.
     try:
         container = await engine.definitions.create(space.id, "selftest", Definition({}, now, rules=(_RULE,)))
         past = floor_to_second(now) - MINUTE

@@ -1,4 +1,4 @@
-"""One sweep, and where the next deadline lies. What is due is decided by the rules inside the deleting transaction."""
+"""One sweep, and the search for the next deadline. The deleting transaction itself decides by the rules what is due."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mayflydb.model.record import Record
 from mayflydb.store.interface import Decision, Due, Held, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
 
 PassOverride = Literal["none", "monitor", "all", "demanded"]
-"""Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""
+"""The passes for which a purge does not wait: none; those of the monitor; all; all, even if the container is paused."""
 
 
 def overrides_pass(override: PassOverride, own: bool) -> bool:
-    """Whether a pass is made at once of a container, with a schedule of its `own` or without."""
+    """Return whether a container, with its `own` schedule or without, is purged without waiting for a pass."""
     return override in ("all", "demanded") or (override == "monitor" and not own)
 
 
 def schedule_of(node: Node, schedule: Schedule) -> Schedule:
-    """When passes of a container are made: by its own schedule, or else by this one, which all others have."""
+    """Return the schedule of a container's passes: its own, or the given common one."""
     return schedule if node.definition.schedule is None else node.definition.schedule
 
 
@@ -97,7 +97,7 @@ def purge_due(
 def _ready(
     node: Node, horizon: Instant, schedule: Schedule | None, spared: Spared
 ) -> Generator[Read[Any], Any, list[DueRange]]:
-    """The ranges of a container in which something is due."""
+    """Return the ranges of a container in which a record is due."""
     ready = []
     for due in due_ranges(node.rules, horizon, schedule):
         oldest = yield from ask(NextDue(node.id, due.path, None, spared))
@@ -109,7 +109,7 @@ def _ready(
 def _read_due(
     container: int, due: DueRange, limit: int, spared: Set[Identity]
 ) -> Generator[Read[Any], Any, list[Record]]:
-    """The first records of a range, in the order in which they are purged."""
+    """Return the first records of a range in the order of their purge."""
     found: list[Record] = []
     after: tuple[int, int] | None = None
     while len(found) < limit:
@@ -122,7 +122,9 @@ def _read_due(
 
 
 def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
-    """The others that purge now, and may have killed a record before the n-th did. Nobody is on both paths without a slot."""
+    """Return the other purges that may have an earlier deadline for a record of the n-th. No record is on both paths without
+    a slot.
+    """
     if isinstance(ready[n].path, int):
         others = [(m, due) for m, due in enumerate(ready) if m != n]
     else:
@@ -133,11 +135,9 @@ def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
 async def next_purge(
     store: Store, nodes: Nodes, container: int, schedule: Schedule, override: PassOverride = "none", spared: Spared = ()
 ) -> tuple[Upcoming | None, Schedule | None, Run | None]:
-    """The earliest deadline of a container's stored records, and when one may be purged; the schedule that is its own, and the
-    last of its passes that has left an account.
+    """Return the next deadline and purge of a container, its own schedule, and its last stored run.
 
-    None: nobody dies, or nothing is purged now; that it is paused does not count where it is `demanded`. Records that are
-    `spared` do not count.
+    None: no record expires, or nothing is purged now; `demanded` ignores a pause. Records that are `spared` do not count.
     """
     row = await store.read(Load(container))
     node = None if row is None else nodes.of(row)
@@ -147,14 +147,14 @@ async def next_purge(
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
-    """The earliest deadline of a container's stored records, beyond `after` if that is given; None: nobody dies."""
+    """Return the earliest deadline of a container's stored records, greater than `after` if given; None: no record expires."""
     row = await store.read(Load(container))
     found = None if row is None else await _earliest(store, nodes.of(row), after, None)
     return None if found is None else found.deadline
 
 
 async def next_step(store: Store, nodes: Nodes, container: int, after: Instant, schedule: Schedule) -> Instant | None:
-    """The first instant beyond `after` at which a record of a container may be purged; None: there is none."""
+    """Return the first instant after `after` at which a record of a container may be purged; None: there is none."""
     row = await store.read(Load(container))
     found = None if row is None else await _earliest(store, nodes.of(row), after, schedule)
     return None if found is None else found.purge
@@ -166,7 +166,7 @@ async def _earliest(
     earliest: Upcoming | None = None
     schedule = None if schedule is None else schedule_of(node, schedule)
     for lane in lanes(node.rules):
-        # What was due at the last pass is gone; what became due since then waits for the next.
+        # Records due at the last pass are gone; records due since then wait for the next.
         done = None if after is None else horizon_of(lane.rule, after, schedule)
         value = await store.read(NextDue(node.id, lane.path, None if done is None else lane.highest_due(done), spared))
         if value is not None:

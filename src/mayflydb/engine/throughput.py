@@ -1,4 +1,4 @@
-"""Provisioned throughput: what an offer grants, and which amounts may be asked for."""
+"""Provisioned throughput: the grant of an offer, and the amounts that a request may ask for."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ class Throughput(msgspec.Struct, frozen=True):
 
     @property
     def ceiling(self) -> int:
-        """RU/s at most: what the number of ranges and the budget follow."""
+        """The largest RU/s, which determines the number of ranges and the budget."""
         return self.manual if self.autoscale_max is None else self.autoscale_max
 
     @property
     def ranges(self) -> int:
-        """How many partition key ranges a new container gets: one for each 6000 RU/s begun."""
+        """The number of partition key ranges of a new container: one for each 6000 RU/s begun."""
         return max(1, -(-self.ceiling // 6000))
 
 
 STANDARD = Throughput(400)
-"""What a container gets that asked for nothing and shares nothing."""
+"""The throughput of a container without an own or a shared offer."""
 
 
 def encode_offer(offer: Throughput | None) -> dict[str, Any] | None:
-    """Throughput as a definition keeps it."""
+    """Convert throughput to the form that a definition stores."""
     return None if offer is None else msgspec.to_builtins(offer)
 
 
 def decode_offer(offer: Mapping[str, Any]) -> Throughput:
-    """What a definition keeps."""
+    """Convert a stored offer to throughput."""
     return msgspec.convert(offer, Throughput)
 
 
 def ceiling(offer: Mapping[str, Any]) -> int:
-    """The RU/s that a definition's offer grants at most."""
+    """Return the largest RU/s of a stored offer."""
     return decode_offer(offer).ceiling
 
 
 def manual(value: object) -> Throughput:
-    """So many RU/s. BadRequest for an amount that nobody may have."""
+    """Check and build fixed throughput. BadRequest for an amount that is not allowed."""
     if type(value) is not int or not 400 <= value <= 1_000_000 or value % 100:
         raise BadRequest("The offer throughput must be between 400 and 1000000 in steps of 100.")
     return Throughput(value)
 
 
 def autoscale(maximum: object, increment: int | None = None) -> Throughput:
-    """Up to so many RU/s. BadRequest for an amount that nobody may have."""
+    """Check and build autoscale throughput. BadRequest for an amount that is not allowed."""
     if type(maximum) is int and maximum < 1000:
         raise BadRequest(f"Requested throughput {maximum} is less than required minimum throughput 1000")
     if type(maximum) is not int or maximum > 1_000_000 or maximum % 1000:

@@ -1,4 +1,4 @@
-"""The engine's `now`: read once per request, never falling, reserved durably before it is used."""
+"""The engine's `now`: read once per request, never falling, durably reserved before use."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ class Timekeeper:
 
     @classmethod
     async def start(cls, clock: Clock, store: Store) -> Timekeeper:
-        """Go on from the store's mark."""
+        """Continue from the stored mark."""
         mark = await store.read(Setting(MARK))
         return cls(clock, store, mark or 0)
 
     async def now(self) -> Instant:
-        """The present. Waits for a commit when the reservation has run out."""
+        """Return the present. Waits for a commit if the reservation has run out."""
         now = self._high.now()
         while now is None:
             try:
                 await asyncio.shield(self._renew())
             except (Unavailable, OutcomeUnknown):
-                # The disk takes no mark: time stands still at the last one, and reads go on. Writes fail by themselves.
+                # The disk takes no mark: time stands still at the last one, reads continue, and writes fail for the same reason.
                 return self._high.stand_still()
             now = self._high.now()
         if self._high.room < SECOND // 2 and self.clock.mode == "real":
-            # Renew while there is still room, so that nobody waits for the disk under steady traffic.
+            # Renew while there is still room, so that no request waits for the disk under steady traffic.
             self._renew()
         return now
 
     @property
     def latest(self) -> Instant:
-        """The latest instant that anybody was told."""
+        """The latest instant that any caller was given."""
         return self._high.highest
 
     def horizon(self) -> Instant:
-        """The latest instant purging may trust."""
+        """Return the latest instant that purging may trust."""
         return self.clock.horizon()
 
     def _renew(self) -> asyncio.Task[None]:
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._reserve(self._high.wanted()), name="clock-mark")
-            # A failure is met by whoever waits for it; if nobody does, the next reservation tries again.
+            # A caller that waits sees the failure; without one, the next reservation tries again.
             self._renewal.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._renewal
 
@@ -69,15 +69,15 @@ class Timekeeper:
 
             await self._store.write(save)
         if rolls == self._rolls:
-            # Otherwise the clock was set back meanwhile, and the mark is one of a future that is no more.
+            # Otherwise the clock was set back meanwhile, and the mark is too high.
             self._high.mark_reserved(mark)
 
     def follow(self, clock: Clock) -> None:
-        """Another clock from now on: a real one became virtual, or the reverse. What was answered stays in the past."""
+        """Use another clock from now on: a real one became virtual, or the reverse. `now` does not fall."""
         self.clock = clock
         self._high.follow(clock)
 
     def roll_back(self, instant: Instant) -> None:
-        """A person set a virtual clock back over a store that holds nothing newer."""
+        """Follow a virtual clock that a person set back over a store without newer data."""
         self._rolls += 1
         self._high.roll_back(instant)

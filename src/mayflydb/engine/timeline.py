@@ -22,11 +22,11 @@ from mayflydb.model.record import Record
 from mayflydb.store.interface import Load, Scan
 
 SweepMode = Literal["scheduled", "now", "none"]
-"""Purge by each contract's schedule; everything that is due at the end; or nothing."""
+"""Purge by each container's schedule; all due records at the end; or nothing."""
 
 
 async def newest_write(reads: Reads, containers: Sequence[Node]) -> Instant | None:
-    """The instant of the latest write that is still stored, definitions of containers included; None: there is nothing."""
+    """Return the instant of the latest stored write, definitions of containers included; None: the store is empty."""
     newest = [container.definition.written for container in containers]
     for container in containers:
         record = await _last_record(reads, container.id)
@@ -36,7 +36,7 @@ async def newest_write(reads: Reads, containers: Sequence[Node]) -> Instant | No
 
 
 async def _last_record(reads: Reads, container: int) -> Record | None:
-    """The record with the highest lsn, found by halving: what an lsn was given for may be gone."""
+    """Return the record with the highest lsn, by bisection: the records of other lsns may be gone."""
     row = await reads.read(Load(container))
     low, high = 0, 0 if row is None else row.lsn
     last: Record | None = None
@@ -51,7 +51,7 @@ async def _last_record(reads: Reads, container: int) -> Record | None:
 
 
 class Advanced(msgspec.Struct, frozen=True):
-    """A walk's account, by container id: deadlines inside the interval, and records removed by it."""
+    """The result of a walk, by container id: deadlines inside the interval, and purged records."""
 
     now: Instant
     advanced: int
@@ -60,7 +60,7 @@ class Advanced(msgspec.Struct, frozen=True):
 
 
 class Timeline:
-    """The hands on a virtual clock. One walk at a time; a second waits."""
+    """Control of a virtual clock. One walk at a time; a second one waits."""
 
     def __init__(self, engine: Engine, clock: VirtualClock) -> None:
         self._engine = engine
@@ -69,11 +69,11 @@ class Timeline:
         self._walking = asyncio.Lock()
 
     async def advance(self, span: int, containers: Sequence[Node], sweep: SweepMode = "scheduled") -> Advanced:
-        """Go `span` microseconds on and return when all that is due by then is done and committed."""
+        """Advance by `span` microseconds and return when all purges due by then are committed."""
         return await self.walk(self._clock.now() + span, containers, sweep)
 
     async def walk(self, to: Instant, containers: Sequence[Node], sweep: SweepMode) -> Advanced:
-        """Go on to the instant `to`. Forbidden for an instant in the past: records would be younger than now."""
+        """Advance to the instant `to`. Forbidden for an instant in the past: records would be younger than now."""
         async with self._walking:
             start = await self._engine.now()
             if to < start:
@@ -88,14 +88,14 @@ class Timeline:
             self._clock.set(max(to, self._clock.now()))
             now = await self._engine.now()
             if sweep != "none":
-                # A container with a schedule of its own waits for it, unless everything is wanted at once.
+                # A container with its own schedule waits for its pass, unless `sweep` is "now".
                 purged += await self._purge_at(now, "all" if sweep == "now" else "monitor")
                 self._engine.monitor.count_pass(now)
             self._engine.reaper.wake()
             return Advanced(now, now - start, expired, dict(purged))
 
     async def next_expiry(self, containers: Sequence[Node]) -> Instant | None:
-        """The earliest deadline that lies ahead."""
+        """Return the earliest deadline in the future."""
         store, nodes, now = self._engine.store, self._engine.nodes, await self._engine.now()
         found = [await next_deadline(store, nodes, container.id, now) for container in containers]
         return min((deadline for deadline in found if deadline is not None), default=None)
@@ -108,7 +108,7 @@ class Timeline:
         engine = self._engine
         schedule = engine.monitor.schedule
         found = [await next_step(engine.store, engine.nodes, each.id, after, schedule) for each in containers]
-        # What was due when it was written, behind the last pass of its container, waits for the next one.
+        # A record that was due when written, after the last pass of its container, waits for the next one.
         found += [await engine.reaper.next_pass(each.id) for each in containers]
         return min((step for step in found if step is not None and step > after), default=None)
 
@@ -121,15 +121,15 @@ class Timeline:
         return expired
 
     def roll_back(self, instant: Instant) -> None:
-        """Go back to an instant that nothing stored is newer than; ask `newest_write` first."""
+        """Set the clock back to an instant that no stored data is newer than; call `newest_write` first."""
         self._clock.set(instant)
         self._engine.roll_back(instant)
 
     def freeze(self) -> None:
-        """Stand still."""
+        """Stop the clock."""
         self._clock.freeze()
 
     def resume(self) -> None:
-        """Tick on; the reaper works by itself again."""
+        """Let the clock tick; the reaper loop works again."""
         self._clock.resume()
         self._engine.reaper.wake()

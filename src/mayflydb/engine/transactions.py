@@ -19,18 +19,18 @@ from mayflydb.store.interface import Change, Load, Read, ask
 T = TypeVar("T")
 
 ExpirableRecords: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tuple[Record, ...]]
-"""(container, its rules, its own schedule, records): who may die there."""
+"""(container, its rules, its own schedule, records that may expire)."""
 
 
 class Transaction:
-    """The workspaces of the containers that a body has asked for; all of them decide by the same `now`."""
+    """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
     __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_spaces", "_stamps", "now")
 
     def __init__(
         self, nodes: Nodes, now: Instant, locks: Locks | None = None, holder: LockHolder | None = None
     ) -> None:
-        """`locks`, `holder`: as of a Workspace."""
+        """`locks`, `holder`: as in Workspace."""
         self.now = now
         self._nodes = nodes
         self._locks = locks
@@ -40,7 +40,9 @@ class Transaction:
         self._stamps: dict[int, bytes] = {}
 
     def on(self, container: int) -> Generator[Read[Any], Any, Workspace]:
-        """The workspace of a container, by its definition as it is in this transaction. OwnerNotFound if it is gone."""
+        """Return the workspace of a container, under its definition in this transaction. OwnerNotFound if the container is
+        gone.
+        """
         space = self._spaces.get(container)
         if space is None:
             row = yield from ask(Load(container))
@@ -53,28 +55,29 @@ class Transaction:
         return space
 
     def lsn(self, container: int) -> int:
-        """The last lsn that was given out in a container before this transaction came to it."""
+        """Return the last lsn that was allocated in a container before this transaction used it."""
         return self._lsns[container]
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """Of all its containers."""
+        """The changes of all containers."""
         return tuple([change for space in self._spaces.values() for change in space.changes])
 
     @property
     def expirables(self) -> tuple[ExpirableRecords, ...]:
-        """The records that were written in containers that have rules."""
+        """The records that were written in containers with rules."""
         spaces = self._spaces.items()
         return tuple(
             [(id, space.rules, space.schedule, tuple(space.written_records)) for id, space in spaces if space.rules]
         )
 
     def replaced_versions(self) -> list[tuple[int, list[Replaced]]]:
-        """The versions that end with this transaction, by container."""
+        """Return the versions that end with this transaction, by container."""
         return [(container, space.replaced) for container, space in self._spaces.items() if space.replaced]
 
 
 Body: TypeAlias = Callable[[Transaction], Generator[Read[Any], Any, T]]
-"""What a transaction does: pure, since it may be run again. It yields the reads of a decision; those that are not asked through a
-workspace see what is stored without what this transaction has written. What it raises undoes everything; a refusal of
-`Workspace.run` that it catches has left nothing behind."""
+"""The work of a transaction: pure, since it may run again. It yields the reads of a decision; reads outside of a workspace
+see stored data without the writes of this transaction. An exception undoes everything; a refusal of `Workspace.run` that the
+body catches has changed nothing.
+"""
