@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine.building import added
+from mayflydb.engine.building import add_indexes
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
 from mayflydb.engine.dates import with_slot, without_slot
-from mayflydb.expiry.passes import TICK, following, stopped
+from mayflydb.expiry.passes import TICK, end_schedule, following
 from mayflydb.frontends.ydb.schemes.columns import MAX_COLUMNS, check_columns, check_key, stored_column, type_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.indexes import check_index, index_definition, secondary_indexes
@@ -89,7 +89,7 @@ def new_table(spec: TableSpec, owner: str, policy: TtlPolicy, now: Instant) -> D
     )
     primary = Index(FIRST_ORDERED, (), "ready", spec=PRIMARY_SPEC)
     definition = Definition({}, now, indexes=(primary,), numbered=FIRST_ORDERED)
-    node, _ = added(Node(0, 0, "", definition), [index_definition(each) for each in spec.indexes], "ready")
+    node, _ = add_indexes(Node(0, 0, "", definition), [index_definition(each) for each in spec.indexes], "ready")
     definition = node.definition
     if spec.ttl is not None:
         definition, slot = with_slot(definition)
@@ -109,7 +109,7 @@ def with_rule(definition: Definition, policy: TtlPolicy, now: Instant) -> Defini
     before = definition.schedule
     if body.ttl is None:
         # The stopped schedule is kept, so that a TTL set again soon does not run earlier than its interval allows.
-        return msgspec.structs.replace(definition, rules=(), schedule=before and stopped(before, now))
+        return msgspec.structs.replace(definition, rules=(), schedule=before and end_schedule(before, now))
     rule = rule_of(body.ttl, body.attributes, policy.hides)
     interval = policy.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
     schedule = following(before, interval, now, policy.tick)
@@ -266,7 +266,7 @@ def _alter_indexes(definition: Definition, body: TableBody, spec: AlterSpec) -> 
     for new in spec.add_indexes:
         _check_addable(new, taken)
     definition = msgspec.structs.replace(definition, indexes=indexes, numbered=next_number(definition) - 1)
-    node, _ = added(Node(0, 0, "", definition), [index_definition(each) for each in spec.add_indexes])
+    node, _ = add_indexes(Node(0, 0, "", definition), [index_definition(each) for each in spec.add_indexes])
     return node.definition
 
 
