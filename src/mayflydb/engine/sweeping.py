@@ -44,13 +44,11 @@ def purge_due(
     spared: Spared = (),
     shared: bool = True,
 ) -> Decision[None]:
-    """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
+    """Remove up to `limit` records that are due at `horizon` in this transaction, oldest first on each path.
 
-    A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
-    rules with passes purge records that were due at the last pass of this schedule, or of the container's own; None: all due
-    records, as with `override`. `version_cache`: gets the purged versions first, if a snapshot is open. `spared`: records that
-    open transactions of this node have locked. These stay, and so do records that other nodes hold. `shared`: False for
-    a container in which no other node writes.
+    `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
+    all due records, as with `override`. `version_cache`: gets the versions first, if a snapshot is open. `spared`: locked
+    records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the container.
     """
     row = yield from ask(Load(container))
     if row is None:
@@ -67,9 +65,8 @@ def purge_due(
     share = max(1, limit // max(1, len(ready)))
     if version_cache is not None and version_cache.wants_purged:
         for due in ready:
-            version_cache.note_purge(
-                container, row.lsn, (yield from _read_due(container, due, share, frozenset(spared)))
-            )
+            records = yield from _read_due(container, due, share, frozenset(spared))
+            version_cache.note_purge(container, row.lsn, records)
     history, orderer = bool(node.definition.history), node.definition.ordered
     stamp = (yield from next_stamp(orderer, {})) if history and orderer is not None and ready else None
     purges = tuple(
