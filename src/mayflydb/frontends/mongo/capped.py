@@ -135,7 +135,7 @@ class TailCursor(Cursor):
 
     @property
     def exhausted(self) -> bool:
-        # A tailable cursor on an empty collection is dead at once: there is no document to stand at.
+        # A tailable cursor needs a document as its position, so on an empty collection it ends at once.
         return self._closed or self._rest == 0 or not self._has_position
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Errors as MongoDB's codes and documents."""
+"""MongoDB's codes for errors, and the documents that report them."""
 
 from __future__ import annotations
 

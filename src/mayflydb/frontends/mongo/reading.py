@@ -74,7 +74,7 @@ _PATTERNS: Final = (Regex, re.Pattern)
 
 
 def find_id_equality(query: Document) -> Any:
-    """The `_id` that a query equates, in a list; None: it is no such query."""
+    """The only value of `_id` that a query asks for, in a list; None: any other query."""
     if len(query) != 1 or "_id" not in query:
         return None
     value = query["_id"]
@@ -288,7 +288,7 @@ class CutKeySorter:
         self._held: list[Record] = []
 
     def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
-        """Add records, and return those that can be followed by nothing smaller."""
+        """Add records, and return those whose place in the order is final."""
         if self._sort is None:
             return [record for _, record in pairs]
         out: list[Record] = []

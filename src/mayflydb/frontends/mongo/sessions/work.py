@@ -121,7 +121,7 @@ def has_cosmos_rules(services: Services, call: Call) -> bool:
 
 
 def concern_error(call: Call) -> Document | None:
-    """The write concern error of a write that was done; None: the concern is met. The write keeps its effect either way."""
+    """The error of a write concern that cannot be met; None: it is met. The write keeps its effect either way."""
     concern: Any = call.body.get("writeConcern")
     if not isinstance(concern, dict) or "w" not in concern:
         return None
