@@ -320,7 +320,7 @@ DOCUMENTS = sorted(
 COMPATIBILITY = ROOT / "docs" / "compatibility.md"
 """Names the files of others."""
 
-LONGEST_DOCUMENTS = {"README.md": 130, "DESIGN.md": 120}
+LONGEST_DOCUMENTS = {"README.md": 130, "ARCHITECTURE.md": 150, "DESIGN.md": 120}
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
 PATH = re.compile(r"[a-z_][\w-]*(?:/[\w.-]+)+/?|[\w-]+\.(?:py|md|sh)")
@@ -381,6 +381,18 @@ def test_documents_are_short() -> None:
     lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in DOCUMENTS}
     bounds = {name: LONGEST_DOCUMENTS.get(Path(name).name) for name in lengths}
     assert {name: lines for name, lines in lengths.items() if lines > (bounds[name] or lines)} == {}
+
+
+def test_the_map_has_every_package() -> None:
+    named = set(CODE.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    packages = {
+        path.relative_to(SOURCE).with_suffix("").as_posix()
+        for base in (SOURCE, SOURCE / "frontends", SOURCE / "query")
+        for path in base.iterdir()
+        if path.name not in ("__init__.py", "frontends", "query")
+        and (path.suffix == ".py" or (path / "__init__.py").exists())
+    }
+    assert packages - named == set()
 
 
 @pytest.mark.parametrize(
