@@ -361,10 +361,10 @@ class Trees:
         not_null = self.chance.choice((None, True, False))
         return d.ColumnSpec(AT, self.word(), self.type_name(depth), not_null, default, self.maybe(self.word))
 
-    def index_spec(self) -> d.IndexSpec:
+    def index_spec(self) -> d.IndexClause:
         unique, asynchronous = self.chance.choice(((False, False), (True, False), (False, True)))
         using = self.chance.choice((None, "secondary"))
-        return d.IndexSpec(
+        return d.IndexClause(
             AT, self.word(), self.words(), self.words(0), unique, asynchronous, False, using, self.some(self.setting)
         )
 

@@ -51,14 +51,14 @@ _ZONE: Final = "GMT"
 """The time zone of a date or time that is converted from a type without zones."""
 
 
-def itself(value: Value) -> Value:
+def identity(value: Value) -> Value:
     return value
 
 
 def find_cast(source: Type, to: Type) -> Converter | None:
     """Return the converter between two primitive types or Decimals; None if YQL has no such CAST."""
     if source == to:
-        return itself, False
+        return identity, False
     if to in (STRING, UTF8):
         return _to_text(source, to)
     if source in (STRING, UTF8):
@@ -77,7 +77,7 @@ def find_cast(source: Type, to: Type) -> Converter | None:
         return _from_moment(source, to)
     if (source, to) == (JSON, JSON_DOCUMENT):
         return lambda value: texts.from_text(JSON_DOCUMENT, value), False
-    return (itself, False) if (source, to) == (JSON_DOCUMENT, JSON) else None
+    return (identity, False) if (source, to) == (JSON_DOCUMENT, JSON) else None
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def _to_text(source: Type, to: Type) -> Converter | None:
     if source == STRING:
         return _utf8, True
     if source == YSON:
-        return (itself, False) if to == STRING else None
+        return (identity, False) if to == STRING else None
     if not texts.has_text(source):
         return None
     if to == UTF8:
@@ -159,12 +159,12 @@ def _from_integer(source: Type, to: Type) -> Converter | None:
     fails = not (low <= BOUNDS[source][0] and BOUNDS[source][1] <= high)
     if to in moments.ZONED:
         return lambda value: (value, _ZONE) if low <= value <= high else FAILED, fails
-    return (_between(low, high) if fails else itself), fails
+    return (_between(low, high) if fails else identity), fails
 
 
 def _from_float(to: Type) -> Converter | None:
     if to in FLOATS:
-        return (to_single if to == FLOAT else itself), False
+        return (to_single if to == FLOAT else identity), False
     if to == BOOL:
         return lambda value: FAILED if value != value else value != 0, True
     if to not in INTEGERS:
@@ -229,7 +229,7 @@ def _from_moment(source: Type, to: Type) -> Converter | None:
     if source in moments.SPANS and to in moments.SPANS:
         low, high = moments.LIMITS[to]
         fails = moments.LIMITS[source][1] > high
-        return (_between(low, high) if fails else itself), fails
+        return (_between(low, high) if fails else identity), fails
     if source in moments.MOMENTS and to in moments.MOMENTS:
         return _to_moment(source, to)
     return None

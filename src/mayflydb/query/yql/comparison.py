@@ -402,7 +402,7 @@ def sort_key(type: Type) -> Callable[[Value], Any]:
     match type:
         case OptionalType(item):
             inner = sort_key(item)
-            if inner is _itself:
+            if inner is _identity:
                 return lambda value: (value is not None, value)
             return lambda value: (
                 (False,) if value is None else (True, inner(value.value if isinstance(value, Just) else value))
@@ -425,10 +425,10 @@ def sort_key(type: Type) -> Callable[[Value], Any]:
             return lambda value: (value[0], _VARIANT(value[1]))
         case NullType() | VoidType() | EmptyListType() | EmptyDictType():
             return lambda value: 0
-    return _itself
+    return _identity
 
 
-def _itself(value: Value) -> Any:
+def _identity(value: Value) -> Any:
     return value
 
 
@@ -470,13 +470,13 @@ def group_key(type: Type) -> Callable[[Value], Hashable]:
             return lambda value: int(value[0])
         case EmptyListType() | EmptyDictType():
             return lambda value: ()
-    return _itself
+    return _identity
 
 
 def _group_optional(item: Type) -> Callable[[Value], Hashable]:
     inner = group_key(item)
-    if inner is _itself:
-        return _itself
+    if inner is _identity:
+        return _identity
     if isinstance(item, OptionalType):
         return lambda value: None if value is None else Just(inner(value.value))
     return lambda value: None if value is None else inner(value)
@@ -484,6 +484,6 @@ def _group_optional(item: Type) -> Callable[[Value], Hashable]:
 
 def _group_parts(items: tuple[Type, ...]) -> Callable[[Value], Hashable]:
     keys = [group_key(item) for item in items]
-    if all(key is _itself for key in keys):
-        return _itself
+    if all(key is _identity for key in keys):
+        return _identity
     return lambda value: tuple(None if part is None else key(part) for key, part in zip(keys, value, strict=True))

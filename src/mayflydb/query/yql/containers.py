@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from mayflydb.query.yql.casting import FAILED, Converter, itself
+from mayflydb.query.yql.casting import FAILED, Converter, identity
 from mayflydb.query.yql.types import (
     DictType,
     EmptyDictType,
@@ -54,7 +54,7 @@ def find_conversion(source: Type, to: Type, step: Step, strict: bool = False) ->
         case VariantType(), VariantType():
             return _variant(source, to, step)
         case VoidType(), VoidType():
-            return itself, False
+            return identity, False
     return None
 
 
@@ -101,7 +101,7 @@ def _struct(source: Members, to: Members, step: Step) -> Converter | None:
         if name not in places:
             if not isinstance(type, (OptionalType, NullType)):
                 return None
-            steps.append((-1, itself))
+            steps.append((-1, identity))
             continue
         place, of = places[name]
         converter = step(of, type)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from mayflydb.query.yql import arithmetic, casting, moments
-from mayflydb.query.yql.casting import FAILED, Converter, itself
+from mayflydb.query.yql.casting import FAILED, Converter, identity
 from mayflydb.query.yql.containers import Convert, find_conversion
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault
@@ -50,7 +50,7 @@ from mayflydb.query.yql.types import (
 def widen(source: Type, to: Type) -> Convert | None:
     """Return the implicit conversion of a value of `source`, NULL included, to `to`; None if there is none."""
     if source == to:
-        return itself
+        return identity
     if isinstance(to, OptionalType):
         return _into_optional(source, to)
     if isinstance(source, Primitive) and isinstance(to, Primitive):
@@ -75,10 +75,10 @@ def _widen_part(source: Type, to: Type) -> Converter | None:
 
 def _into_optional(source: Type, to: OptionalType) -> Convert | None:
     if isinstance(source, NullType):
-        return itself
+        return identity
     if isinstance(source, OptionalType) and _depth(source) >= _depth(to):
         inner = widen(source.item, to.item)
-        if inner is None or inner is itself:
+        if inner is None or inner is identity:
             return inner
         step, nested = inner, isinstance(to.item, OptionalType)
         return lambda value: (
@@ -293,7 +293,7 @@ def constant(type: Type, value: Value, literal: bool = False) -> Expression:
 
 
 def _convert_expression(expression: Expression, to: Type, step: Convert) -> Expression:
-    if step is itself:
+    if step is identity:
         return Expression(to, expression.evaluate, constant=expression.constant)
     inner = expression.evaluate
     return Expression(to, lambda row, run: step(inner(row, run)), constant=expression.constant)
@@ -327,7 +327,7 @@ def cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
     Where the conversion may fail, the type is an Optional, and the result of a failure is NULL.
     """
     if isinstance(source, NullType):
-        return optional(to), itself
+        return optional(to), identity
     converter = _cast(source, to)
     if converter is None:
         return None
@@ -356,10 +356,10 @@ def bitcast(source: Type, to: Type) -> tuple[Type, Convert] | None:
 
 def _cast(source: Type, to: Type) -> Converter | None:
     if source == to:
-        return itself, False
+        return identity, False
     depth, wanted = _depth(source), _depth(to)
     if isinstance(source, NullType):
-        return (itself, False) if wanted else None
+        return (identity, False) if wanted else None
     if wanted > depth and isinstance(to, OptionalType):
         return _cast_into(source, to)
     if depth > wanted and isinstance(source, OptionalType):
@@ -385,9 +385,9 @@ def _cast_into(source: Type, to: OptionalType) -> Converter | None:
     if inner is None:
         return None
     step, fails = inner
-    wrap = _wrap_in_just(itself, to.item)
+    wrap = _wrap_in_just(identity, to.item)
     if not fails:
-        return (step if wrap is itself else lambda value: wrap(step(value))), False
+        return (step if wrap is identity else lambda value: wrap(step(value))), False
 
     def into(value: Value) -> Value:
         result = step(value)
@@ -409,7 +409,7 @@ def _cast_within(source: OptionalType, to: OptionalType) -> Converter | None:
     inner = _cast(source.item, to.item)
     if inner is None:
         return None
-    step, wrap = inner[0], _wrap_in_just(itself, to.item)
+    step, wrap = inner[0], _wrap_in_just(identity, to.item)
 
     def within(value: Value) -> Value:
         if value is None:

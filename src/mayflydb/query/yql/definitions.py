@@ -55,7 +55,7 @@ class ColumnSpec(Syntax, frozen=True):
     family: str | None = None
 
 
-class IndexSpec(Syntax, frozen=True):
+class IndexClause(Syntax, frozen=True):
     """`INDEX name GLOBAL [UNIQUE] [SYNC|ASYNC] [USING kind] ON (columns) COVER (cover) WITH (settings)`"""
 
     name: str
@@ -87,7 +87,7 @@ class CreateTable(Syntax, frozen=True):
     table: str
     columns: tuple[ColumnSpec, ...] = ()
     primary_key: tuple[str, ...] | None = None
-    indexes: tuple[IndexSpec, ...] = ()
+    indexes: tuple[IndexClause, ...] = ()
     families: tuple[FamilySpec, ...] = ()
     changefeeds: tuple[ChangefeedSpec, ...] = ()
     settings: tuple[Setting, ...] = ()
@@ -126,7 +126,7 @@ class ResetSettings(Syntax, frozen=True):
 
 
 class AddIndex(Syntax, frozen=True):
-    index: IndexSpec
+    index: IndexClause
 
 
 class AlterIndex(Syntax, frozen=True):

@@ -22,7 +22,7 @@ from mayflydb.query.yql.types import (
 Arrange: TypeAlias = Callable[[Value], Value]
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
@@ -31,7 +31,7 @@ def find_arrangement(given: Type, to: Type) -> Arrange | None:
     """Return the function from a value of `given` to one of `to`; None if the types differ in more than the order of
     members."""
     if given == to:
-        return _same
+        return _identity
     match given, to:
         case OptionalType(source), OptionalType(target):
             inner = find_arrangement(source, target)

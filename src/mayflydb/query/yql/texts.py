@@ -223,7 +223,7 @@ def _zoned_text(type: Primitive) -> Callable[[tuple[int, str]], str]:
     return lambda value: zones.to_text(type, value)
 
 
-def _itself(value: str) -> str:
+def _identity(value: str) -> str:
     return value
 
 
@@ -251,10 +251,10 @@ _WRITERS: Final[Mapping[Type, Callable[[Any], str]]] = {
     FLOAT: _write_single,
     DOUBLE: _write_double,
     STRING: _write_bytes,
-    UTF8: _itself,
+    UTF8: _identity,
     YSON: _write_bytes,
-    JSON: _itself,
-    JSON_DOCUMENT: _itself,
+    JSON: _identity,
+    JSON_DOCUMENT: _identity,
     UUID: uuids.to_text,
     DYNUMBER: dynumbers.to_text,
     INTERVAL: format_iso,

@@ -26,7 +26,7 @@ from mayflydb.query.yql.definitions import (
     DropView,
     FamilySpec,
     Grant,
-    IndexSpec,
+    IndexClause,
     RenameIndex,
     RenameTo,
     ResetSettings,
@@ -103,7 +103,7 @@ def column(node: ColumnSpec) -> str:
     return " ".join(parts)
 
 
-def index(node: IndexSpec) -> str:
+def index(node: IndexClause) -> str:
     """`INDEX name GLOBAL SYNC ON (a) COVER (b)`"""
     kind = "LOCAL" if node.local else "GLOBAL UNIQUE" if node.unique else "GLOBAL"
     if not node.local:

@@ -95,7 +95,7 @@ def _family_name(name: str | None) -> str:
     return "" if name in (None, "default") else str(name)
 
 
-def _index(given: ast.IndexSpec) -> IndexSpec:
+def _index(given: ast.IndexClause) -> IndexSpec:
     if given.local:
         raise unsupported("A local index", given.at)
     if given.using is not None and given.using.lower() != "secondary":

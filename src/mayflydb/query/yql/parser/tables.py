@@ -22,7 +22,7 @@ from mayflydb.query.yql.definitions import (
     DropIndex,
     DropTable,
     FamilySpec,
-    IndexSpec,
+    IndexClause,
     RenameIndex,
     RenameTo,
     ResetSettings,
@@ -145,7 +145,7 @@ class Tables(Settings):
             self.expect(")")
         return ColumnSpec(at, name, kind, not_null, default, family)
 
-    def index_spec(self) -> IndexSpec:
+    def index_spec(self) -> IndexClause:
         at = self.at()
         self.expect("INDEX")
         name = self.name()
@@ -161,7 +161,7 @@ class Tables(Settings):
         self.expect("ON")
         columns = self.in_parentheses(self.name)
         cover = self.in_parentheses(self.name) if self.accept("COVER") else ()
-        return IndexSpec(at, name, columns, cover, unique, asynchronous, local, using, self.with_settings())
+        return IndexClause(at, name, columns, cover, unique, asynchronous, local, using, self.with_settings())
 
     def family_spec(self) -> FamilySpec:
         at = self.at()

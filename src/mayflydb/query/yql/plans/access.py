@@ -211,14 +211,14 @@ def _items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
     """The list behind IN, and the type of its items without NULL; None if the list depends on the row or its types
     differ."""
     if isinstance(within, (ListOf, TupleOf)):
-        written = [binder.free(each) for each in within.items]
+        written = [binder.bind_invariant(each) for each in within.items]
         evaluates = tuple(each.evaluate for each, _ in written)
         if len({each.type for each, _ in written}) != 1 or not all(same for _, same in written):
             return None, NULL
         return (lambda row, run: [each(row, run) for each in evaluates]), bare(written[0][0].type)
-    values, free = items_of(binder, within)
+    values, invariant = items_of(binder, within)
     container = bare(values.type)
-    if not free or not isinstance(container, ListType):
+    if not invariant or not isinstance(container, ListType):
         return None, NULL
     return values.evaluate, bare(container.item)
 

@@ -162,7 +162,7 @@ class Binder:
             raise fault("Expected a value here, and not a lambda or a type", tree.at)
         return found
 
-    def free(self, tree: Tree) -> tuple[Expression, bool]:
+    def bind_invariant(self, tree: Tree) -> tuple[Expression, bool]:
         """Bind an expression; True if it is the same for all rows."""
         before = self.context.uses
         found = self.expression(tree)

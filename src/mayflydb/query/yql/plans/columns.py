@@ -34,7 +34,7 @@ def items(binder: Binder, trees: Sequence[Item | Star], without: Sequence[str] =
             columns.extend(_star(binder, tree, without, gone, len(stars) > 1))
         else:
             columns.append(
-                (tree.name or _name(binder, tree.value) or _free(place, written), binder.expression(tree.value))
+                (tree.name or _name(binder, tree.value) or _default_name(place, written), binder.expression(tree.value))
             )
     for each in without:
         if stars and each not in gone:
@@ -76,7 +76,7 @@ def _name(binder: Binder, tree: Tree) -> str | None:
     return None
 
 
-def _free(place: int, written: set[str | None]) -> str:
+def _default_name(place: int, written: set[str | None]) -> str:
     """Return `column0`, `column1`, ... for a column without a name: its number, or the next that is free."""
     while f"column{place}" in written:
         place += 1

@@ -106,19 +106,19 @@ def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
         case Like(_, "LIKE", operand, pattern, None, False):
             return _prefix_constraints(binder, operand, pattern)
         case Unary(_, "IS NULL", operand) if (column := column_of(binder, operand)) is not None:
-            found = [Constraint(column[0], "eq", lambda row, run: None, _same, null=True)]
+            found = [Constraint(column[0], "eq", lambda row, run: None, _identity, null=True)]
         case Unary(_, "NOT", operand) if (column := column_of(binder, operand)) is not None and str(
             column[1]
         ) == "Bool":
-            found = [Constraint(column[0], "eq", lambda row, run: False, _same)]
+            found = [Constraint(column[0], "eq", lambda row, run: False, _identity)]
         case Name() | Member() if (column := column_of(binder, tree)) is not None and str(column[1]) == "Bool":
-            found = [Constraint(column[0], "eq", lambda row, run: True, _same)]
+            found = [Constraint(column[0], "eq", lambda row, run: True, _identity)]
         case _:
             return []
     return [] if None in found else [each for each in found if each is not None]
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
@@ -139,8 +139,8 @@ def _comparison_constraint(binder: Binder, tree: Tree, word: str, other: Tree) -
     column = column_of(binder, tree)
     if column is None or column_of(binder, other) is not None:
         return None
-    value, free = binder.free(other)
-    if not free or value.type == NULL:
+    value, invariant = binder.bind_invariant(other)
+    if not invariant or value.type == NULL:
         return None
     name, type = column
     _, value = alike(Slot(type, value.evaluate, index=0), value)
@@ -176,7 +176,7 @@ def _prefix_constraints(binder: Binder, operand: Tree, pattern: Tree) -> list[Co
 
 def _bound_constraint(name: str, word: str, value: str | bytes) -> Constraint:
     text = value if isinstance(value, str) else value.decode(errors="replace")
-    return Constraint(name, "bound", lambda row, run: value, _same, word, text=text, exact=False)
+    return Constraint(name, "bound", lambda row, run: value, _identity, word, text=text, exact=False)
 
 
 def _after(low: str | bytes) -> str | bytes | None:
@@ -194,9 +194,9 @@ def _in_constraint(binder: Binder, tree: Tree, condition: In) -> Constraint | No
     name, type = column
     if isinstance(condition.within, (ListOf, TupleOf)):
         return _list_constraint(binder, name, type, condition.within.items)
-    values, free = items_of(binder, condition.within)
+    values, invariant = items_of(binder, condition.within)
     container = bare(values.type)
-    if not free or not isinstance(container, (ListType, DictType)):
+    if not invariant or not isinstance(container, (ListType, DictType)):
         return None
     item = container.item if isinstance(container, ListType) else container.key
     fit = find_fit(bare(item), type)
@@ -208,12 +208,12 @@ def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, .
     pairs: list[tuple[Evaluate, Fit]] = []
     shown: list[str] = []
     for each in trees:
-        value, free = binder.free(each)
+        value, invariant = binder.bind_invariant(each)
         if value.type == NULL:
             continue
         _, value = alike(Slot(type, value.evaluate, index=0), value)
         fit = find_fit(bare(value.type), type)
-        if not free or fit is None:
+        if not invariant or fit is None:
             return None
         pairs.append((value.evaluate, fit))
         shown.append(_text(value))
@@ -222,7 +222,7 @@ def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, .
         found = [(value((), run), fit) for value, fit in pairs]
         return [fit(value) for value, fit in found if value is not None]
 
-    return Constraint(name, "in", gather, _same, text=", ".join(shown))
+    return Constraint(name, "in", gather, _identity, text=", ".join(shown))
 
 
 def _text(value: Expression) -> str:
@@ -235,7 +235,7 @@ def _text(value: Expression) -> str:
 def find_fit(source: Type, column: Type) -> Fit | None:
     """Return the conversion of a value to the equal value of the column's type; None if there is no such conversion."""
     if source == column:
-        return _same
+        return _identity
     if both_integers(source, column):
         least, greatest = limits(column)
         return lambda value: value if least <= value <= greatest else OUTSIDE

@@ -14,7 +14,7 @@ from mayflydb.query.yql.syntax import Binding
 from mayflydb.query.yql.types import format_long
 
 
-def prepare(context: Context, names: Names, statement: Statement) -> bool:
+def apply_declaration(context: Context, names: Names, statement: Statement) -> bool:
     """Apply DECLARE, PRAGMA or `$x = ...` to the context; False for any other statement."""
     match statement:
         case Declare(at, name, type_name):

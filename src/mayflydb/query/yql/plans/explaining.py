@@ -11,7 +11,7 @@ from typing import Any
 from mayflydb.query.yql.plans.access import KeyRanges
 from mayflydb.query.yql.plans.compounds import AppendRows, MatchRows
 from mayflydb.query.yql.plans.constraints import Constraint
-from mayflydb.query.yql.plans.grouping import Group
+from mayflydb.query.yql.plans.grouping import GroupRows
 from mayflydb.query.yql.plans.joining import JoinRows, LookupRows
 from mayflydb.query.yql.plans.plan import Plan, Relation
 from mayflydb.query.yql.plans.relations import (
@@ -119,7 +119,7 @@ _NAMES: dict[type, Callable[[Any], tuple[str, Json]]] = {
     FilterRows: lambda each: ("Filter", {"Name": "Filter"}),
     SortRows: _sort_operator,
     LimitRows: lambda each: ("Limit", {"Name": "Limit"}),
-    Group: lambda each: ("Aggregate", {"Name": "Aggregate"}),
+    GroupRows: lambda each: ("Aggregate", {"Name": "Aggregate"}),
     DistinctRows: lambda each: ("Aggregate", {"Name": "Aggregate", "Phase": "Final"}),
     JoinRows: lambda each: (_join(each.kind), {"Name": f"{_join(each.kind)} (MapJoin)"}),
     AppendRows: lambda each: ("UnionAll", {"Name": "UnionAll"}),

@@ -84,7 +84,7 @@ class BoundAggregate(msgspec.Struct, frozen=True):
         state[0] = self.aggregation.step(state[0], values)
 
 
-class Group(msgspec.Struct, frozen=True):
+class GroupRows(msgspec.Struct, frozen=True):
     """Groups rows into rows of keys, aggregates and the number of the grouping set.
 
     `sets`: the indexes of the keys in each grouping set; None: one set of all keys. `always`: without input there is
@@ -93,7 +93,7 @@ class Group(msgspec.Struct, frozen=True):
 
     source: Relation
     keys: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
-    folded: tuple[BoundAggregate, ...]
+    aggregates: tuple[BoundAggregate, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
     always: bool = False
 
@@ -108,12 +108,12 @@ class Group(msgspec.Struct, frozen=True):
                     group = groups.get((place, key))
                     if group is None:
                         reserve_rows(run, 1)
-                        group = groups[place, key] = values, [each.start() for each in self.folded]
-                    for each, state in zip(self.folded, group[1], strict=True):
+                        group = groups[place, key] = values, [each.start() for each in self.aggregates]
+                    for each, state in zip(self.aggregates, group[1], strict=True):
                         each.step(state, row, run)
         if not groups and self.always:
-            groups[0, ()] = (), [each.start() for each in self.folded]
-        finish = [each.aggregation.finish for each in self.folded]
+            groups[0, ()] = (), [each.start() for each in self.aggregates]
+        finish = [each.aggregation.finish for each in self.aggregates]
         rows = [
             (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)], place)
             for (place, _), (values, states) in groups.items()
@@ -147,7 +147,7 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
             special[item.value] = slot(field.type, place)
             if item.name is not None:
                 special[Name(item.at, item.name)] = slot(field.type, place)
-    folded: list[BoundAggregate] = []
+    bound: list[BoundAggregate] = []
     calls = aggregates(tree.items, tree.having, tree.order, tree.windows)
     width = len(fields) + sum(not _is_grouping(call) for call in calls)
     for call in calls:
@@ -160,8 +160,8 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
             type = optional(type)
         special[call] = slot(type, len(fields))
         fields.append(Field("", type))
-        folded.append(made)
-    relation = Group(relation, tuple(keys), tuple(folded), sets, always=group is None)
+        bound.append(made)
+    relation = GroupRows(relation, tuple(keys), tuple(bound), sets, always=group is None)
     over = Binder(
         binder.context,
         binder.names,

@@ -60,11 +60,11 @@ class Side(msgspec.Struct, frozen=True):
         run.budget += len(met)
 
 
-Matches = dict[tuple[Hashable, ...], list[int]]
+KeyIndex = dict[tuple[Hashable, ...], list[int]]
 
 
-def _index_rows(side: Side, rows: Sequence[Row], run: Run) -> Matches:
-    found: Matches = {}
+def _index_rows(side: Side, rows: Sequence[Row], run: Run) -> KeyIndex:
+    found: KeyIndex = {}
     for place, row in enumerate(rows):
         key = side.key(row, run)
         if key is not None and not (side.one and key in found):
@@ -77,7 +77,7 @@ def join_rows(
     left: Side,
     batch: Sequence[Row],
     rows: Sequence[Row],
-    index: Matches,
+    index: KeyIndex,
     run: Run,
     seen: set[int],
     right: int,

@@ -40,10 +40,10 @@ def bind_from(
     _check_sources((bound, *rights), tree)
     kinds = [join.kind for join in tree.joins]
     parts = conjuncts(where)
-    if not any(kind in _LOOSE_LEFT for kind in kinds):
+    if not any(kind in _LEFT_NOT_KEPT for kind in kinds):
         bound = _push_down(context, names, bound, rights, parts)
     for place, (join, right) in enumerate(zip(tree.joins, rights, strict=True)):
-        strict = join.kind in ("INNER", "CROSS") and not any(kind in _LOOSE_LEFT for kind in kinds[place + 1 :])
+        strict = join.kind in ("INNER", "CROSS") and not any(kind in _LEFT_NOT_KEPT for kind in kinds[place + 1 :])
         others = [bound, *rights[:place], *rights[place + 1 :]]
         mine = [each for each in parts if _is_about_one_source(context, names, each, right, others)] if strict else []
         ones = tree.any and place == 0, join.any
@@ -51,7 +51,7 @@ def bind_from(
     return bound
 
 
-_LOOSE_LEFT = ("RIGHT", "FULL", "EXCLUSION", "RIGHT SEMI", "RIGHT ONLY")
+_LEFT_NOT_KEPT = ("RIGHT", "FULL", "EXCLUSION", "RIGHT SEMI", "RIGHT ONLY")
 """Joins that can drop rows of the left side, or replace them by NULLs. A condition on the left side must not move below
 them."""
 

@@ -47,7 +47,7 @@ def within(binder: Binder, tree: In) -> Expression:
 def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
     if isinstance(tree.within, (ListOf, TupleOf)):
         return _in_list(binder, tree, operand, tree.within.items)
-    values, free = items_of(binder, tree.within)
+    values, invariant = items_of(binder, tree.within)
     container = bare(values.type)
     match container:
         case ListType(item):
@@ -66,7 +66,7 @@ def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
             )
         case _:
             raise type_fault("SqlIn", f"IN expects a list, dict or tuple, but got: {format_long(values.type)}", tree.at)
-    return _in_collection(tree, operand, values, item, free)
+    return _in_collection(tree, operand, values, item, invariant)
 
 
 def items_of(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
@@ -77,16 +77,16 @@ def items_of(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
         entry = binder.names.get(tree.name)
         if isinstance(entry, NamedExpression) and is_query(entry.value):
             return column(entry.binder, entry.value), True  # type: ignore[arg-type]  # `is_query` is true.
-    return binder.free(tree)
+    return binder.bind_invariant(tree)
 
 
 def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, ...]) -> Expression:
     items = []
-    free = True
+    invariant = True
     for each in trees:
-        item, same = binder.free(each)
+        item, same = binder.bind_invariant(each)
         items.append(item)
-        free = free and same
+        invariant = invariant and same
     if not items:
         return constant(BOOL, False)
     kinds = [convert(item, operand.type) if item.literal else None for item in items]
@@ -103,7 +103,7 @@ def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, .
     def evaluate(row: Row, run: Run) -> Value:
         return [way(value(row, run)) for value, way in pairs if way is not None]
 
-    return _in_collection(tree, operand, derive(ListType(item_type), evaluate, *items), item_type, free)
+    return _in_collection(tree, operand, derive(ListType(item_type), evaluate, *items), item_type, invariant)
 
 
 def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
@@ -113,7 +113,7 @@ def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
         key = comparison.group_key(left)
         return key, key
     if both_integers(left, right):
-        return _same, _same
+        return _identity, _identity
     common = conversions.common([left, right])
     first, second = (None, None) if common is None else (converter(left, common), converter(right, common))
     if common is None or first is None or second is None:
@@ -122,11 +122,11 @@ def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
     return (lambda value: key(first(value))), (lambda value: key(second(value)))
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
-def _in_collection(tree: In, operand: Expression, values: Expression, item: Type, free: bool) -> Expression:
+def _in_collection(tree: In, operand: Expression, values: Expression, item: Type, invariant: bool) -> Expression:
     found = keys(bare(operand.type), bare(item))
     if found is None:
         raise type_fault("SqlIn", f"Can't compare {format_long(operand.type)} and {format_long(item)}", tree.at)
@@ -141,7 +141,7 @@ def _in_collection(tree: In, operand: Expression, values: Expression, item: Type
 
     def evaluate(row: Row, run: Run) -> Value:
         # A collection that is the same for all rows is hashed once in an execution.
-        if free:
+        if invariant:
             kept = run.cache.get(token)
             if kept is None:
                 kept = run.cache[token] = gather(row, run)

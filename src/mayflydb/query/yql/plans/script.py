@@ -8,7 +8,7 @@ from mayflydb.query.yql.faults import Fault, Issue, Position, fault, type_fault,
 from mayflydb.query.yql.plans import expressions, queries, writes
 from mayflydb.query.yql.plans.binder import MAX_DEPTH, Binder, Context, NamedExpression, Names
 from mayflydb.query.yql.plans.bound import bind_query
-from mayflydb.query.yql.plans.declarations import prepare
+from mayflydb.query.yql.plans.declarations import apply_declaration
 from mayflydb.query.yql.plans.plan import Plan, ResultColumns, Step
 from mayflydb.query.yql.plans.subqueries import is_query
 from mayflydb.query.yql.schemas import Schemas
@@ -31,7 +31,7 @@ from mayflydb.query.yql.types import ListType, Primitive, StructType, Type, form
 assert expressions.LOADED
 assert queries.LOADED
 
-MIXED = (
+MIXED_OPERATIONS = (
     "Queries with mixed data and scheme operations are not supported. "
     "Use separate queries for different types of operations."
 )
@@ -77,7 +77,7 @@ class _Binding:
     def take(self, statements: Sequence[Statement], names: Names) -> None:
         """Bind statements in order, and add their names to `names`."""
         for statement in statements:
-            if prepare(self.context, names, statement):
+            if apply_declaration(self.context, names, statement):
                 continue
             if isinstance(statement, Commit):
                 self.ends.append(statement)
@@ -158,5 +158,5 @@ def bind_statement(
     if isinstance(statement, (EvaluateIf, EvaluateFor)):
         raise fault("EVALUATE is not supported in YDB queries", statement.at)
     if statement.__class__.__module__.endswith(".definitions"):
-        raise Fault("GENERIC_ERROR", Issue(MIXED, 2009, position=statement.at))
+        raise Fault("GENERIC_ERROR", Issue(MIXED_OPERATIONS, 2009, position=statement.at))
     raise unsupported(statement.__class__.__name__, statement.at)

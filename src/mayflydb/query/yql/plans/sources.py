@@ -11,7 +11,7 @@ from mayflydb.query.yql.faults import Fault, Issue, fault, no_table, unsupported
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.plans.binder import PRAGMAS, Binder, Context, NamedExpression, Names
 from mayflydb.query.yql.plans.bound import Bound, bind_query
-from mayflydb.query.yql.plans.declarations import prepare
+from mayflydb.query.yql.plans.declarations import apply_declaration
 from mayflydb.query.yql.plans.flatten import bind_flatten
 from mayflydb.query.yql.plans.relations import ListRows, Scan
 from mayflydb.query.yql.plans.scopes import Field
@@ -97,7 +97,7 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
     try:
         context.set_pragmas(PRAGMAS)
         names: Names = {}
-        queries = [each for each in script.statements if not prepare(context, names, each)]
+        queries = [each for each in script.statements if not apply_declaration(context, names, each)]
         if len(queries) != 1 or not is_query(queries[0]):
             raise fault(f"View {view.path} is no single query", reference.at)
         return msgspec.structs.replace(bind_query(context, names, queries[0]), table=None)  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def _bind_once(binder: Binder, query: Query, mode: Literal["scalar", "list", "ex
         if mode == "exists":
             type: Type = BOOL
         else:
-            type = _only(bound, query)
+            type = _single_column_type(bound, query)
             type = optional(type) if mode == "scalar" else ListType(type)
         context.trees.append(query)
         context.memo[key] = _prelude_value(type, context.prelude(bound.relation, mode)), False
@@ -53,18 +53,18 @@ def _bind_once(binder: Binder, query: Query, mode: Literal["scalar", "list", "ex
 def _bind(binder: Binder, query: Query) -> Bound:
     context = binder.context
     uses = context.uses
-    names = {name: each for name, each in binder.names.items() if not local(each)}
+    names = {name: each for name, each in binder.names.items() if not is_local(each)}
     bound = bind_query(context, names, query)
     context.uses = uses
     return bound
 
 
-def local(entry: LambdaArgument | NamedExpression) -> bool:
+def is_local(entry: LambdaArgument | NamedExpression) -> bool:
     """True if a name depends on the arguments of a lambda; subqueries cannot use these."""
     return isinstance(entry, LambdaArgument) or entry.binder.width > 0
 
 
-def _only(bound: Bound, query: Query) -> Type:
+def _single_column_type(bound: Bound, query: Query) -> Type:
     if len(bound.fields) != 1:
         raise fault("Source used in expression should contain one concrete column", query.at)
     return bound.fields[0].type

@@ -81,17 +81,17 @@ def strict_binary(
 def converter(source: Type, to: Type) -> Callable[[Value], Value] | None:
     """Return the conversion from every value of one type to another; None if there is none."""
     if source == to or (bare(to) == source):
-        return _same
+        return _identity
     made = conversions.implicit(slot(source, 0), to)
     if made is None:
         return None
     if isinstance(made, Slot):
-        return _same
+        return _identity
     evaluate = made.evaluate
     return lambda value: evaluate((value,), NO_RUN)
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 

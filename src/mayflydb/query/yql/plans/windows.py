@@ -47,7 +47,7 @@ def has_windows(tree: Select) -> bool:
     return next(_calls((tree.items, tree.order)), None) is not None
 
 
-class WindowOrder(msgspec.Struct, frozen=True):
+class BoundWindow(msgspec.Struct, frozen=True):
     """The PARTITION BY and ORDER BY of a window."""
 
     partition: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
@@ -81,7 +81,7 @@ class WindowRows(msgspec.Struct, frozen=True):
     """The rows of `source`, each followed by the values of the window functions `columns`."""
 
     source: Relation
-    columns: tuple[tuple[WindowOrder, ComputeWindow], ...]
+    columns: tuple[tuple[BoundWindow, ComputeWindow], ...]
 
     def parts(self) -> tuple[Relation, ...]:
         return (self.source,)
@@ -110,8 +110,8 @@ def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Rela
         return relation, binder
     named = dict(tree.windows)
     special: dict[Tree, Expression] = dict(binder.special)
-    windows: dict[WindowTree, WindowOrder] = {}
-    columns: list[tuple[WindowOrder, ComputeWindow]] = []
+    windows: dict[WindowTree, BoundWindow] = {}
+    columns: list[tuple[BoundWindow, ComputeWindow]] = []
     for call in calls:
         over = named.get(call.over) if isinstance(call.over, str) else call.over
         if over is None:
@@ -126,7 +126,7 @@ def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Rela
     return WindowRows(relation, tuple(columns)), wide
 
 
-def _window(binder: Binder, tree: WindowTree) -> WindowOrder:
+def _window(binder: Binder, tree: WindowTree) -> BoundWindow:
     partition = []
     for item in tree.partition:
         value = binder.expression(item.value)
@@ -135,7 +135,7 @@ def _window(binder: Binder, tree: WindowTree) -> WindowOrder:
     for each in tree.order:
         value = binder.expression(each.value)
         order.append((value.evaluate, sort_key(value.type, each.value.at), each.descending))
-    return WindowOrder(tuple(partition), tuple(order))
+    return BoundWindow(tuple(partition), tuple(order))
 
 
 def _function(binder: Binder, call: Call, over: WindowTree) -> tuple[Any, ComputeWindow]:
