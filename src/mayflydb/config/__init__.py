@@ -1,4 +1,4 @@
-"""Settings: one table, read once into one frozen structure. Nobody below reads the environment."""
+"""Settings: one table, read once into one frozen structure. No package below reads the environment."""
 
 from __future__ import annotations
 

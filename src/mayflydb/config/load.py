@@ -68,7 +68,7 @@ MONGO_PORT = 27017
 YDB_PORT, YDB_TLS_PORT = 2136, 2135
 
 _FIRST_USER = "MONGO_INITDB_ROOT_"
-"""How the variables begin by which images of MongoDB are given their first user."""
+"""The prefix of the variables by which images of MongoDB get their first user."""
 
 # Variables that the command line reads itself.
 _OTHER_VARIABLES = ("MAYFLY_CONFIG", "MAYFLY_URL")

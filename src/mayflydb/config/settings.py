@@ -1,4 +1,4 @@
-"""What a server is told: one frozen Settings, grouped by the part that it concerns."""
+"""The settings of a server: one frozen structure, grouped by the part that each concerns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
     @property
     def loopback(self) -> bool:
-        """Whether the configured host can be reached from this machine alone; a name other than localhost counts as not."""
+        """True: the configured host can be reached from this machine alone. A name other than localhost counts as reachable."""
         return is_loopback(self.host)
 
     def told(self, used: str) -> str:
@@ -58,7 +58,7 @@ class StorageSettings(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Literal["memory", "sqlite", "postgresql"]:
-        """What keeps the data."""
+        """The store of the data."""
         if self.url == MEMORY:
             return "memory"
         return "sqlite" if self.url.startswith(FILE_SCHEME) else "postgresql"
@@ -75,7 +75,7 @@ class StorageSettings(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> bool:
-        """Whether other servers may work on the same store, and go by the same time."""
+        """True: other servers may work on the same store, by the same time."""
         return self.kind == "postgresql"
 
 
@@ -153,7 +153,7 @@ class YdbSettings(msgspec.Struct, frozen=True):
 
     @property
     def served(self) -> bool:
-        """Whether there is a port at all."""
+        """True: at least one port is open."""
         return self.port != -1 or self.tls_port != -1
 
 
@@ -164,7 +164,7 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 class TtlSettings(msgspec.Struct, frozen=True):
-    """How often the reaper looks, and what purging costs. `ydb_min_run_interval`: the least that a YDB table may ask for.
+    """The interval of the reaper and the price of purges. `ydb_min_run_interval`: the shortest that a YDB table may ask for.
 
     `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `Cadence` has them.
     """

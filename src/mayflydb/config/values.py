@@ -1,4 +1,4 @@
-"""How one raw value is read: text from a flag or variable, or a TOML value. ValueError with a sentence for people."""
+"""Parsers of one raw value: text from a flag or variable, or a TOML value. ValueError with a sentence for people."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def whole(value: Any) -> int:
 
 
 def count(value: Any) -> int:
-    """How many of something; not negative."""
+    """A number of things; not negative."""
     number = whole(value)
     if number < 0:
         raise ValueError(f"{number} is less than 0")
@@ -293,7 +293,7 @@ def file_url(path: Path) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is localhost or a loopback address."""
+    """True: `host` is localhost or a loopback address."""
     if host.lower() == "localhost":
         return True
     try:

@@ -21,7 +21,7 @@ from mayflydb.sockets.work import Work
 log = logging.getLogger(__name__)
 
 BUFFERED = 64 * 1024
-"""Bytes of a body that may wait for somebody to read them."""
+"""Unread bytes of a body at which reading from the socket pauses."""
 
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that say how long a body is."""
@@ -51,7 +51,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class HttpWork(Work):
-    """What the connections of one listener share: who answers, and within which limits."""
+    """The handler and the limits that the connections of one listener share."""
 
     def __init__(self, handler: Handler, limits: Limits) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._decline(self._declining, rest)
 
     def _after_preface(self, data: bytes) -> bytes | None:
-        """What follows the preface of HTTP/2 in `data`, at which the parser has stopped; None where it is something else."""
+        """The bytes behind the preface of HTTP/2 in `data`, at which the parser has stopped; None without a preface."""
         asked = self._current is not None or self._waiting
         return None if asked or self._parser.get_method() != http2.METHOD else http2.after_preface(data)
 

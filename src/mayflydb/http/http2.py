@@ -40,7 +40,7 @@ SETTINGS = _frame(_SETTINGS, 0, 0)
 
 
 class Declining:
-    """What is answered to a client of HTTP/2: its settings are acknowledged, its first request is reset, and all is over.
+    """The answer to a client of HTTP/2: acknowledge its settings, reset its first request, and close.
 
     GOAWAY names no stream as processed, so that a client may repeat its request elsewhere, whatever it asks for.
     """

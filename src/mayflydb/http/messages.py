@@ -82,7 +82,7 @@ class Request:
 
     @property
     def backlog(self) -> int:
-        """Bytes that have arrived and that nobody is waiting for."""
+        """Bytes that have arrived and were not read."""
         return self._size if self._waiter is None else 0
 
     def feed(self, data: bytes) -> None:
@@ -103,7 +103,7 @@ class Request:
         self._wake()
 
     def drop(self) -> None:
-        """It is answered: nobody is going to read what has arrived, or still will."""
+        """The request is answered: drop what has arrived of the body, and what will."""
         self._dropped = True
         self._parts.clear()
         self._size = 0

@@ -133,7 +133,7 @@ async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, f
 
 
 async def _removal(admin: Admin) -> list[Sample]:
-    """What YDB counts of its background removal, by its own names."""
+    """The counters of YDB's background removal, by YDB's names."""
     now = await admin.engine.now()
     lags: Counter[str] = Counter()
     tables = 0

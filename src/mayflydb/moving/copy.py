@@ -38,7 +38,7 @@ ROWS = 256
 
 
 class Moving(msgspec.Struct, frozen=True):
-    """How many records there are to move in all, and how many were there before."""
+    """The number of records to move, and the number that the target had before."""
 
     records: int
     before: int
@@ -66,7 +66,7 @@ async def copy(source: Source, target: Store, told: Callable[[int, int], None]) 
 
 
 async def is_unfinished(store: Store) -> bool:
-    """Whether this is half a copy."""
+    """True: a copy into this store was begun and not finished."""
     begun = await store.read(Setting(UNFINISHED))
     return bool(begun)
 
@@ -85,7 +85,7 @@ async def last_seq(store: Store, row: Row) -> int:
 
 
 async def _is_complete(source: Source, target: Store) -> bool:
-    """Whether the target holds it all; if it holds nothing, it is marked as the target of this copy."""
+    """True: the target holds all of the source. An empty target is marked as the target of this copy."""
     wanted = fingerprint(source.rows)
     begun = await target.read(Setting(UNFINISHED))
     if begun:

@@ -31,7 +31,7 @@ from mayflydb.store.interface import Row
 
 
 class Contents:
-    """What has been read of an export: everything but the records, which are counted."""
+    """The parts of an export that were read: all but the records, which are counted."""
 
     def __init__(self) -> None:
         self.header: Header | None = None

@@ -37,11 +37,11 @@ LARGEST = 1 << 28
 
 _HEAD = Struct(">II")
 _INTEGERS = range(-(1 << 63), 1 << 64)
-"""What MessagePack has."""
+"""A value that MessagePack can encode."""
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, tag="export"):
-    """How many catalogue rows and records there were, the fingerprint of the catalogue, and who wrote the file."""
+    """The numbers of catalogue rows and records, the fingerprint of the catalogue, and the writer of the file."""
 
     rows: int
     records: int

@@ -32,7 +32,7 @@ class Piece(msgspec.Struct, frozen=True):
     records: Sequence[Moved]
 
     def after(self, seq: int) -> Piece | None:
-        """What of it lies behind a seq."""
+        """The records behind a sequence number."""
         rest = [moved for moved in self.records if moved[0].seq > seq]
         return Piece(self.container, rest) if rest else None
 
@@ -42,7 +42,7 @@ KEPT = (SLEEP, ENABLED)
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What must hold once all is moved: ids up to `last_id` are never given again, and time does not fall below `mark`.
+    """Bounds that the target takes over: ids up to `last_id` are never given again, and time does not fall below `mark`.
 
     `settings`: those of KEPT that were set.
     """
@@ -82,7 +82,7 @@ def fingerprint(rows: Sequence[Row]) -> int:
 
 
 class StoreSource:
-    """A store that nobody writes to meanwhile. Made by `open`."""
+    """A store without other writers. `open` makes it."""
 
     def __init__(self, store: Store, rows: Sequence[Row], records: int) -> None:
         self._store = store
@@ -125,7 +125,7 @@ class StoreSource:
 
 
 class PausedSource:
-    """Another source, whose containers arrive with their expiry paused: nobody dies there until it is resumed."""
+    """Another source, whose containers arrive with their expiry paused: no record expires before it is resumed."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -157,7 +157,7 @@ def scan(container: int, after_seq: int, limit: int) -> Scan:
 
 
 async def count(store: Store, rows: Sequence[Row]) -> int:
-    """How many records there are in all."""
+    """The number of records."""
     return sum([(await store.read(Count(row.id))).records for row in rows])
 
 

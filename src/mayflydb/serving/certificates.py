@@ -211,7 +211,7 @@ def write_private(place: Path, content: bytes) -> None:
 
 
 def _write(place: Path, content: bytes, mode: int, replace: bool = True) -> None:
-    """Whoever sees the file sees all of it. Without `replace`, the first writer's content stays."""
+    """A reader of the file sees all of it or nothing. Without `replace`, the first writer's content stays."""
     temporary = place.with_name(f".{place.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     try:

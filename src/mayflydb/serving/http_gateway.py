@@ -62,7 +62,7 @@ def _plain(name: str) -> bool:
 
 
 class Readiness(msgspec.Struct):
-    """What the start has come to; each part is `ok`, `off`, or what it is doing or suffering from."""
+    """The state of the start; each part is `ok`, `off`, or a sentence about its progress or failure."""
 
     clock: str
     cosmos: str = "starting"
@@ -72,7 +72,7 @@ class Readiness(msgspec.Struct):
     ydb: str = "off"
 
     def document(self) -> tuple[bool, dict[str, Any]]:
-        """Whether everything is ready, and the document that says so."""
+        """True if all parts are ready, and the document that says so."""
         ready = (self.cosmos, self.store, self.seed) == ("ok", "ok", "ok") and {self.mongo, self.ydb} <= {"ok", "off"}
         protocols = {"cosmos": self.cosmos, "mongo": self.mongo, "ydb": self.ydb}
         parts = {"protocols": protocols, "store": self.store, "seed": self.seed, "clock": self.clock}
@@ -161,12 +161,12 @@ class HttpGateway:
 
 
 def _reads_pages(request: Request) -> bool:
-    """Whether a browser asks. Others, which only wait for an answer, get the line that takes nothing to make."""
+    """True: a browser asks. Other clients, which only wait for an answer, get one line of text."""
     return b"text/html" in request.headers.get(b"accept", b"")
 
 
 def _same(origin: bytes, host: bytes) -> bool:
-    """Whether a page of that origin came from here; either scheme is this same port."""
+    """True: a page of that origin came from this server; both schemes are on this port."""
     return origin.partition(b"://")[2].lower() == host.lower()
 
 

@@ -21,7 +21,7 @@ def take(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
 
 
 def reserve(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
-    """Sockets that hold a port for whoever will listen there. Errors as in `take`."""
+    """Sockets that hold a port for a later listener. Errors as in `take`."""
     return _bind(host, port, setting, flag, listening=False)
 
 
@@ -38,7 +38,7 @@ def _bind(host: str, port: int, setting: str, flag: str, *, listening: bool) -> 
 
 
 def within_reach(sockets: Sequence[socket.socket]) -> bool:
-    """Whether other machines can come in by one of these."""
+    """True: other machines can connect to one of these sockets."""
     return not all(is_loopback(each.getsockname()[0]) for each in sockets)
 
 
@@ -69,7 +69,7 @@ def make_secret(place: Path, content: bytes, setting: str) -> None:
 
 
 def read_password(place: Path, setting: str) -> str:
-    """What a file says, without blanks around it. StartFailed names `setting` if that cannot be read, or is nothing."""
+    """The text of a file, without blanks around it. StartFailed names `setting` if the file cannot be read or is empty."""
     try:
         password = place.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

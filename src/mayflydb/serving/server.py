@@ -68,7 +68,7 @@ GRACE = 10.0
 """Seconds that requests in work are given to finish."""
 
 AHEAD = 5 * SECOND
-"""How far a file's latest instant may lie ahead of the host's time before a real clock refuses to go on from it."""
+"""The longest time by which a file's latest instant may lie ahead of the host's before a real clock refuses to go on from it."""
 
 SWITCH_INTERVAL = 0.001
 """Seconds a thread computes before another has its turn: the store's writer must not keep the event loop waiting."""
@@ -150,7 +150,7 @@ class Server:
             raise StartFailed("; ".join(failure for _, failure in failed), setting=failed[0][0].setting)
 
     async def _authority(self) -> bytes | None:
-        """What clients of TLS trust, where that is served from the start; else its certificate waits for the first of them."""
+        """The authority that clients of TLS trust, where TLS is served from the start; elsewhere None."""
         settings = self._settings
         if settings.server.scheme != "https" and settings.ydb.tls_port == -1:
             return None
@@ -385,7 +385,7 @@ def _account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
 
 
 def _admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
-    """What the admin API asks for where others can reach it; made once."""
+    """The token that the admin API asks for where other machines can reach it; made once."""
     if not within_reach(sockets):
         return None
     place = data / "admin.token"
@@ -405,7 +405,7 @@ class Opened(NamedTuple):
 
 
 async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
-    """A store that nobody else has until it is closed: for commands that move data.
+    """A store for one process alone until it is closed: for commands that move data.
 
     `create`: a file that is missing is made. StartFailed for a place that is none; MayflyError when the store cannot be opened or
     is in use. Of a PostgreSQL database this is known after some seconds, because a node that was killed is waited for.
@@ -418,7 +418,7 @@ async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
 
 
 async def _open_store(storage: StorageSettings, alone: bool) -> Opened:
-    """`alone`: no other node may have the same database. Nobody ever shares a file."""
+    """`alone`: no other node may have the same database. A file is never shared."""
     if storage.kind == "postgresql":
         return await _open_postgres(storage.url, alone)
     path = storage.path
@@ -565,7 +565,7 @@ def _moved(server: Server) -> Instant | None:
 
 
 def _settle_memory() -> None:
-    """What the start has made stays for good: full collections need not look at it again."""
+    """Move objects made by the start to the permanent generation, so that full collections pass over them."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)

@@ -63,7 +63,7 @@ class Listener:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected, those included that have said nothing yet."""
+        """The number of connected clients, silent ones included."""
         return len(self._work.connections) + len(self._doors) + len(self._admissions)
 
     def serve(self, sockets: Sequence[socket.socket]) -> None:
@@ -102,7 +102,7 @@ class Listener:
             self._loop.add_reader(listening, self._accept, listening)
 
     def left(self, door: Door) -> None:
-        """Nobody stands at this door any more."""
+        """Forget a client that has left."""
         self._doors.discard(door)
 
     def admit(self, door: Door, first: int, deadline: float) -> None:

@@ -1,4 +1,4 @@
-"""What a listener and its connections share, and coroutines that begin without a task."""
+"""State that a listener and its connections share, and coroutines that begin without a task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Served(asyncio.Protocol, ABC):
 
 
 class Work:
-    """Who is connected, what is being answered, and what is to be sent."""
+    """The open connections, the requests in work, and the answers to send."""
 
     def __init__(self) -> None:
         self.connections: set[Served] = set()
@@ -36,7 +36,7 @@ class Work:
         self._outgoing: list[Served] = []
 
     def post(self, connection: Served) -> None:
-        """This connection has something to send, once everybody who can be answered in this turn of the loop is.
+        """Send what a connection holds at the end of this turn of the loop, together with the other answers.
 
         To send wakes whoever waits for it, which costs more than to answer: one wake-up for all is much cheaper.
         """

@@ -1,1 +1,1 @@
-"""What tests of applications use: a server in the test process, on a clock that the test moves."""
+"""Help for tests of applications: a server in the test process, on a clock that the test moves."""
