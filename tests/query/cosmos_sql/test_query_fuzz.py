@@ -242,3 +242,9 @@ def test_what_only_opens_raises_nothing_else(opening: str, count: int) -> None:
 
 def test_specified_queries_print_as_they_are() -> None:
     assert sum(tried(text) for text in CORPUS) > len(CORPUS) / 2
+
+
+@pytest.mark.parametrize("text", ["SELECT c.a AS ß FROM c", "SELECT VALUE c.ß FROM c", "SELECT VALUE ǅ.é2 FROM c AS ǅ"])
+def test_names_in_any_script_print_as_they_are(text: str) -> None:
+    """A printed alias in quotes is refused."""
+    assert tried(text)

@@ -51,6 +51,13 @@ _ESCAPED: Final = {
 
 _EXACT_INTEGER: Final = 1 << 64
 
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+
+
+def is_word(text: str) -> bool:
+    """True: the whole text is one word, in any script. It may still be a reserved one."""
+    return _WORD.fullmatch(text) is not None
+
 
 def tokenize(text: str) -> list[Token]:
     """Return all tokens of `text`, and one of kind END behind them; BadQuery SC1001 for an invalid token."""

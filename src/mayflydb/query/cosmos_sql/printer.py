@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from mayflydb.query.cosmos_sql.lexer import is_word
 from mayflydb.query.cosmos_sql.parser import BINDING_POWERS
 from mayflydb.query.cosmos_sql.syntax import (
     Array,
@@ -82,7 +83,7 @@ def _print_item(item: SelectItem) -> str:
 
 
 def _is_name(word: str) -> bool:
-    return word.isidentifier() and word.isascii() and not is_reserved(word)
+    return is_word(word) and not is_reserved(word)
 
 
 def _print_source(source: FromSource) -> str:
