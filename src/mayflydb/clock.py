@@ -1,8 +1,8 @@
-"""The one reader of time. Everybody else is handed a `now`.
+"""The only reader of time. All other modules are given a `now`.
 
-Three clocks give instants: `SystemClock` follows the host, `VirtualClock` stands still or ticks from wherever a person put it,
-`BorrowedClock` asks `time.time_ns()` at each look so that a test's time machine moves it. `HighWater` on top of any of them
-keeps the promise that an answer's time never falls, not even across a power cut.
+Three clocks give instants: `SystemClock` follows the host, `VirtualClock` stands still or ticks from an instant that a person
+set, `BorrowedClock` reads `time.time_ns()` at each call so that a test's time machine moves it. `HighWater` over any of them
+ensures that `now` never falls, not even across a power cut.
 """
 
 from __future__ import annotations
@@ -19,51 +19,52 @@ Stopwatch: TypeAlias = Callable[[], int]
 ClockMode = Literal["real", "virtual", "system"]
 
 JUMP: Span = 5 * SECOND
-"""A forward step of the wall clock against the boot-time clock that is too large to be believed."""
+"""The largest forward step of the wall clock against the boot-time clock that is believed at once."""
 
 STEADY: Span = HOUR
-"""How long a stepped clock must tick evenly before purging believes it."""
+"""The time for which a stepped clock must tick evenly before purging trusts it."""
 
 RESTART_GAP: Span = 24 * HOUR
 RESTART_STEADY: Span = 15 * 60 * SECOND
 
 
 def monotonic_us() -> int:
-    """Microseconds since some fixed point; never goes back, never follows a moved clock."""
+    """Return microseconds since a fixed point; never falls, never follows a moved clock."""
     return time.monotonic_ns() // 1000
 
 
 def wall_us() -> Instant:
-    """The host's UTC time. For transports alone (ages of signed dates): expiry asks its clock."""
+    """Return the host's UTC time. For transports alone (ages of signed dates): expiry asks its clock."""
     return time.time_ns() // 1000
 
 
 def boot_us() -> int:
-    """Microseconds since boot, suspended time included, so that a laptop's sleep is no jump."""
+    """Return microseconds since boot, suspended time included, so that a laptop's sleep is no jump."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic_ns() // 1000 if boottime is None else time.clock_gettime_ns(boottime) // 1000
 
 
 class Clock(Protocol):
-    """Where instants come from."""
+    """A source of instants."""
 
     @property
     def mode(self) -> ClockMode: ...
 
     def now(self) -> Instant:
-        """The present, as this clock sees it. May fall when the host's clock is set back."""
+        """Return the present of this clock. May fall when the host's clock is set back."""
 
     def horizon(self) -> Instant:
-        """The latest instant that purging may trust; never beyond `now`."""
+        """Return the latest instant that purging may trust; never beyond `now`."""
 
     def until(self, instant: Instant) -> Span | None:
-        """How long to wait, in host time, before `instant` can be reached; None: it does not come by itself."""
+        """Return the host time until `instant` can be reached; None: the clock does not tick."""
 
 
 class SystemClock:
-    """The host's clock, with a fence: a forward step hides at once but purges nothing until time has proved itself.
+    """The host's clock, with a fence: after a forward step records hide at once, but purging waits until the step is
+    confirmed by time.
 
-    `wall` and `boot` are the two sources compared; `mark` is the latest instant a former life of this store has used.
+    `wall` and `boot` are the two sources that are compared; `mark` is the high-water mark of earlier processes on this store.
     """
 
     mode: ClockMode = "real"
@@ -85,7 +86,7 @@ class SystemClock:
 
     @property
     def fenced(self) -> bool:
-        """Whether purging is held back because the wall clock stepped."""
+        """True while purging is held back because the wall clock stepped."""
         self._observe()
         return self._fenced_at is not None
 
@@ -96,7 +97,7 @@ class SystemClock:
         return min(wall, self._trusted_wall + boot - self._trusted_boot)
 
     def confirm(self) -> None:
-        """A person vouches for the wall clock as it is now."""
+        """Trust the wall clock as it is now, on a person's word."""
         self._trust(self._wall(), self._boot())
 
     def _trust(self, wall: Instant, boot: int) -> None:
@@ -108,7 +109,7 @@ class SystemClock:
         stepped = abs((wall - self._last_wall) - (boot - self._last_boot)) > JUMP
         self._last_wall, self._last_boot = wall, boot
         if ahead <= JUMP:
-            # In step, or set back: drift is followed, and a fence opens.
+            # In step, or set back: follow the drift, and open the fence.
             self._trust(wall, boot)
         elif self._fenced_at is None or stepped:
             self._fenced_at, self._steady = boot, STEADY
@@ -121,7 +122,7 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that people move. Frozen it stands still; ticking it runs on from where it was put. Never fenced."""
+    """A clock that people move. Frozen it stands still; ticking it runs on from its instant. Never fenced."""
 
     mode: ClockMode = "virtual"
 
@@ -144,17 +145,17 @@ class VirtualClock:
         return self.now()
 
     def set(self, instant: Instant) -> None:
-        """Put the clock there; it keeps standing or ticking as it did."""
+        """Set the instant; the clock stays frozen or ticking."""
         self._instant = instant
         if self._ticking_from is not None:
             self._ticking_from = self._tick()
 
     def freeze(self) -> None:
-        """Stand still where it is."""
+        """Stop at the present instant."""
         self._instant, self._ticking_from = self.now(), None
 
     def resume(self) -> None:
-        """Tick on at the pace of real time."""
+        """Tick at the pace of real time."""
         if self._ticking_from is None:
             self._ticking_from = self._tick()
 
@@ -163,7 +164,7 @@ class VirtualClock:
 
 
 class BorrowedClock:
-    """Whatever `time.time_ns()` says at each call: a test's time machine moves application and database together."""
+    """The time of `time.time_ns()` at each call: a test's time machine moves application and database together."""
 
     mode: ClockMode = "system"
 
@@ -178,10 +179,11 @@ class BorrowedClock:
 
 
 class HighWater:
-    """now = max(clock, highest ever answered), with the mark durably reserved ahead of use.
+    """now = max(clock, highest instant given out), with the mark durably reserved ahead of use.
 
-    A mark that is only saved with commits would let a read answer "gone", the power fail, the clock step back, and the record
-    return. `now()` gives None when the reservation must be extended first: commit `wanted()`, then call `mark_reserved`.
+    A mark that is only saved with commits would let a read find a record expired, the power fail, the clock step back, and
+    the record return. `now()` gives None when the reservation must be extended first: commit `wanted()`, then call
+    `mark_reserved`.
     """
 
     def __init__(self, clock: Clock, mark: Instant, lead: Span = SECOND) -> None:
@@ -192,7 +194,7 @@ class HighWater:
         self._lead = lead
 
     def now(self) -> Instant | None:
-        """The present, or None when it lies beyond what is reserved."""
+        """Return the present, or None if it lies beyond the reservation."""
         now = self._seen = self._clock.now()
         if now <= self._highest:
             return self._highest
@@ -202,40 +204,40 @@ class HighWater:
         return now
 
     def wanted(self) -> Instant:
-        """The mark to commit so that the present and a little more may be used."""
+        """Return the mark to commit so that the present and a little more may be used."""
         lead = 0 if isinstance(self._clock, VirtualClock) and self._clock.frozen else self._lead
-        # A clock that falls between two looks must not lower what is reserved already.
+        # A clock that falls between two looks must not lower the reservation.
         # And a start from a mark ahead of the clock must not move it on, or quick restarts would drive time into the future.
         return max(self._clock.now() + lead, self._highest, self._reserved)
 
     def stand_still(self) -> Instant:
-        """The end of the reservation, for as long as it cannot be extended."""
+        """Return the end of the reservation, while it cannot be extended."""
         self._highest = self._reserved
         return self._highest
 
     def mark_reserved(self, mark: Instant) -> None:
-        """That mark is durable."""
+        """Take note that a mark is durable."""
         self._reserved = max(self._reserved, mark)
 
     @property
     def room(self) -> Span:
-        """How far the clock may go on before the reservation has run out."""
+        """The span for which the clock may go on before the reservation runs out."""
         return self._reserved - self._seen
 
     @property
     def highest(self) -> Instant:
-        """The latest instant that was answered; right after a start, the mark."""
+        """The latest instant given out; right after a start, the mark."""
         return self._highest
 
     @property
     def mark(self) -> Instant:
-        """The latest instant that may have been answered."""
+        """The latest instant that may have been given out."""
         return self._reserved
 
     def follow(self, clock: Clock) -> None:
-        """Another clock from now on; the mark stays."""
+        """Use another clock from now on; the mark stays."""
         self._clock = clock
 
     def roll_back(self, instant: Instant) -> None:
-        """A person set the clock back, knowing what it means."""
+        """Lower the mark after a person set the clock back."""
         self._highest = self._reserved = instant

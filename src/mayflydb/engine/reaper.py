@@ -94,9 +94,9 @@ class Reaper:
         self._ordered_histories = OrderedHistories(store, nodes)
         self.notifier = ChangeNotifier()
         self.version_cache: VersionCache | None = None
-        """Told of what is purged."""
+        """Gets the versions that are purged."""
         self.locks = Locks(self.invalidate, holds)
-        """What open transactions have written, which is not purged."""
+        """Records that open transactions have locked, which no purge removes."""
         self.purged: Counter[int] = Counter()
         monitor.listen(self.survey)
 

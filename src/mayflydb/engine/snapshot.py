@@ -1,15 +1,16 @@
-"""A transaction that lives as long as its client likes: kept in memory, seen by nobody, and committed as a whole at its end.
+"""A transaction over several requests of its client: kept in memory, invisible to others until it is committed as a whole.
 
-It is isolated as a snapshot is. It sees what was committed when it began and what it has done itself. What it has written is
-locked until it is closed: nothing purges it meanwhile. With exclusive locks plain writes of it wait, and of two transactions that
-write one record the second gets a WriteConflict at once. Otherwise it is optimistic: the first of them that commits wins, the
-other one gets a WriteConflict and may run again. So does a serializable one that has written something, and would not read at
-its end what it has read.
+Isolation is that of a snapshot: the transaction sees the commits before its beginning and its own writes. Its writes are
+locked until it is closed, so no purge removes them. With exclusive locks, plain writes of these records wait, and the second
+of two transactions that write one record gets a WriteConflict at once. Without exclusive locks the transaction is optimistic:
+the first of two that commits wins, the other one gets a WriteConflict and may run again. A serializable transaction that has
+written also gets one if a read of it would return something else at the commit.
 
-The store keeps one version of each record. Those that were replaced since are kept in memory while a snapshot is open, as far as
-this process replaced or purged them. One that another process changed is told by its lsn, and is a WriteConflict for whoever
-meets it; one that was removed there is missing, which is told only if it was met before that, and so are those that were purged
-beyond MAX_PURGED, but a serializable one ends then. One that was made since is told by its seq, and is not seen.
+The store keeps one version of each record. Replaced versions are kept in memory while a snapshot is open (`version_cache`),
+as far as this process replaced or purged them. A version written by another process is recognized by its lsn, and reading it
+is a WriteConflict. Deletes by other processes are detected only for records that were read before; so are purges beyond
+MAX_PURGED, but a serializable transaction ends then. A record created after the beginning is recognized by its seq, and is
+not seen.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Rea
 T = TypeVar("T")
 
 PROVISIONAL: Final = 1 << 60
-"""Lsns and seqs from here on are for the time being: no container comes to them."""
+"""Lsns and seqs from here on are provisional: no container reaches them."""
 
 
 class Snapshot:
@@ -75,31 +76,31 @@ class Snapshot:
         serializable: bool = False,
         exclusive: bool = False,
     ) -> Snapshot:
-        """From what is committed now in the containers below these nodes; in others from what is when they are first met.
+        """Begin at the present commit in containers below `parents`, and in other containers at their first use.
 
-        `exclusive`: of what it writes, until it is closed.
+        `exclusive`: lock written records exclusively until `close`.
         """
         known = frozenset(parents)
         begun: dict[int, Row] = {}
-        # From before its beginning on it is known what is replaced.
+        # The cache must watch before the rows are read, or a version that is replaced between the two is missed.
         snapshot = cls(engine, now, begun, known, serializable, exclusive)
         begun.update({row.id: row for parent in known for row in await engine.store.read(Children(parent))})
         return snapshot
 
     def close(self) -> None:
-        """Nothing will be read here any more, and nothing committed: its locks are released."""
+        """End the transaction: release its locks and its claim to old versions."""
         self._engine.version_cache.unwatch(self)
         self._engine.locks.release(self._holder)
 
     @property
     def written(self) -> list[Written]:
-        """What its commands did, by numbers for the time being."""
+        """The results of its commands, with provisional numbers."""
         return [done.written for done in self._done if done.written is not None]
 
     # --- reads -----------------------------------------------------------------------------------------------------------
 
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
-        """The visible record with this identity, as it is here. Errors: OwnerNotFound, WriteConflict."""
+        """Find the visible record with this identity, as the transaction sees it. Errors: OwnerNotFound, WriteConflict."""
         view = await self._view(container)
         view.note_blind_read(partition, key)
         return await self._drive(view, view.workspace.get(partition, key), self._read_begun)
@@ -107,7 +108,7 @@ class Snapshot:
     async def scan(
         self, container: int, scope: Scope, after: Position | None = None, batch: int = SCAN_BATCH
     ) -> AsyncIterator[Batch]:
-        """Visible records as they are here, stretch by stretch: those that are stored, in order, then those that are new.
+        """Yield visible records as the transaction sees them, batch by batch: stored ones in order, then new ones.
 
         Errors: OwnerNotFound, WriteConflict.
         """
@@ -134,20 +135,23 @@ class Snapshot:
             yield Batch(new, Position(new[-1].partition, new[-1].seq))
 
     async def fetch(self, container: int, seqs: Sequence[int], batch: int = SCAN_BATCH) -> AsyncIterator[list[Record]]:
-        """The visible records with these ascending seqs as they are here, then all others that were written here.
+        """Yield the visible records with these ascending seqs as the transaction sees them, then all other records that it
+        has written.
 
-        An index knows what is stored: what has been written here may belong to its answer, too, and the query tells. Errors:
+        An index covers stored versions only: records written here may match the query, too, and the query decides. Errors:
         OwnerNotFound, WriteConflict.
         """
         view = await self._view(container)
-        view.note_scan(Scope())  # Nobody tells what the index was asked for.
+        view.note_scan(
+            Scope()
+        )  # The index ranges behind these seqs are unknown here, so the whole container counts as read.
         given: set[int] = set()
         async for records in self._engine.indexes.fetch(view.node, seqs, self.now, batch):
             here = self._as_begun(view, records)
             given.update(record.seq for record in here)
             yield here
         await self._check_changed(view)
-        # Those that have changed since may have been where the index led to before that.
+        # Records changed since the beginning may have had other entries then, so the index could miss them.
         gone = self._replaced_versions(view, given)
         given.update(record.seq for record in gone)
         if rest := gone + [record for record in self._own_records(view) if record.seq not in given]:
@@ -162,15 +166,15 @@ class Snapshot:
         keys_of: KeysOf,
         batch: int = SCAN_BATCH,
     ) -> AsyncIterator[list[tuple[bytes, Record]]]:
-        """(index key, record) of the visible records in a range of entry keys of a ready index, in order of their entry keys, as
-        they were at the beginning and with what had been written here when the walk began; stretch by stretch.
+        """Yield (index key, record) of the visible records in a range of entry keys of a ready index, by entry key, batch by
+        batch: as they were at the beginning, with the transaction's writes before the walk.
 
-        The index key is without what of the partition ends an entry key. A record comes once for each of its keys in the range.
-        `keys_of` is what the index was built with. An entry key has LONGEST_ORDERED bytes at most, so it may have to cut index
-        keys at LONGEST_ORDERED - HASH_BYTES. Then a range has to be cut likewise (the upper bound upwards), records of one cut
-        key come in the order of their partitions, and the caller sorts those and leaves out what lies beyond his bounds.
-        In a serializable transaction all stretches that were asked for count as read. Errors: OwnerNotFound, WriteConflict; its
-        detail `scheme` is True for an index that was dropped meanwhile, since that loses its entries.
+        The index key lacks the partition suffix of the entry key. A record appears once for each of its keys in the range.
+        `keys_of` is the function that built the index. An entry key has LONGEST_ORDERED bytes at most, so `keys_of` may cut
+        index keys at LONGEST_ORDERED - HASH_BYTES. Then a range has to be cut likewise (the upper bound upwards), records of
+        one cut key come in the order of their partitions, and the caller sorts these and drops records beyond the bounds. In
+        a serializable transaction all requested batches count as read. Errors: OwnerNotFound, WriteConflict; its detail
+        `scheme` is True for an index that was dropped meanwhile, since a drop removes entries.
         """
         view = await self._view(container)
         overlays = view.overlays(index, keys_of)
@@ -190,7 +194,7 @@ class Snapshot:
             if read_range is not None:
                 read_range.is_finished = True
         if read_range is None and self._engine.lease is not None:
-            # Another node may have changed what lay in the range before.
+            # Another node may have changed records that lay in the range before.
             await self._check_changed(view)
 
     async def _walk_batches(
@@ -203,7 +207,7 @@ class Snapshot:
         batch: int,
         began: int,
     ) -> AsyncIterator[tuple[list[Found], Place | None]]:
-        """What was there at the beginning, and up to where; None: to the end."""
+        """Yield the entries of each batch as they were at the beginning, and its last place; None: the end of the range."""
         after: Place | None = None
         store = self._engine.store
         version = store.catalog_version
@@ -213,7 +217,7 @@ class Snapshot:
             if store.catalog_version != version:
                 version = store.catalog_version
                 if not await self._engine.indexes.has_all(view.node.id, [index]):
-                    # It may have lost entries already.
+                    # The dropped index may have lost entries already.
                     raise WriteConflict(CHANGED, container=view.node.id, scheme=True)
             view.add_replaced(overlays)
             last = (found[-1][0], found[-1][1].seq) if found else None
@@ -228,7 +232,7 @@ class Snapshot:
     def _stored_at_begin(
         self, view: ContainerSnapshot, overlays: IndexOverlays, found: Sequence[Found], began: int
     ) -> list[Found]:
-        """Which of these were stored like this at the beginning; those that have been replaced since are on a shelf."""
+        """Return the stored entries that already were so at the beginning; replaced versions are in an overlay."""
         begun: list[Found] = []
         for each in found:
             record = each[1]
@@ -245,7 +249,7 @@ class Snapshot:
         return [each for each in found if view.visible(each[1])] if view.workspace.rules else list(found)
 
     async def _check_changed(self, view: ContainerSnapshot) -> None:
-        """WriteConflict if a record that an index may have led to before has been changed, and is not known as it was."""
+        """Raise WriteConflict if a record that the index may have led to has changed, and its old version is unknown."""
         after = Position(b"", view.lsn)
         while changed := await self._engine.store.read(Scan(view.node.id, b"", None, Order.CHANGED, after, SCAN_BATCH)):
             if not all(view.is_new(record) or self._cached_version(view, record.seq) is not None for record in changed):
@@ -253,12 +257,12 @@ class Snapshot:
             after = Position(changed[-1].partition, changed[-1].lsn)
 
     def _as_begun(self, view: ContainerSnapshot, stored: Sequence[Record]) -> list[Record]:
-        """What stored records are here."""
+        """Return stored records as the transaction sees them."""
         begun = [self._version_at_begin(view, record) for record in stored if not view.is_new(record)]
         return self._visible(view, begun)
 
     def _version_at_begin(self, view: ContainerSnapshot, stored: Record) -> Record:
-        """The version of a stored record that was there at the beginning, if it is known."""
+        """Return the version of a stored record at the beginning, if it is known, else the stored one."""
         record = stored if stored.lsn <= view.lsn else self._cached_version(view, stored.seq) or stored
         view.note_read(record.partition, record.key, record)
         return record
@@ -267,7 +271,7 @@ class Snapshot:
         return self._engine.version_cache.at(view.node.id, seq, view.lsn)
 
     def _replaced_versions(self, view: ContainerSnapshot, given: Set[int]) -> list[Record]:
-        """What was there at the beginning and has been replaced since, and is not among those given."""
+        """Return the visible versions at the beginning that were replaced since, except those with given seqs."""
         before = [
             record for record in self._engine.version_cache.all_at(view.node.id, view.lsn) if record.seq not in given
         ]
@@ -280,7 +284,7 @@ class Snapshot:
         return [record for record in found if record is not None and visible_at(record, view.workspace.rules, self.now)]
 
     def _own_records(self, view: ContainerSnapshot) -> list[Record]:
-        """By seq."""
+        """Return the visible records that the transaction has written, by seq."""
         visible = [
             record for record in view.workspace.written_records if visible_at(record, view.workspace.rules, self.now)
         ]
@@ -289,11 +293,12 @@ class Snapshot:
     # --- writes ----------------------------------------------------------------------------------------------------------
 
     async def run(self, container: int, command: Command, blind: bool = False) -> Written:
-        """Decide a command as the writer would. Errors: those of its mode, which leave nothing behind, and those of `get`.
+        """Run a command as the writer would. Errors: those of its mode, which have no effect, and those of `get`.
 
-        `blind`: of an UPSERT or a DELETE whose sender does not want to know what was there. It is no conflict if somebody else
-        writes that record meanwhile, unless it is read here, too; a merge is made again from what is there at the end. So what
-        it gives is for the time being. A blind DELETE that meets nothing raises NotFound, and is done at the end in any case.
+        `blind`: an UPSERT or DELETE whose client does not need the old record. A concurrent write of the record is no
+        conflict then, unless the record is also read here; a merge is repeated at the commit on the record as it is then, so
+        the result is provisional. A blind DELETE of a missing record raises NotFound, and is repeated at the commit in any
+        case.
         """
         view = await self._view(container)
         blind = blind and command.mode in (Mode.UPSERT, Mode.DELETE) and command.if_match is command.seq is None
@@ -323,13 +328,15 @@ class Snapshot:
         return done.written
 
     async def _lock(self, view: ContainerSnapshot, command: Command) -> None:
-        """Lock what a command writes. What is read from then on stays so until the locks are released, if they are exclusive."""
+        """Lock the records that a command writes. With exclusive locks, reads from then on stay valid until the locks are
+        released.
+        """
         locks, container, gone = self._engine.locks, view.node.id, command.mode is Mode.DELETE
         fresh = await locks.hold(self._holder, container, (command.partition, command.key), gone)
         if command.key_after != command.key:
             fresh |= await locks.hold(self._holder, container, (command.partition, command.key_after), False)
         if fresh and self._holder.exclusive:
-            # Writes that have been decided without knowing of the lock.
+            # Wait for writes that were decided before they could see the lock.
             await self._engine.version_cache.wait_for_writes()
 
     async def _lock_entries(self, view: ContainerSnapshot, entries: tuple[Entry, ...]) -> None:
@@ -339,9 +346,9 @@ class Snapshot:
                 view.note_read(record.partition, record.key, record)
 
     async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
-        """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more.
+        """Run the commands again inside the writer, with final numbers. WriteConflict if that is no longer possible.
 
-        `claim`: decided first, in the same transaction; where it says False, nothing else is done, and [] returned.
+        `claim`: decided first, in the same transaction; if it returns False, nothing else is done, and [] is returned.
         """
         if not self._done:
             return []
@@ -351,7 +358,7 @@ class Snapshot:
         def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
             if claim is not None and not (yield from claim(transaction)):
                 return []
-            # Of all else that was purged meanwhile its version tells.
+            # All other purges show in the version of the record.
             if blind and holds and not (yield from ask(Stands(holds))):
                 raise WriteConflict(CHANGED, container=self._done[0].container)
             return (yield from self._replay(transaction))
@@ -374,7 +381,7 @@ class Snapshot:
                 if written is not None:
                     pairs.append((done.written or written, written))
         except (Conflict, NotFound, PreconditionFailed) as refusal:
-            # It was possible by what was there when it ran.
+            # The command was possible on the snapshot, so a concurrent commit is the cause.
             raise WriteConflict(CHANGED, container=last) from refusal
         return [written for _, written in pairs]
 
@@ -398,8 +405,8 @@ class Snapshot:
             if row is None:
                 raise OwnerNotFound(OWNER_MISSING)
             lsn, seq = self._beginning(row)
-            # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A
-            # read in the order of commits waits for those under way: what is read from here on is no older than the lsn.
+            # A commit that ends on several workers, one after the other, may show its lsn before all of its changes. A
+            # read in the order of commits waits for commits in progress: later reads are no older than the lsn.
             await self._engine.store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", lsn), 1))
             node, version_cache, locks = self._engine.nodes.of(row), self._engine.version_cache, self._engine.locks
             view = self._views[container] = ContainerSnapshot(
@@ -413,7 +420,7 @@ class Snapshot:
             raise WriteConflict(CHANGED, container=container)
 
     def _beginning(self, row: Row) -> tuple[int, int]:
-        """The last numbers that had been given out in a container: in one that is younger, none."""
+        """Return the last numbers of a container at the beginning: none for a container that was created since."""
         begun = self._begun.get(row.id)
         if begun is None and row.parent in self._parents:
             return 0, 0
@@ -442,22 +449,22 @@ class Snapshot:
         return found
 
     def _read_begun(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
-        """What was at a place at the beginning, by what is there now."""
+        """Return the record at a place as it was at the beginning, given the stored one."""
         begun = self._version_at_place(view, request, stored)
         if begun is not None and view.is_new(begun):
-            begun = None  # Nothing was there, which counts as read.
+            begun = None  # The place was empty, and that counts as read.
         view.note_read(request.partition, request.key, begun)
         return begun
 
     def _read_to_write(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
-        """What is at a place that is to be written, and was there at the beginning."""
+        """Return the record at a place that is to be written; it must be unchanged since the beginning."""
         if stored is None and self._read_begun(view, request, None) is not None:
             raise view.conflict()
         view.note_read(request.partition, request.key, stored)
         return stored
 
     def _read_blindly(self, view: ContainerSnapshot, request: Get, stored: Record | None) -> Record | None:
-        """What was at a place, as far as it is known."""
+        """Return the record at a place, as far as it is known."""
         begun = self._version_at_place(view, request, stored)
         begun = None if begun is not None and view.is_new(begun) else begun
         view.note_blind_write((request.partition, request.key), begun)
@@ -470,11 +477,11 @@ class Snapshot:
 
 
 _Answers: TypeAlias = Callable[[ContainerSnapshot, Get, Record | None], Record | None]
-"""What a decision is told that asks for the record at a place, of which this is stored now."""
+"""The answer to a decision's read of a place, given the record that is stored now."""
 
 
 class _Done(msgspec.Struct):
-    """A command that was run; `written` None: it was blind, and met nothing."""
+    """A command that ran; `written` None: it was blind, and found no record."""
 
     container: int
     command: Command
@@ -483,7 +490,7 @@ class _Done(msgspec.Struct):
 
 
 def _final(command: Command, pairs: Sequence[tuple[Written, Written]]) -> Command:
-    """A command with the numbers that records written here have got: (as it was here, as it is at the end) of each."""
+    """Replace provisional numbers in a command: `pairs` has each result here with its result at the commit."""
     version, number = command.if_match, command.seq
     if (version or 0) < PROVISIONAL and (number or 0) < PROVISIONAL:
         return command
@@ -493,7 +500,7 @@ def _final(command: Command, pairs: Sequence[tuple[Written, Written]]) -> Comman
 
 
 def _upto(found: Sequence[Found], last: Place, descending: bool) -> int:
-    """How many of these, which are in order, come no later than a place."""
+    """Return the number of ordered entries up to a place."""
 
     def beyond(each: Found) -> bool:
         place = each[0], each[1].seq

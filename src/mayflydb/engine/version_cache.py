@@ -1,4 +1,4 @@
-"""What records were before they were changed here, kept for as long as a snapshot is open that may want it."""
+"""Versions of records that were replaced or purged here, kept while an open snapshot may read them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ import msgspec
 from mayflydb.model.record import Record
 
 MAX_VERSIONS: Final = 100_000
-"""Versions that are kept at most; with more of them, the oldest snapshots that are open can read no more."""
+"""The largest number of versions kept; beyond it, the oldest open snapshots can read no more."""
 
 
 MAX_PURGED: Final = 10_000
-"""Versions that are kept at most of records that were purged; of those, whole values come from the store to be kept."""
+"""The largest number of purged versions kept; their values have to be read from the store, unlike those of replaced ones."""
 
 
 class Replaced(msgspec.Struct, frozen=True):
-    """A version and the lsn of the change that ended it: it was what was stored from its own lsn on until then."""
+    """A version and the lsn of the change that ended it: it was stored from its own lsn up to that one."""
 
     record: Record
     until: int
 
 
 class _Note(msgspec.Struct, frozen=True, eq=False):
-    """What was replaced in a container, by the number of the note."""
+    """A replaced version of a container, under the number of its note."""
 
     number: int
     container: int
@@ -39,7 +39,7 @@ class _Note(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Log:
-    """The seqs of what was replaced in a container, in order. Those that came first may have been dropped."""
+    """The seqs of replaced records of a container, in order. The first ones may have been dropped."""
 
     __slots__ = ("dropped", "seqs")
 
@@ -48,17 +48,18 @@ class _Log:
         self.dropped = 0
 
     def drop(self) -> None:
-        """The first one."""
+        """Drop the first one."""
         self.seqs.popleft()
         self.dropped += 1
 
 
 class VersionCache:
-    """Of the changes that this process makes. They are noted before they are committed; of one that is not, nothing ever shows,
-    since what is still stored comes first.
+    """Replaced versions of this process. They are noted before the commit; notes of rolled-back changes are never visible,
+    since the stored version takes precedence.
 
-    Notes have numbers. A snapshot may want all from the first on that was not known to be committed when it began; nobody wants
-    what is older than what the oldest one wants. Sweeps are decided on another thread: what they purge is only handed over there.
+    Notes are numbered. A snapshot may read all notes from the first one that was not known to be committed at its beginning;
+    notes before those of the oldest snapshot are dropped. Sweeps are decided on another thread, which only queues their
+    purged versions.
     """
 
     def __init__(self) -> None:
@@ -80,37 +81,37 @@ class VersionCache:
     # --- who wants it ------------------------------------------------------------------------------------------------
 
     def watch(self, snapshot: object) -> None:
-        """Keep what is replaced from now on, or is about to be, for as long as the snapshot is there and has not been left."""
-        # No less than of anybody who came before.
+        """Keep versions replaced from now on, or in a commit in progress, until the snapshot ends or `unwatch`."""
+        # A later snapshot never starts before an earlier one, so the first watcher has the oldest number.
         self._watchers[snapshot] = next(iter(self._under_way), self._last + 1)
         for number, container, replaced in self._unwatched:
             self._keep(number, container, replaced)
         self._unwatched.clear()
 
     def unwatch(self, snapshot: object) -> None:
-        """It wants nothing any more."""
+        """Release the versions that a snapshot may read."""
         self._watchers.pop(snapshot, None)
         self._prune()
 
     def has_lost_versions(self, snapshot: object) -> bool:
-        """Whether something was forgotten that a snapshot may want."""
+        """Return whether a version was dropped that a snapshot may read."""
         return snapshot in self._lost
 
     def lost_purged_versions(self, snapshot: object) -> bool:
-        """Whether something was purged and not kept, while a snapshot may have wanted it."""
+        """Return whether a purged version was not kept although a snapshot may read it."""
         self._take_over()
         return snapshot in self._lost_purged
 
     @property
     def wants_purged(self) -> bool:
-        """Whether somebody may want what is purged now."""
+        """Return whether a snapshot is open, so that purged versions must be noted."""
         return bool(self._watchers)
 
     # --- what is noted -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """What is noted meanwhile is committed at the end, or is not at all."""
+        """A write: notes made inside are committed when it ends, or not at all."""
         self._last += 1
         number = self._last
         self._under_way[number] = None
@@ -123,7 +124,7 @@ class VersionCache:
                 self._settle()
 
     async def wait_for_writes(self) -> None:
-        """Wait until everything that is under way now has been committed, or dropped."""
+        """Wait until all writes in progress are committed or dropped."""
         if self._under_way:
             waiter = asyncio.get_running_loop().create_future()
             self._settling.append((next(reversed(self._under_way)), waiter))
@@ -137,10 +138,10 @@ class VersionCache:
                 waiter.set_result(None)
 
     def note(self, container: int, replaced: Iterable[Replaced]) -> None:
-        """These are about to be replaced."""
+        """Note versions that are about to be replaced."""
         self._last += 1
         if not self._watchers:
-            # Somebody may come before it is committed.
+            # A snapshot may begin before this commit, so keep the versions until then.
             self._unwatched.append((self._last, container, list(replaced)))
             return
         self._keep(self._last, container, replaced)
@@ -149,15 +150,15 @@ class VersionCache:
             self.unwatch(oldest)
 
     def note_purge(self, container: int, lsn: int, records: Iterable[Record]) -> None:
-        """These are about to be purged from a container that has come to an lsn. On any thread."""
+        """Note records that are about to be purged from a container at an lsn. On any thread."""
         self._purged.append((container, [Replaced(record, lsn + 1) for record in records]))
 
     def _take_over(self) -> None:
-        """What was purged, as far as it is known by now."""
+        """Take over the purged versions that the writer's thread has queued."""
         while self._purged:
             container, dead = self._purged.popleft()
             if self._purged_count + len(dead) > MAX_PURGED:
-                # Of whoever comes after those who are open now it is counted anew.
+                # Open snapshots lose these versions. The count starts again for later snapshots.
                 self._lost_purged.update(self._watchers)
                 self._purged_count, self._purged_since = 0, self._last
                 continue
@@ -166,7 +167,7 @@ class VersionCache:
             self._keep(self._last, container, dead, death=True)
 
     def reset(self) -> None:
-        """Everything that is stored was forgotten: snapshots that are open can read no more."""
+        """Drop everything after a reset of the store: open snapshots can read no more."""
         self._lost.update(self._watchers)
         self._watchers.clear()
         self._prune()
@@ -182,7 +183,7 @@ class VersionCache:
             _append(self._by_place.setdefault((container, record.partition, record.key), []), each)
 
     def _prune(self) -> None:
-        """Forget what nobody may want."""
+        """Drop the versions that no snapshot may read."""
         self._take_over()
         if not self._notes and not self._unwatched:
             return
@@ -206,42 +207,43 @@ class VersionCache:
     # --- what is known -----------------------------------------------------------------------------------------------
 
     def at(self, container: int, seq: int, lsn: int) -> Record | None:
-        """The version of a record that was stored at an lsn, if it was replaced since; None: not known."""
+        """Find the version of a record that was stored at an lsn and was replaced since; None: not known."""
         self._take_over()
         return _at(self._by_seq.get(container, {}).get(seq, ()), lsn)
 
     def at_place(self, container: int, partition: bytes, key: bytes, lsn: int) -> Record | None:
-        """The version that was stored with this identity at an lsn, if it was replaced since; None: not known."""
+        """Find the version with this identity that was stored at an lsn and was replaced since; None: not known."""
         self._take_over()
         return _at(self._by_place.get((container, partition, key), ()), lsn)
 
     def replaced_since(self, container: int, after: int) -> tuple[list[int], int]:
-        """The seqs of what was replaced in a container, in order, but the first `after` of all and those that nobody wants; and
-        how many there were of all."""
+        """Return the seqs of replaced versions of a container, in order, without the first `after` and without dropped ones;
+        and the count of all.
+        """
         self._take_over()
         log = self._log.get(container)
         if log is None:
             return [], 0
         upto = log.dropped + len(log.seqs)
-        # From the end: there is little that is new.
+        # From the end, since few are new.
         return list(islice(reversed(log.seqs), upto - after))[::-1], upto
 
     def all_at(self, container: int, lsn: int) -> list[Record]:
-        """All that were stored at an lsn and have been replaced since, by seq."""
+        """Return all versions that were stored at an lsn and have been replaced since, by seq."""
         self._take_over()
         kept = self._by_seq.get(container, {})
         return [record for seq in sorted(kept) if (record := _at(kept[seq], lsn)) is not None]
 
 
 def _append(versions: list[Replaced], last: Replaced) -> None:
-    """A change that was noted of this one, or of one after it, came to nothing."""
+    """Append a version; notes of this version or later ones are of rolled-back changes and go."""
     while versions and versions[-1].record.lsn >= last.record.lsn:
         versions.pop()
     versions.append(last)
 
 
 def _remove_first(versions: list[Replaced], first: Replaced) -> bool:
-    """Without the one that was noted first; whether there are no others."""
+    """Remove the first version if it is this one; return whether the list is empty."""
     if versions and versions[0] is first:
         del versions[0]
     return not versions

@@ -1,4 +1,4 @@
-"""One transaction over several records: reads see what was written before in it, changes are gathered for one commit."""
+"""One container in one write transaction: reads see its earlier writes, and changes are collected for one commit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from mayflydb.store.interface import (
 
 
 def repeated_indexes(entries: Sequence[Entry]) -> set[int]:
-    """The indexes that have more than one of these entries."""
+    """Return the indexes with more than one of these entries."""
     numbers = [entry.index for entry in entries]
     if len(set(numbers)) == len(numbers):
         return set()
@@ -55,7 +55,7 @@ def repeated_indexes(entries: Sequence[Entry]) -> set[int]:
 
 
 class Workspace:
-    """Commands run one after the other against a container, at one instant, under its rules as they are there."""
+    """Runs commands one after the other against a container, at one instant, under its rules in the transaction."""
 
     def __init__(
         self,
@@ -65,8 +65,9 @@ class Workspace:
         locks: Locks | None = None,
         holder: LockHolder | None = None,
     ) -> None:
-        """`stamps`: those that its transaction has got, in all its containers. `locks`: of which only those of `holder` may be
-        written; what it has locked is alive or dead as of its own instant."""
+        """`stamps`: the last stamps of the transaction, over all its containers. `locks`: records locked by others than
+        `holder` cannot be written; expiry of records locked by `holder` is judged at its own instant.
+        """
         self._stamps = {} if stamps is None else stamps
         self._locks = locks
         self._holder = holder
@@ -86,32 +87,34 @@ class Workspace:
 
     @property
     def remembers(self) -> bool:
-        """Whether what happens here is told by a history."""
+        """True if the container has a history."""
         return self._history
 
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
-        """The visible record with this identity, as it is here."""
+        """Find the visible record with this identity, with the transaction's writes."""
         record = yield from self._get(partition, key)
         now = self._instant_for(partition, key)
         return record if record is not None and visible_at(record, self.rules, now) else None
 
     def count_stored(self) -> Steps[Totals]:
-        """What the container held before this transaction, hidden records included, with the size of values."""
+        """Count the stored records without this transaction's writes, with hidden ones and with the size of values."""
         return ask(Count(self._container, with_bytes=True))
 
     def read_stored(self, after: Position | None, limit: int) -> Steps[list[Record]]:
-        """Up to `limit` records behind a position, by creation, as they were before this transaction, hidden ones included."""
+        """Return up to `limit` stored records after a position, by creation, without this transaction's writes, with hidden
+        ones.
+        """
         return ask(Scan(self._container, b"", None, Order.CREATED, after, limit))
 
     def _instant_for(self, partition: bytes, key: bytes) -> Instant:
-        """The instant as of which the record at a place is alive or dead."""
+        """Return the instant at which expiry of a record is judged."""
         holder = self._holder
         return self._now if holder is None else holder.instant_for(self._container, (partition, key), self._now)
 
     def run(self, command: Command) -> Generator[Read[Any], Any, Written]:
-        """Decide one command and note its changes. A refusal notes nothing: numbers that were given out for it are gaps.
+        """Run one command and collect its changes. A refusal collects nothing; numbers allocated for it are gaps.
 
-        Locked: another open transaction has locked what is to be written.
+        Locked: another open transaction has locked a record or entry to be written.
         """
         current = yield from self._get(command.partition, command.key)
         visible = self._check_target(command, current)
@@ -121,7 +124,7 @@ class Workspace:
             self._locks.check(self._container, (command.partition, command.key), self._holder)
             self._locks.check(self._container, (command.partition, command.key_after), self._holder)
         if command.mode is Mode.DELETE and visible is not None:
-            lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
+            lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn, too.
             yield from self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
         draft = resolve_draft(command, visible, self.rules)
@@ -139,7 +142,7 @@ class Workspace:
         lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
-            # It keeps its place in creation order, which is also its identity besides the key.
+            # The record keeps its seq: its place in creation order.
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
         if visible is not None:
@@ -159,7 +162,7 @@ class Workspace:
             raise
 
     def _entries_of(self, draft: Draft, dates: Dates, before: Record | None) -> tuple[Entry, ...] | None:
-        """By the indexes as they are in this transaction."""
+        """Return the entries of a draft for the indexes in this transaction."""
         entries = draft.entries
         if self._indexes and draft.indexed is not None:
             entries = (*(entries or ()), *draft.indexed(self._indexes))
@@ -168,7 +171,7 @@ class Workspace:
         return entries
 
     def _mark_several(self, entries: tuple[Entry, ...] | None) -> None:
-        """Let the catalogue know in which indexes a record has several entries."""
+        """Mark the indexes in which a record has several entries."""
         if not entries or len(entries) < 2:
             return
         several = repeated_indexes(entries)
@@ -179,13 +182,15 @@ class Workspace:
             self.changes.append(PutRow(row_of(self._node)))
 
     def _unique(self, draft: Draft, entries: tuple[Entry, ...] | None) -> tuple[Entry, ...]:
-        """Those that nobody else may own."""
+        """Return the entries that only one record may own."""
         if not self._exclusive or not entries:
             return draft.entries or ()
         return tuple([entry for entry in entries if self._is_unique(entry)])
 
     def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
-        """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
+        """Return the hidden holders of entries, which must be purged first. Conflict names the first entry with a visible
+        holder.
+        """
         hidden, taken = split_holders((yield from self._holders(entries)), visible, self.rules, self._now)
         if self._locks and not taken:
             self._check_free(entries)
@@ -198,11 +203,11 @@ class Workspace:
                     owner = taken[0].partition, taken[0].key
                     self._locks.check_entry(self._container, entry, owner, self._holder)
                 raise not_unique(entry, taken[0])
-        # The store contradicts itself, as a read that fails without a word makes it.
+        # The store contradicts itself, as after a read that failed without an error.
         raise Corrupt("a holder of unique entries holds none of them")
 
     def unique(self, record: Record) -> tuple[Entry, ...]:
-        """The unique entries that a record was given here."""
+        """Return the unique entries that a record was given here."""
         own = self._entries.get(record.seq, (None, None))[1] or ()
         return tuple([entry for entry in own if self._is_unique(entry)])
 
@@ -220,13 +225,13 @@ class Workspace:
         return (yield from ask(Get(self._container, partition, key)))
 
     def current_version(self, record: Record) -> Record | None:
-        """What a stored record has become here; None: it is gone."""
+        """Return a stored record with this transaction's writes; None: removed."""
         kept = self._entries.get(record.seq)
         return record if kept is None else kept[0]
 
     @property
     def written_records(self) -> list[Record]:
-        """The records that were written here, and are there still."""
+        """The records that were written here and not removed."""
         return [record for record in self._records.values() if record is not None]
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
@@ -238,12 +243,12 @@ class Workspace:
         return holders
 
     def _holding(self, stored: Record) -> Record | None:
-        """What a stored holder of entries is here, if its entries were not written here."""
+        """Return a stored holder of entries with this transaction's writes, unless its entries were written here."""
         record, own = self._entries.get(stored.seq, (stored, None))
         return record if own is None else None
 
     def purge_hidden(self, dead: Record) -> Generator[Read[Any], Any, None]:
-        """Remove a hidden record, with its event. Locked: another open transaction may have prevented its death."""
+        """Purge a hidden record, with its event. Locked: another open transaction may have prevented its expiry."""
         if self._locks is not None:
             identity = dead.partition, dead.key
             self._locks.check_expired(self._container, identity, self._holder)

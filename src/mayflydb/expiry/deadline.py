@@ -1,4 +1,4 @@
-"""The one truth about expiry: deadline, due, visible. Pure; nobody else compares a time with a time."""
+"""The one definition of expiry: deadline, due, visible. Pure; no other module compares a deadline with a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayflydb.model.record import NEVER, Dates
 
 
 class Expirable(Protocol):
-    """What expiry needs to know of a record."""
+    """A record as the rules see it."""
 
     @property
     def anchor(self) -> Instant | None: ...
@@ -23,7 +23,7 @@ class Expirable(Protocol):
 
 
 def anchor_under(record: Expirable, rule: Rule) -> Instant | None:
-    """The instant this record's life is counted from under one rule; None: there is none."""
+    """Return the instant from which a rule counts; None: the record has none."""
     if rule.slot is None:
         return record.anchor
     for slot, date in record.dates:
@@ -33,14 +33,14 @@ def anchor_under(record: Expirable, rule: Rule) -> Instant | None:
 
 
 def span_under(record: Expirable, rule: Rule) -> int | None:
-    """Seconds this record lives from its anchor under one rule; None: for ever."""
+    """Return the seconds from anchor to deadline under one rule; None: no end."""
     if rule.overrides and record.override:  # None: absent; IGNORED (0): present, counts as absent
         return None if record.override == NEVER else record.override
     return rule.after
 
 
 def deadline_under(record: Expirable, rule: Rule) -> Instant | None:
-    """The first instant of death under one rule; None: never."""
+    """Return the first instant of expiry under one rule; None: never."""
     span = span_under(record, rule)
     anchor = record.anchor if rule.slot is None else anchor_under(record, rule)
     if span is None or anchor is None:
@@ -50,7 +50,7 @@ def deadline_under(record: Expirable, rule: Rule) -> Instant | None:
 
 
 def deadline(record: Expirable, rules: Sequence[Rule]) -> Instant | None:
-    """The earliest deadline over the rules; None: never."""
+    """Return the earliest deadline over the rules; None: never."""
     earliest: Instant | None = None
     for rule in rules:
         ends = deadline_under(record, rule)
@@ -60,26 +60,26 @@ def deadline(record: Expirable, rules: Sequence[Rule]) -> Instant | None:
 
 
 def _has_passed(instant: Instant | None, now: Instant) -> bool:
-    # The boundary, written once: at its deadline a record is dead.
+    # The boundary, written once: at its deadline a record is expired.
     return instant is not None and instant <= now
 
 
 def has_passed(ends: Instant, now: Instant) -> bool:
-    """Whether something that is no record, but was given for a time, has come to its end: the boundary is the same."""
+    """Return whether the end of something other than a record has come, such as a token: the boundary is the same."""
     return _has_passed(ends, now)
 
 
 def first_due(ends: Instant, instants: Sequence[Instant]) -> int:
-    """The number of the first of ascending instants at which this deadline has passed; their count: at none of them.
+    """Return the number of the first of ascending instants that reaches a deadline; their count: none does.
 
-    So deaths between two of them are those in (earlier, later].
+    So expiries between two instants are those in (earlier, later].
     """
     return bisect_left(instants, ends)
 
 
 def due_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
     """True from the deadline on: a fact about time, whether purged or not."""
-    # A loop here and below: any() makes a generator, and every read of a record comes this way.
+    # A loop here and below: any() makes a generator, and every read of a record runs this.
     for rule in rules:  # noqa: SIM110
         if _has_passed(deadline_under(record, rule), now):
             return True
@@ -87,7 +87,7 @@ def due_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
 
 
 def visible_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
-    """False once a hiding rule is due: no path may return the record."""
+    """False once a hiding rule is due: no read may return the record."""
     for rule in rules:  # noqa: SIM110
         if rule.hides and _has_passed(deadline_under(record, rule), now):
             return False
@@ -95,12 +95,12 @@ def visible_at(record: Expirable, rules: Sequence[Rule], now: Instant) -> bool:
 
 
 def cause_of(record: Expirable, rule: Rule) -> Cause:
-    """Why the record dies under this rule: by its own ttl, or by the rule's kind."""
+    """Return the cause of expiry under a rule: the record's own ttl, or the rule's kind."""
     return "item" if rule.overrides and record.override and record.override != NEVER else rule.cause
 
 
 def earliest_expiry(record: Expirable, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
-    """The earliest deadline and the rule that sets it; None: never dies."""
+    """Return the earliest deadline and its rule; None: never expires."""
     deaths = ((d, n) for n, rule in enumerate(rules) if (d := deadline_under(record, rule)) is not None)
     first = min(deaths, default=None)
     return None if first is None else (first[0], rules[first[1]])

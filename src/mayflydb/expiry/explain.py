@@ -1,4 +1,4 @@
-"""When and why one record goes, or why it stays: the words that people read wherever they ask."""
+"""The time and cause of a record's expiry, or the reason for its absence, as text for people."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mayflydb.model.instant import SECOND, Instant, to_rfc3339
 from mayflydb.model.record import IGNORED, NEVER
 
 State = Literal["alive", "hidden", "due"]
-"""`hidden`: dead and returned by no path. `due`: dead, and shown until purged."""
+"""`hidden`: expired and returned by no read. `due`: expired, and returned until purged."""
 
 WhyNot = Literal["off", "never", "no-anchor", "invalid-override", "wrong-type"]
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """`reason`: the cause of death or, without a `deadline`, why there is none. `text` says the same to people."""
+    """`reason`: the cause of expiry or, without a `deadline`, the reason for its absence. `text` says the same to people."""
 
     state: State
     reason: Cause | WhyNot
@@ -34,7 +34,7 @@ CAUSES: Mapping[Cause, str] = {
     "index": "index ({} s)",
     "column": "column + {}",
 }
-"""With a place for the span. A front end may have words of its own for some of them."""
+"""Texts with a place for the span. A front end may have texts of its own for some causes."""
 
 
 def explain(
@@ -44,9 +44,10 @@ def explain(
     names: Mapping[int, str] | None = None,
     causes: Mapping[Cause, str] = CAUSES,
 ) -> Explanation:
-    """What the rules say of the record at `now`; of several, the one that kills first. `names` of date indexes, by slot.
+    """Explain the rules' verdict on a record at `now`, by the rule with the earliest deadline. `names` of date indexes, by
+    slot.
 
-    `causes`: words of a front end for causes of death, as in CAUSES.
+    `causes`: a front end's texts for causes of expiry, as in CAUSES.
     """
     death = earliest_expiry(record, rules)
     if death is None:

@@ -1,4 +1,4 @@
-"""Passes: the instants at which records of some rules are purged, whatever died meanwhile. Pure."""
+"""Passes: instants at which the records of some rules are purged together. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from mayflydb.model.instant import MINUTE, Instant, Span
 class Schedule(msgspec.Struct, frozen=True, omit_defaults=True):
     """A pass at `since` + `every`, and again each `every` (> 0).
 
-    `before`: the last pass that was made by another schedule, which this one follows. `until`: no pass is made after it; None:
-    they go on for ever.
+    `before`: the last pass of the schedule that this one replaced. `until`: no pass is made after it; None: no end.
     """
 
     since: Instant
@@ -24,46 +23,46 @@ class Schedule(msgspec.Struct, frozen=True, omit_defaults=True):
     until: Instant | None = None
 
     def last(self, now: Instant) -> Instant | None:
-        """The latest pass up to `now`; None: there was none yet."""
+        """Return the latest pass up to `now`; None: no pass yet."""
         count = self.count(now if self.until is None else min(now, self.until))
         return self.since + count * self.every if count else None
 
     def last_of_all(self, now: Instant) -> Instant | None:
-        """The same, with those of the schedules before it."""
+        """Return the latest pass up to `now`, including passes of earlier schedules."""
         last = self.last(now)
         if last is not None or self.before is None:
             return last
-        # A clock that was set back has not seen what comes after it.
+        # After the clock was set back, that pass lies in the future.
         return self.before if self.before <= now else None
 
     def next(self, instant: Instant) -> Instant:
-        """The first pass at this instant or after it."""
+        """Return the first pass at or after an instant."""
         return self.since + max(1, -(-(instant - self.since) // self.every)) * self.every
 
     def count(self, now: Instant) -> int:
-        """How many passes there were up to `now`."""
+        """Return the number of passes up to `now`."""
         return max(0, (now - self.since) // self.every)
 
 
 def horizon_of(rule: Rule, now: Instant, schedule: Schedule | None) -> Instant | None:
-    """The instant up to which a rule may purge at `now`; None: not yet. Without a schedule nobody waits for a pass."""
+    """Return the instant up to which a rule may purge at `now`; None: not yet. Without a schedule, that is `now`."""
     return schedule.last(now) if rule.passes and schedule is not None else now
 
 
 def purge_instant(deadline: Instant, rule: Rule, schedule: Schedule | None) -> Instant:
-    """When a record with this deadline under a rule may be purged."""
+    """Return the instant from which a record with this deadline under a rule may be purged."""
     return schedule.next(deadline) if rule.passes and schedule is not None else deadline
 
 
 TICK: Span = MINUTE
-"""How far the instants are apart at which a container's own passes may begin: every full minute, as the clock has it."""
+"""The interval of instants at which a container's own passes may begin: every full minute of the clock."""
 
 
 def following(before: Schedule | None, interval: Span, now: Instant, tick: Span = TICK) -> Schedule:
-    """The schedule of a container whose passes are at least an interval apart, from `now` on: the first at the next tick.
+    """Return the schedule of a container from `now` on: passes at least an interval apart, the first at the next tick.
 
-    Where it had another one, the first is also an interval after the last pass of that one at least, so that no sequence of
-    changes brings passes nearer to each other.
+    If the container had another schedule, the first pass is also at least an interval after its last one, so that no sequence
+    of changes brings passes nearer to each other.
     """
     every = max(1, -(-interval // tick)) * tick
     first = (now // tick + 1) * tick
@@ -74,30 +73,30 @@ def following(before: Schedule | None, interval: Span, now: Instant, tick: Span 
 
 
 def end_schedule(schedule: Schedule, now: Instant) -> Schedule:
-    """A schedule of which no pass after `now` is made."""
+    """Return a schedule without passes after `now`."""
     return msgspec.structs.replace(schedule, until=now if schedule.until is None else min(schedule.until, now))
 
 
 def add_pass(schedule: Schedule, now: Instant, tick: Span = TICK) -> Schedule:
-    """A schedule in which a pass is made at `now`, which is none of its own: the next one is `every` later."""
+    """Return a schedule with an additional pass at `now`; the next one is `every` later."""
     return following(Schedule(now, schedule.every, now), schedule.every, now, tick)
 
 
 class Upcoming(msgspec.Struct, frozen=True):
-    """What lies ahead: the earliest deadline, and the earliest instant at which something may be purged."""
+    """The earliest deadline of a container, and the earliest instant at which a record may be purged."""
 
     deadline: Instant
     purge: Instant
 
     def sooner(self, other: Upcoming | None) -> Upcoming:
-        """The earlier of each."""
+        """Return the earlier of each."""
         if other is None:
             return self
         return Upcoming(min(self.deadline, other.deadline), min(self.purge, other.purge))
 
 
 def upcoming(record: Expirable, rules: Sequence[Rule], schedule: Schedule) -> Upcoming | None:
-    """When a record dies, and when it may be purged; None: never."""
+    """Return the deadline of a record and its purge instant; None: never."""
     earliest: Upcoming | None = None
     for rule in rules:
         ends = deadline_under(record, rule)

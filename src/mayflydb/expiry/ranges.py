@@ -1,4 +1,4 @@
-"""What a sweep scans: rules as lanes over the two ordered access paths of expiry, and instants as bounds on them."""
+"""The ranges of a sweep: rules as lanes over the ordered due paths, and instants as bounds on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayflydb.model.instant import SECOND, Instant, Span
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """One due path under one rule: `span` added to a value on the path is a deadline (None: the value is one already)."""
+    """One due path under one rule: a value on the path plus `span` is a deadline (None: the value is the deadline)."""
 
     path: Path
     span: Span | None
@@ -21,21 +21,21 @@ class Lane(msgspec.Struct, frozen=True):
     rule: Rule
 
     def deadline(self, value: Instant) -> Instant:
-        """The deadline of a record with this value on the path."""
+        """Return the deadline of a record with this value on the path."""
         deadline = value + (self.span or 0)
         return deadline if self.rule.not_before is None else max(deadline, self.rule.not_before)
 
     def highest_due(self, now: Instant) -> Instant | None:
-        """The highest value that is due at `now`; None: nothing can be."""
+        """Return the highest value that is due at `now`; None: no value can be."""
         if self.rule.not_before is not None and now < self.rule.not_before:
             return None
         return now - (self.span or 0)
 
 
 class DueRange(msgspec.Struct, frozen=True):
-    """Everything on `path` at or below `upto` is due.
+    """All records on `path` at or below `upto` are due.
 
-    `span`: what added to an anchor gives the deadline; None: the record's own ttl. `rule` is the rule that kills here.
+    `span`: added to an anchor it gives the deadline; None: the record's own ttl. `rule` is the rule of this range.
     """
 
     path: Path
@@ -46,7 +46,7 @@ class DueRange(msgspec.Struct, frozen=True):
 
 
 def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
-    """Where the mortal records of a container are to be found."""
+    """Return the lanes in which records of a container can expire."""
     found: list[Lane] = []
     for rule in rules:
         if rule.after is not None:
@@ -58,9 +58,9 @@ def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
 
 
 def due_ranges(rules: Sequence[Rule], now: Instant, schedule: Schedule | None = None) -> tuple[DueRange, ...]:
-    """The ranges that hold exactly the records due at `now` (several rules may name one record twice).
+    """Return the ranges that hold exactly the records due at `now` (several rules may name one record twice).
 
-    `schedule`: of rules with passes, what was due at the last pass.
+    `schedule`: rules with passes purge records that were due at its last pass.
     """
     return tuple(
         DueRange(lane.path, bound, lane.span, lane.cause, lane.rule)

@@ -1,4 +1,4 @@
-"""Rules: how a container turns the anchors of its records into deadlines. Data, kept in the catalogue."""
+"""Rules: the mapping from the anchors of a container's records to deadlines. Data, stored in the catalogue."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mayflydb.model.instant import Instant
 
 RuleCause = Literal["default", "index", "column"]
 Cause = Literal["default", "item", "index", "column"]
-"""Why a record died: by the container's default, its own ttl, a date index, a TTL column."""
+"""The cause of an expiry: the container's default, the record's own ttl, a date index, a TTL column."""
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One way to die.
+    """One way in which records expire.
 
-    `after`: seconds from anchor to deadline; None: on, without a default. `overrides`: a record's own ttl counts.
-    `hides`: due records are returned by no path; else they show until purged. `not_before`: nobody dies earlier under this
-    rule. `version` tells the rule apart from all others the container has or had. `slot`: counts from the record's date there;
-    None: from its anchor. `passes`: purged by passes at intervals rather than at the deadline.
+    `after`: seconds from anchor to deadline; None: on, without a default. `overrides`: a record's own ttl counts. `hides`:
+    expired records are returned by no read; else they show until purged. `not_before`: no record expires earlier under this
+    rule. `version` tells the rule apart from all others the container has or had. `slot`: counts from the record's date
+    there; None: from its anchor. `passes`: purged by passes at intervals rather than at the deadline.
     """
 
     cause: RuleCause
@@ -38,22 +38,24 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def default_rule(after: int | None) -> Rule:
-    """The rule of a container whose records may have a ttl of their own. `after`: seconds for those without; None: no end."""
+    """Build the rule of a container whose records may have an own ttl. `after`: seconds for records without one; None: no end."""
     return Rule("default", after, overrides=True, hides=True)
 
 
 def index_rule(after: int, slot: int, hides: bool) -> Rule:
-    """The rule of a date index. `after`: seconds from a record's date in the slot. Passes purge what shows until then."""
+    """Build the rule of a date index. `after`: seconds from a record's date in the slot. Passes purge records that show until
+    then.
+    """
     return Rule("index", after, hides=hides, slot=slot, passes=not hides)
 
 
 def column_rule(after: int, slot: int, hides: bool) -> Rule:
-    """The rule of a TTL column. `after`: seconds from a record's date in the slot. Passes purge, even what hides."""
+    """Build the rule of a TTL column. `after`: seconds from a record's date in the slot. Passes purge, even hidden records."""
     return Rule("column", after, hides=hides, slot=slot, passes=True)
 
 
 def with_notice(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:
-    """The same rules, under which nobody dies before that instant; None: as they are."""
+    """Return the rules such that no record expires before an instant; None: unchanged."""
     if not_before is None:
         return tuple(rules)
     return tuple(msgspec.structs.replace(rule, not_before=not_before) for rule in rules)

@@ -1,4 +1,4 @@
-"""The sweep planner: which container to sweep next, and how much of it. Pure; the loop that asks it is dull."""
+"""The sweep planner: the container to sweep next, and the size of the sweep. Pure; the reaper's loop calls it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mayflydb.model.instant import MILLISECOND, Instant, Span
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How large one sweep may be, the first one, and the smallest that is worth its commit.
+    """Sizes of sweeps: the largest, the first, and the smallest that is worth its commit.
 
-    `duration` None: by records alone, so that virtual time repeats itself.
+    `duration` None: by records alone, so that virtual time is reproducible.
     """
 
     records: int = 1000
@@ -29,14 +29,14 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """The next bounded pass."""
+    """The next sweep."""
 
     container: int
     limit: int
 
 
 class SweepResult(msgspec.Struct, frozen=True):
-    """What the last pass did: it asked for `limit`, removed `records` and held the writer for `duration`."""
+    """The result of the last sweep: its `limit`, removed `records`, and the `duration` for which it held the writer."""
 
     container: int
     limit: int
@@ -45,7 +45,7 @@ class SweepResult(msgspec.Struct, frozen=True):
 
 
 def next_sweep(backlog: Mapping[int, Waiting], last: SweepResult | None, limits: Limits) -> Sweep | None:
-    """Round-robin: nobody has a second turn before each waiting one had one; among equals, the oldest deadline."""
+    """Choose round-robin: no container has a second turn before each waiting one had one; among equals, the oldest deadline."""
     if not backlog:
         return None
     container = min(backlog, key=lambda id: (backlog[id].turn, backlog[id].deadline, id))
@@ -53,9 +53,9 @@ def next_sweep(backlog: Mapping[int, Waiting], last: SweepResult | None, limits:
 
 
 def next_limit(last: SweepResult | None, limits: Limits) -> int:
-    """Half as much after a pass that took too long, twice as much after a full one that took less than half its time.
+    """Halve after a sweep that took too long; double after a full one that took less than half its time.
 
-    Never less than the fewest: when it is others who keep the machine busy, smaller sweeps only cost more in all.
+    Never less than the fewest: on a machine that is busy otherwise, smaller sweeps only cost more in all.
     """
     if last is None or limits.duration is None:
         return min(limits.first, limits.records)

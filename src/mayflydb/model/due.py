@@ -1,4 +1,4 @@
-"""The ordered access paths of expiry, which every store keeps so that no deadline is ever stored."""
+"""The due paths: ordered access paths of expiry, which every store keeps so that no deadline is ever stored."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TypeAlias
 from mayflydb.model.instant import Instant
 
 DATE_LIMIT: Instant = 1 << 62
-"""Access paths hold instants clamped to plus or minus this, so that any span can be added."""
+"""Due paths hold instants clamped to plus or minus this, so that any span can be added."""
 
 _BIAS = 1 << 63
 
 
 class DuePath(Enum):
-    """ANCHOR orders by anchor the records that follow the default; DEADLINE by anchor + own ttl those with a positive own one.
+    """ANCHOR orders the records that follow the default by anchor; DEADLINE orders those with a positive own ttl by anchor +
+    ttl.
 
     A record whose own ttl is NEVER, or without an anchor, is on neither.
     """
@@ -24,19 +25,19 @@ class DuePath(Enum):
 
 
 Path: TypeAlias = DuePath | int
-"""One of the two, or a slot: its date index, with an entry for each record that has a date there, in the order of the dates."""
+"""A DuePath, or a slot: its date index, with an entry for each record that has a date there, in the order of the dates."""
 
 
 def instant_key(instant: Instant) -> bytes:
-    """8 bytes in the order of the instants; beyond 64 bits, the first or the last of them."""
+    """Encode an instant in 8 bytes of the same order; beyond 64 bits, as the first or last key."""
     return (max(0, min(2 * _BIAS - 1, instant + _BIAS))).to_bytes(8, "big")
 
 
 def date_key(date: Instant) -> bytes:
-    """The entry key of a record with this date in a slot."""
+    """Return the entry key of a record with this date in a slot."""
     return instant_key(max(-DATE_LIMIT, min(DATE_LIMIT, date)))
 
 
 def date_of(key: bytes) -> Instant:
-    """The date, clamped, that an entry key stands for."""
+    """Return the date, clamped, of an entry key."""
     return int.from_bytes(key, "big") - _BIAS

@@ -24,10 +24,10 @@ _FORMS = "write 90, 90s, 1h30m, 7d or PT1H"
 
 
 def parse_span(text: str) -> Span:
-    """The span that `text` names; ValueError with a sentence for people when it names none.
+    """Parse a span; ValueError, with a sentence for people, for other text.
 
     A bare number is seconds. Units are w, d, h, m, s, ms and us, longest first, each once; ISO 8601 durations may use W, D,
-    H, M (after the T) and S. Months and years are refused, because their length depends on where they start.
+    H, M (after the T) and S. Months and years are refused, because their length depends on their start.
     """
     stripped = text.strip()
     if _PLAIN.fullmatch(stripped):
@@ -44,12 +44,12 @@ def parse_span(text: str) -> Span:
 
 
 def format_span(span: Span) -> str:
-    """The shortest compact form: `1h30m`, `0s`. `parse_span` gives the same span back."""
+    """Format a span in the shortest compact form: `1h30m`, `0s`. `parse_span` gives the same span back."""
     if span < 0:
         return "-" + format_span(-span)
     parts: list[str] = []
     for unit, length in _UNITS.items():
-        # A week is seldom what people count in, so that seven days stay seven days.
+        # People seldom count in weeks, so seven days stay seven days.
         if unit != "w" and span >= length:
             count, span = divmod(span, length)
             parts.append(f"{count}{unit}")
@@ -57,7 +57,7 @@ def format_span(span: Span) -> str:
 
 
 def parse_instant(text: str) -> Instant:
-    """The instant that `text` names: RFC 3339 with an offset, or Unix seconds; ValueError with a sentence for people."""
+    """Parse RFC 3339 with an offset, or Unix seconds; ValueError, with a sentence for people, for other text."""
     stripped = text.strip()
     try:
         unix = _UNIX.fullmatch(stripped)
@@ -80,7 +80,7 @@ def _total(match: re.Match[str], lengths: tuple[Span, ...]) -> Span:
 
 
 def _multiply(number: str, unit: Span) -> Span:
-    """`number` times `unit`, exact; ValueError for a fraction of a microsecond."""
+    """Return `number` times `unit`, exact; ValueError for a fraction of a microsecond."""
     whole, _, fraction = number.partition(".")
     numerator = int(whole + fraction) * unit
     span, rest = divmod(numerator, int("1" + "0" * len(fraction)))
@@ -96,9 +96,9 @@ def _check_length(span: Span, text: str) -> Span:
 
 
 def format_iso(span: Span) -> str:
-    """A span as ISO 8601 has it: `P7D`, `PT1H30M`, `-PT0.5S`, `PT0S`.
+    """Format a span as ISO 8601 does: `P7D`, `PT1H30M`, `-PT0.5S`, `PT0S`.
 
-    Days, then hours, minutes and seconds, without parts that are zero and without zeros behind a fraction.
+    Days, then hours, minutes and seconds, without zero parts and without trailing zeros of a fraction.
     """
     days, rest = divmod(abs(span), DAY)
     hours, rest = divmod(rest, HOUR)

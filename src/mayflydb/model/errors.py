@@ -34,11 +34,11 @@ class TooLarge(MayflyError):
 
 
 class Unauthenticated(MayflyError):
-    """Who asks could not be established."""
+    """The caller's identity could not be established."""
 
 
 class Forbidden(MayflyError):
-    """Who asks is known and may not."""
+    """The caller is known and lacks the right."""
 
 
 class NotFound(MayflyError):
@@ -58,7 +58,7 @@ class PreconditionFailed(MayflyError):
 
 
 class WriteConflict(MayflyError):
-    """Somebody else committed first; nothing was done."""
+    """A concurrent transaction committed first; nothing was done."""
 
     retryable = True
 

@@ -37,7 +37,7 @@ def floor_to_second(instant: Instant) -> Instant:
 
 
 def from_datetime(moment: datetime) -> Instant:
-    """An aware datetime as an instant; ValueError for a naive one, whose zone nobody knows."""
+    """Convert an aware datetime to an instant; ValueError for a naive one, whose time zone is unknown."""
     if moment.tzinfo is None:
         raise ValueError("a datetime without a time zone is no instant")
     return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -29,7 +29,7 @@ UNDEFINED: Final = Undefined.UNDEFINED
 KeyValue: TypeAlias = Literal[Undefined.UNDEFINED] | bool | int | float | str | bytes | None
 
 SortKeys: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]
-"""What an order or an index is by: paths of property names, each with whether it descends."""
+"""The paths of an order or an index: property names, each path with whether it descends."""
 
 _UNDEFINED, _NULL, _FALSE, _TRUE, _NUMBER, _STRING, _BYTES = (bytes([tag]) for tag in range(0x10, 0x80, 0x10))
 
@@ -43,7 +43,7 @@ _COMPLEMENT = bytes(range(255, -1, -1))
 
 
 def encode(values: Iterable[KeyValue]) -> bytes:
-    """The key of a tuple of values.
+    """Encode a tuple of values as a key.
 
     Errors: TypeError for a value of another type, ValueError for NaN and for integers beyond about 2^2040.
     """
@@ -54,7 +54,7 @@ def encode(values: Iterable[KeyValue]) -> bytes:
 
 
 def decode(key: bytes) -> tuple[KeyValue, ...]:
-    """The values of a key. Whole numbers come back as int where a double could not tell them from their neighbours, and below.
+    """Decode the values of a key. Integers stay int where a double could not tell them from their neighbours, and below.
 
     Errors: ValueError for bytes that `encode` never gives.
     """
@@ -87,7 +87,7 @@ def _encode_int(value: int) -> bytes:
 
 
 def floor(magnitude: int) -> float:
-    """The largest finite double that is not above."""
+    """Return the largest finite double that is not above an integer."""
     if magnitude >= _LARGEST:
         return float(_LARGEST)
     nearest = float(magnitude)
@@ -99,7 +99,9 @@ def _number(magnitude: float, rest: int, negative: bool) -> bytes:
 
 
 def encode_signed(magnitude: float, rest: bytes, negative: bool) -> bytes:
-    """The body of a number: eight bytes of its magnitude as a double and what rounding took away, in order of sign."""
+    """Encode the body of a number: eight bytes of its magnitude as a double and the rounding rest, in the order of signed
+    numbers.
+    """
     double = _DOUBLE.pack(magnitude)
     # The sign bit is free in a magnitude; set, it puts the positive above the complemented negative.
     body = bytes((double[0] | _SIGN,)) + double[1:] + rest
@@ -107,7 +109,7 @@ def encode_signed(magnitude: float, rest: bytes, negative: bool) -> bytes:
 
 
 def complement(key: bytes) -> bytes:
-    """A key in descending order: among keys of which none begins another, complements compare the other way round."""
+    """Return a key in descending order: of keys that are no prefixes of each other, complements compare the other way round."""
     return key.translate(_COMPLEMENT)
 
 

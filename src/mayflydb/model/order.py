@@ -1,4 +1,4 @@
-"""In which orders records and index entries lie, and places and ranges within them."""
+"""The orders of records and index entries, with positions and ranges in them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeAlias
 import msgspec
 
 Identity: TypeAlias = tuple[bytes, bytes]
-"""(partition, key): what a record is found by in its container."""
+"""(partition, key): the name of a record in its container."""
 
 
 HASH_BYTES = 8
-"""How much of a partition's bytes scans in HASHED order sort by; the rest of it only has to match their bounds."""
+"""The number of leading bytes of a partition by which scans in HASHED order sort; the rest is only compared with the bounds."""
 
 
 class Order(Enum):
@@ -24,17 +24,17 @@ class Order(Enum):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where a scan stands: after the record with this partition (HASHED alone looks at it) and number (seq, or lsn)."""
+    """The position of a scan: after the record with this partition (used by HASHED alone) and number (seq, or lsn)."""
 
     partition: bytes
     number: int
 
 
 FIRST_ORDERED = 16
-"""Indexes from this number on are ordered: they can be sought and walked. Those below are only asked for equal entries."""
+"""Indexes from this number on are ordered: they can be sought and walked. Lower ones only answer for equal entries."""
 
 LONGEST_ORDERED = 512
-"""Bytes that a key of an ordered index may have."""
+"""The longest key of an ordered index, in bytes."""
 
 
 class KeyRange(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The record: what lives and dies as a whole."""
+"""The record: the unit that is written and expires as a whole."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ NEVER = -1
 """An override that keeps its record for ever."""
 
 IGNORED = 0
-"""An own ttl that is present but not valid: it counts as absent and is shown where people look."""
+"""An own ttl that is present but not valid: it counts as absent, and explanations show it."""
 
 
 Dates: TypeAlias = tuple[tuple[int, Instant], ...]
-"""(slot, instant) pairs, ascending by slot: the date that each date index of the container has found in a record."""
+"""(slot, instant) pairs, ascending by slot: the dates that the container's date indexes found in a record."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One stored item, document or row.
 
-    `partition` names the logical partition by bytes whose order is the order of its hash; `key` is the identity within
-    it. `value` is the protocol's own encoding. `written` is the instant of the last write, `anchor` the instant its life is
-    counted from (None: never dies), `override` its own ttl in seconds (None: absent; NEVER; IGNORED). `lsn` orders all changes
-    of a container and names this version of the record; `seq` is its place in creation order and survives updates. `dates` are
-    further instants to count from.
+    `partition` names the logical partition by bytes whose order is the order of its hash; `key` is the identity within it.
+    `value` is the protocol's own encoding. `written` is the instant of the last write, `anchor` the instant from which the
+    default rule counts (None: none), `override` the record's own ttl in seconds (None: absent; NEVER; IGNORED). `lsn` orders
+    all changes of a container and names this version of the record; `seq` is the place in creation order and survives
+    updates. `dates` are further instants from which rules count.
     """
 
     partition: bytes
@@ -49,10 +49,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Expiry(msgspec.Struct, frozen=True):
-    """One death, written by the transaction that removed the record.
+    """One expiry event, written by the transaction that removed the record.
 
-    `lsn` is the event's own place in the container's change order, `version` the lsn of the record that died, `how` is `sweep`,
-    `run now` or `replaced`; `id` orders the events of the whole store.
+    `lsn` is the event's own place in the container's change order, `version` the lsn of the expired version, `how` is
+    `sweep`, `run now` or `replaced`; `id` orders the events of the whole store.
     """
 
     id: int
@@ -71,8 +71,9 @@ class Expiry(msgspec.Struct, frozen=True):
 
 
 class Kind(Enum):
-    """What a line of a history tells. EXPIRE: age removed the record. GAP: what came before it is not kept, if there was any.
-    NOTE: something about the container itself, in its front end's words."""
+    """The kind of a history's line. EXPIRE: the record was removed by age. GAP: lines before it, if any, are not kept. NOTE:
+    a note about the container itself, in its front end's words.
+    """
 
     CREATE = "create"
     REPLACE = "replace"
@@ -83,11 +84,11 @@ class Kind(Enum):
 
 
 class Version(msgspec.Struct, frozen=True, gc=False):
-    """One line of a container's history: a version that a record got, or its end.
+    """One line of a container's history: a new version of a record, or its removal.
 
-    `lsn` is the change's own, `previous` that of the version before (0: there was none). `written` is the instant of the change,
-    for the dead that of their removal. `value` is empty unless the record is there after the change. In an ordered history it
-    begins with the change's stamp, and is that of the record before where none is there after.
+    `lsn` is the change's own, `previous` that of the version before (0: none). `written` is the instant of the change, for
+    expired records that of their removal. `value` is empty after a removal. In an ordered history it begins with the change's
+    stamp, and after a removal continues with the value of the removed version.
     """
 
     kind: Kind
