@@ -59,8 +59,8 @@ class ScopeScan:
         self._reads, self._view, self._scope, self._now = reads, view, scope, now
 
     async def batches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
-        async for stretch in self._reads.scan(self._view.node, self._scope, after, self._now, batch):
-            yield stretch.records
+        async for chunk in self._reads.scan(self._view.node, self._scope, after, self._now, batch):
+            yield chunk.records
 
 
 class IndexLookup:
@@ -85,20 +85,20 @@ async def choose_access(
     engine: Engine, view: ContainerView, query: Query, scope: Scope
 ) -> IndexOrder | Sequence[int] | None:
     """Return the index to walk, or the sequence numbers that indexes give; None where a scan is best."""
-    by = find_index_order(view, query, scope)
-    if by is not None:
-        spans = query.bounds().get(by.index.keys[0][0])
-        if spans is not None and not any(_all_points(found) for _, found in _usable(view, query, scope)):
-            return by
-    seqs = await _seek(engine, view, query, scope)
-    return by if seqs is None else seqs
+    index_order = find_index_order(view, query, scope)
+    if index_order is not None:
+        spans = query.bounds().get(index_order.index.keys[0][0])
+        if spans is not None and not any(_all_points(found) for _, found in _usable_indexes(view, query, scope)):
+            return index_order
+    seqs = await _seek_indexes(engine, view, query, scope)
+    return index_order if seqs is None else seqs
 
 
-async def _seek(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
+async def _seek_indexes(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
     """Return the sequence numbers that all usable indexes contain; None where no index is usable."""
     agreed: set[int] | None = None
     asked: list[Index] = []
-    for index, spans in _usable(view, query, scope)[:MAX_INTERSECTED_INDEXES]:
+    for index, spans in _usable_indexes(view, query, scope)[:MAX_INTERSECTED_INDEXES]:
         ranges = [_key_range(span, scope) for span in spans]
         seqs = await engine.indexes.seek(view.node, index, ranges, MAX_SEEK_RECORDS)
         if seqs is not None:
@@ -109,7 +109,7 @@ async def _seek(engine: Engine, view: ContainerView, query: Query, scope: Scope)
     return sorted(agreed)
 
 
-def _usable(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index, tuple[Span, ...]]]:
+def _usable_indexes(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index, tuple[Span, ...]]]:
     """Return the indexes over a path that WHERE bounds, with the bounds. Lookups of single values come first."""
     if not view.ready or not _in_seq_order(scope):
         return []
@@ -182,7 +182,7 @@ async def walk(
     engine: Engine,
     view: ContainerView,
     query: Query,
-    by: IndexOrder,
+    index_order: IndexOrder,
     after: RowPosition | None,
     now: Instant,
     batch: int,
@@ -192,15 +192,17 @@ async def walk(
     A record whose key changes during the walk is yielded once.
     """
     lower, upper = ALL_KEYS.lower, ALL_KEYS.upper
-    spans = query.bounds().get(by.index.keys[0][0])
+    spans = query.bounds().get(index_order.index.keys[0][0])
     if spans is not None:
         lower, upper = (spans[0].lower, spans[-1].upper) if spans else (b"", b"")
     if after is not None:
-        key = cursor_key(after.values, by.index.keys)
-        lower, upper = (lower, min(upper, key + b"\xff" * 9)) if by.descending else (max(lower, key), upper)
+        key = cursor_key(after.values, index_order.index.keys)
+        lower, upper = (lower, min(upper, key + b"\xff" * 9)) if index_order.descending else (max(lower, key), upper)
     seen: set[int] = set()
-    async for stretch in engine.indexes.walk(view.node, by.index, KeyRange(lower, upper), by.descending, now, batch):
-        for key, record in stretch:
+    async for chunk in engine.indexes.walk(
+        view.node, index_order.index, KeyRange(lower, upper), index_order.descending, now, batch
+    ):
+        for key, record in chunk:
             if record.seq not in seen:
                 seen.add(record.seq)
                 yield key, record
@@ -218,14 +220,14 @@ class IndexDemand:
         self._enough = enough
         self._read: Counter[tuple[int, SortKeys]] = Counter()
 
-    def record_scan(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
+    def record_scan(self, view: ContainerView, query: Query, scope: Scope, wasted: int) -> None:
         """Count `vain` records that a query read and could not use."""
         if view.unfinished:
             self._engine.indexes.resume(view.id, view.index_keys)
-        if not self._enough or vain <= 0:
+        if not self._enough or wasted <= 0:
             return
         for keys in missing_indexes(view, query, scope):
-            self._read[view.id, keys] += vain
+            self._read[view.id, keys] += wasted
             if self._read[view.id, keys] >= self._enough:
                 del self._read[view.id, keys]
                 self._engine.indexes.ensure(view.id, keys, view.index_keys, MAX_BUILT_INDEXES)

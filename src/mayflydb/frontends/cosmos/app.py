@@ -14,7 +14,7 @@ from mayflydb.frontends.cosmos import auth, binary_json, emulator_tokens, errors
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.calls import Account, CosmosCall, NameResolver
 from mayflydb.frontends.cosmos.commands.table import Route, find_route, with_triggers
-from mayflydb.frontends.cosmos.commands.triggered import INCLUDE
+from mayflydb.frontends.cosmos.commands.triggered import INCLUDE_HEADERS
 from mayflydb.frontends.cosmos.headers import (
     ACTIVITY_ID,
     AUTHORIZATION,
@@ -43,7 +43,7 @@ from mayflydb.version import __version__
 log = logging.getLogger(__name__)
 
 SERVER = f"mayfly/{__version__}"
-GATEWAY = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.encode())]
+GATEWAY_HEADERS = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.encode())]
 
 
 CONSISTENCY_LEVELS = frozenset({b"session", b"consistentprefix", b"eventual"})
@@ -51,7 +51,7 @@ CONSISTENCY_LEVELS = frozenset({b"session", b"consistentprefix", b"eventual"})
 
 DEFAULT_LEVEL = b"Session"
 
-OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE.values()})
+OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE_HEADERS.values()})
 """Headers besides the consistency level that Mayfly may have to refuse, or that select another command."""
 
 
@@ -78,7 +78,7 @@ class CosmosApp:
             log.exception("a request failed: %s", http.method)
             response = _refusal(MayflyError("An internal error occurred."), activity, http)
         charge = (REQUEST_CHARGE, b"%.2f" % response.charge)
-        headers = [*GATEWAY, (ACTIVITY_ID, activity), *response.headers, charge]
+        headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity), *response.headers, charge]
         if response.status < 300:
             host = http.headers.get(HOST) or b"localhost"
             headers.append((CONTENT_LOCATION, self._address(http.scheme, host) + whole_path(http.path, http.query)))

@@ -77,13 +77,13 @@ class Keys(msgspec.Struct, frozen=True):
     ) -> Keys:
         """Decode the keys. ValueError for a key that is empty or not base64."""
         texts = zip(KeyKind, (primary, secondary, primary_read_only, secondary_read_only), strict=True)
-        return cls(tuple((kind, _key(text)) for kind, text in texts if text is not None))
+        return cls(tuple((kind, _decode_key(text)) for kind, text in texts if text is not None))
 
     def __repr__(self) -> str:
         return f"Keys({', '.join(kind.value for kind, _ in self.pairs)})"
 
 
-def _key(text: str) -> SigningKey:
+def _decode_key(text: str) -> SigningKey:
     key = binascii.a2b_base64(text, strict_mode=True)
     if not key:
         raise ValueError("an account key is empty")
@@ -183,10 +183,10 @@ def check_clock(x_ms_date: str, now_seconds: float) -> None:
     """Raise Forbidden if the request's date is over 15 minutes away from the host's real time (seconds since 1970)."""
     sent = _seconds(x_ms_date)
     if abs(now_seconds - sent) > MAX_SKEW_SECONDS:
-        raise not_valid_now(sent - MAX_SKEW_SECONDS, sent + MAX_SKEW_SECONDS, now_seconds)
+        raise validity_error(sent - MAX_SKEW_SECONDS, sent + MAX_SKEW_SECONDS, now_seconds)
 
 
-def not_valid_now(start: float, end: float, now: float) -> Forbidden:
+def validity_error(start: float, end: float, now: float) -> Forbidden:
     """Build the refusal of a token outside of its validity; all in seconds since 1970."""
     first, last, present = rfc_1123(start), rfc_1123(end), rfc_1123(now)
     return Forbidden(

@@ -116,7 +116,7 @@ class _BinaryReader:
             self._begin_member(self._frames[-1])
         marker = self._read_byte()
         if 0xE0 <= marker <= 0xEF and marker not in _LITERALS:
-            self._open(marker)
+            self._open_frame(marker)
         else:
             self._write(self._read_scalar(marker))
         while self._frames and self._is_complete(self._frames[-1]):
@@ -130,7 +130,7 @@ class _BinaryReader:
             self._write(_encode(self._read_string(self._read_byte())))
             self._write(b":")
 
-    def _open(self, marker: int) -> None:
+    def _open_frame(self, marker: int) -> None:
         if len(self._frames) == MAX_DEPTH:
             _refuse(f"it is nested more than {MAX_DEPTH} levels deep")
         opening, closing = (b"[", b"]") if marker < 0xE8 else (b"{", b"}")

@@ -27,7 +27,7 @@ class Caller:
         """Send a request. `path`: its segments, not encoded (`dbs`, `shop`). Errors are responses too, as for clients."""
         raw = ("/" + "/".join(quote(segment, safe="", errors="surrogatepass") for segment in path)).encode()
         fields = {HOST.decode(): "localhost", **(headers or {}), **self.sign_headers(method, raw)}
-        request = Request(method, raw, {name: value.encode("latin-1") for name, value in _lines(fields)})
+        request = Request(method, raw, {name: value.encode("latin-1") for name, value in _encode_fields(fields)})
         if body:
             request.feed(body)
         request.end()
@@ -42,5 +42,5 @@ class Caller:
         }
 
 
-def _lines(fields: Mapping[str, str]) -> list[tuple[bytes, str]]:
+def _encode_fields(fields: Mapping[str, str]) -> list[tuple[bytes, str]]:
     return [(name.encode("ascii"), value) for name, value in fields.items()]

@@ -41,7 +41,7 @@ ANSWERS: Final[dict[type[kinds.MayflyError], ErrorAnswer]] = {
 """One row for every kind. `status`, `code_text` and `substatus` in an error's detail win (410 Gone has no kind)."""
 
 
-TEXTS: Final[dict[str, str]] = {
+MESSAGES: Final[dict[str, str]] = {
     decide.MISSING: "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found",
     decide.TAKEN: "Entity with the specified id already exists in the system.",
     decide.NOT_UNIQUE: "Unique index constraint violation.",
@@ -55,7 +55,7 @@ TEXTS: Final[dict[str, str]] = {
 
 def message_of(error: kinds.MayflyError) -> str:
     """Return the message of an error as clients read it."""
-    return TEXTS.get(error.message, error.message)
+    return MESSAGES.get(error.message, error.message)
 
 
 class ErrorResponse(msgspec.Struct, frozen=True, gc=False):

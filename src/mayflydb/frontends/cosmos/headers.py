@@ -102,7 +102,9 @@ MIGRATE_TO_AUTOPILOT: Final = _honour(
 MIGRATE_TO_MANUAL: Final = _honour(
     b"x-ms-cosmos-migrate-offer-to-manual-throughput", "Changes autoscale throughput to manual."
 )
-OFFER_AUTOPILOT: Final = _honour(b"x-ms-cosmos-offer-autopilot-settings", "Autoscale throughput of what is created.")
+OFFER_AUTOPILOT: Final = _honour(
+    b"x-ms-cosmos-offer-autopilot-settings", "Autoscale throughput of a new database or container."
+)
 POPULATE_INDEX_METRICS: Final = _honour(b"x-ms-cosmos-populateindexmetrics", "Asks which indexes a query used.")
 POPULATE_INDEX_METRICS_V2: Final = _honour(b"x-ms-cosmos-populateindexmetrics-v2", "The same in its second form.")
 SUPPORTED_QUERY_FEATURES: Final = _honour(
@@ -131,11 +133,11 @@ ENABLE_CROSS_PARTITION: Final = _honour(
     b"x-ms-documentdb-query-enablecrosspartition", "Permits a query over more than one partition."
 )
 SCRIPT_ENABLE_LOGGING: Final = _honour(
-    b"x-ms-documentdb-script-enable-logging", "Asks for what a script wrote to the console."
+    b"x-ms-documentdb-script-enable-logging", "Asks for the console output of a script."
 )
 END_EPK: Final = _honour(b"x-ms-end-epk", "Upper bound of a range of hashed partition keys.")
 MAX_ITEM_COUNT: Final = _honour(b"x-ms-max-item-count", "Most items of a page.")
-OFFER_THROUGHPUT: Final = _honour(b"x-ms-offer-throughput", "Manual throughput of what is created.")
+OFFER_THROUGHPUT: Final = _honour(b"x-ms-offer-throughput", "Manual throughput of a new database or container.")
 SESSION_TOKEN: Final = _honour(
     b"x-ms-session-token", "The least version that a read shows; in an answer, the version reached."
 )
@@ -161,7 +163,7 @@ _ignore(b"x-ms-cosmos-allow-tentative-writes", "Permits writes in any region of 
 _ignore(b"x-ms-cosmos-correlated-activityid", "Joins requests of one query in a trace.")
 _ignore(
     b"x-ms-cosmos-is-client-encrypted",
-    "Encrypted properties are values like others; a container made anew is told by the intended rid.",
+    "Encrypted properties are values like others; the intended rid detects a container that was created again.",
 )
 _ignore(b"x-ms-cosmos-populatequeryadvice", "Asks for advice, which a service may have none of.")
 _ignore(
@@ -169,7 +171,7 @@ _ignore(
     "Which requests are throttled first where priorities are enabled for an account, which they are not.",
 )
 _ignore(b"x-ms-cosmos-query-version", "Version of query plans that the client understands; one form is answered.")
-_ignore(b"x-ms-cosmos-sdk-supportedcapabilities", "What the client can do besides; nothing of it is asked for.")
+_ignore(b"x-ms-cosmos-sdk-supportedcapabilities", "Further abilities of the client; none of them is needed.")
 _ignore(
     b"x-ms-cosmos-throughput-bucket", "Shares throughput by buckets where an account defines them; none are defined."
 )
@@ -191,9 +193,9 @@ _ignore(
     b"x-ms-documentdb-responsecontinuationtokenlimitinkb",
     "Limits tokens; those of keys up to 600 bytes stay below 1 KB, the least limit that clients ask for.",
 )
-_ignore(b"x-ms-read-key-type", "Says that ranges are given as hashed keys, which their own headers say too.")
-_ignore(b"x-ms-thinclient-proxy-operation-type", "Tells a proxy in between what the request is; there is none.")
-_ignore(b"x-ms-thinclient-proxy-resource-type", "Tells a proxy in between what the request is; there is none.")
+_ignore(b"x-ms-read-key-type", "Says that ranges are hashed keys, as their own headers say too.")
+_ignore(b"x-ms-thinclient-proxy-operation-type", "Describes the request to a proxy; there is none.")
+_ignore(b"x-ms-thinclient-proxy-resource-type", "Describes the request to a proxy; there is none.")
 _ignore(b"x-ms-throttle-retry-count", "Counts the client's own attempts.")
 _ignore(b"x-ms-throttle-retry-wait-time-ms", "Counts the client's own waiting.")
 

@@ -98,59 +98,59 @@ class Pager:
         """The number of records read that the query could use."""
         self._document = view.document_reader(query.reads)
 
-    async def read(self, place: PageStart) -> Page:
-        """Read the page that begins at `place`."""
+    async def read(self, start: PageStart) -> Page:
+        """Read the page that begins at `start`."""
         if self._query.ranking is not None:
-            return await self._read_ranked(place)
-        by = None if self._engine is None else await self._choose(self._engine)
-        if self._engine is not None and by is not None and (place.keys or not place.seen):
-            return await self._read_by_index(self._engine, place, by)
+            return await self._read_ranked(start)
+        index_order = None if self._engine is None else await self._choose_source(self._engine)
+        if self._engine is not None and index_order is not None and (start.keys or not start.seen):
+            return await self._read_by_index(self._engine, start, index_order)
         if self._query.can_resume:
-            return await self._read_sorted(place)
+            return await self._read_sorted(start)
         if not self._query.streams:
-            return await self._read_all(place)
+            return await self._read_all(start)
         if self._query.is_identity:
-            return await self._read_items(place)
-        return await self._read_stream(place)
+            return await self._read_items(start)
+        return await self._read_stream(start)
 
-    async def _choose(self, engine: Engine) -> access.IndexOrder | None:
+    async def _choose_source(self, engine: Engine) -> access.IndexOrder | None:
         """Return the index to walk, if one has the rows in order.
 
         Otherwise set the source of records: a lookup in indexes, or the scan.
         """
-        way = await access.choose_access(engine, self._view, self._query, self._scope)
-        if way is None or isinstance(way, access.IndexOrder):
-            return way
-        self._source = access.IndexLookup(engine, self._view, self._scope, self._now, way)
+        access_path = await access.choose_access(engine, self._view, self._query, self._scope)
+        if access_path is None or isinstance(access_path, access.IndexOrder):
+            return access_path
+        self._source = access.IndexLookup(engine, self._view, self._scope, self._now, access_path)
         return None
 
-    async def _records(self, place: PageStart) -> AsyncIterator[Record]:
-        after = Position(place.partition, place.number) if place.number or place.partition else None
+    async def _read_records(self, start: PageStart) -> AsyncIterator[Record]:
+        after = Position(start.partition, start.number) if start.number or start.partition else None
         batch = min(256, max(self._limit, 16))
         read_counts = self.read_counts
-        async for stretch in self._source.batches(after, batch):
-            for record in stretch:
+        async for chunk in self._source.batches(after, batch):
+            for record in chunk:
                 read_counts.records += 1
                 read_counts.size += len(record.value)
                 yield record
 
-    def _make_page(self, rows: list[bytes], place: PageStart | None, matched: int | None = None) -> Page:
-        return Page(rows, self.read_counts, place, self.matched if matched is None else matched)
+    def _make_page(self, rows: list[bytes], start: PageStart | None, matched: int | None = None) -> Page:
+        return Page(rows, self.read_counts, start, self.matched if matched is None else matched)
 
     def _remaining(self, seen: int) -> int | None:
         """Return how many more rows TOP or LIMIT permits; None without them."""
         take, skip = self._query.take, self._query.skip
         return None if take is None else max(0, skip + take - seen)
 
-    async def _read_items(self, place: PageStart) -> Page:
+    async def _read_items(self, start: PageStart) -> Page:
         """Read a page of rows that are the items themselves. Their stored bytes are sent without decoding."""
         rows: list[bytes] = []
-        size, seen = 0, place.seen
+        size, seen = 0, start.seen
         matches, context = self._query.matches, self._context
         remaining = self._remaining(seen)
         if remaining == 0:
             return self._make_page(rows, None)
-        async for record in self._records(place):
+        async for record in self._read_records(start):
             if matches(self._document(record), context):
                 seen += 1
                 self.matched += 1
@@ -163,20 +163,22 @@ class Pager:
                 return await self._end_or_continue(rows, PageStart(record.partition, record.seq, 0, seen))
         return self._make_page(rows, None)
 
-    async def _read_stream(self, place: PageStart) -> Page:
+    async def _read_stream(self, start: PageStart) -> Page:
         """Read a page of rows that depend on one record each. A record gives several rows where it joins its arrays."""
         rows: list[bytes] = []
-        size, seen = 0, place.seen
+        size, seen = 0, start.seen
         last: Record | None = None
         if self._remaining(seen) == 0:
             return self._make_page(rows, None)
-        async for record in self._records(PageStart(place.partition, place.number - 1 if place.rows else place.number)):
-            inside = place.rows if place.rows and record.seq == place.number else 0
+        async for record in self._read_records(
+            PageStart(start.partition, start.number - 1 if start.rows else start.number)
+        ):
+            inside = start.rows if start.rows and record.seq == start.number else 0
             for number, row in enumerate(self._query.rows(self._document(record), self._context)):
                 if number < inside:
                     continue
                 if len(rows) >= self._limit or size > PAGE_BYTES:
-                    return self._make_page(rows, _start_before(place, last, record, number, seen))
+                    return self._make_page(rows, _start_before(start, last, record, number, seen))
                 seen += 1
                 self.matched += 1
                 if seen > self._query.skip:
@@ -189,34 +191,34 @@ class Pager:
                 return await self._end_or_continue(rows, PageStart(record.partition, record.seq, 0, seen))
         return self._make_page(rows, None)
 
-    async def _end_or_continue(self, rows: list[bytes], place: PageStart) -> Page:
+    async def _end_or_continue(self, rows: list[bytes], start: PageStart) -> Page:
         """Make a page that has a next page only if records are left, so that clients fetch no empty page."""
-        async for stretch in self._source.batches(Position(place.partition, place.number), 16):
-            if stretch:
-                return self._make_page(rows, place)
+        async for chunk in self._source.batches(Position(start.partition, start.number), 16):
+            if chunk:
+                return self._make_page(rows, start)
         return self._make_page(rows, None)
 
-    async def _read_sorted(self, place: PageStart) -> Page:
+    async def _read_sorted(self, start: PageStart) -> Page:
         """Read all records and keep the rows after the last row of the previous page in the order of ORDER BY.
 
         The previous row is known by its sort values, so a change of its record does not move the position.
         """
-        if place.seen and not place.keys:
-            return await self._read_all(place)
-        page, wanted = self._sorted_page(place)
-        async for record in self._records(PageStart()):
+        if start.seen and not start.keys:
+            return await self._read_all(start)
+        page, wanted = self._sorted_page(start)
+        async for record in self._read_records(PageStart()):
             page.add(self._document(record), record.seq)
-        return self._cut_page(page, wanted, place)
+        return self._cut_page(page, wanted, start)
 
-    async def _read_by_index(self, engine: Engine, place: PageStart, by: access.IndexOrder) -> Page:
+    async def _read_by_index(self, engine: Engine, start: PageStart, index_order: access.IndexOrder) -> Page:
         """Read a sorted page in the order of an index, and stop where no later key can precede a row of the page.
 
         Index keys are prefixes of the sort values, so records with equal keys may come in any order: all of them are read.
         """
-        page, wanted = self._sorted_page(place)
+        page, wanted = self._sorted_page(start)
         key, batch = None, min(256, max(wanted, 16))
-        after = _cursor(place)
-        async for at, record in access.walk(engine, self._view, self._query, by, after, self._now, batch):
+        after = _row_position(start)
+        async for at, record in access.walk(engine, self._view, self._query, index_order, after, self._now, batch):
             if page.is_satisfied and at != key:
                 break
             key = at
@@ -224,20 +226,20 @@ class Pager:
             self.read_counts.size += len(record.value)
             if access.is_within(self._scope, record):
                 page.add(self._document(record), record.seq)
-        if not await engine.indexes.has_all(self._view.id, [by.index]):
-            return await self._read_sorted(place)
-        return self._cut_page(page, wanted, place)
+        if not await engine.indexes.has_all(self._view.id, [index_order.index]):
+            return await self._read_sorted(start)
+        return self._cut_page(page, wanted, start)
 
-    def _sorted_page(self, place: PageStart) -> tuple[SortedPage, int]:
+    def _sorted_page(self, start: PageStart) -> tuple[SortedPage, int]:
         """Return a collector of the rows of a page and one more, and the number of rows of the page.
 
         The extra row tells whether there is a next page.
         """
-        remaining = None if self._query.take is None else self._query.take - place.seen
+        remaining = None if self._query.take is None else self._query.take - start.seen
         wanted = self._limit if remaining is None else min(self._limit, remaining)
-        return self._query.sorted_page(self._context, _cursor(place), wanted + 1), wanted
+        return self._query.sorted_page(self._context, _row_position(start), wanted + 1), wanted
 
-    def _cut_page(self, page: SortedPage, wanted: int, place: PageStart) -> Page:
+    def _cut_page(self, page: SortedPage, wanted: int, start: PageStart) -> Page:
         positioned_rows = page.positioned_rows()
         rows: list[bytes] = []
         size = 0
@@ -247,36 +249,36 @@ class Pager:
             if size > PAGE_BYTES:
                 break
         self.matched = len(rows)
-        seen = place.seen + len(rows)
+        seen = start.seen + len(rows)
         if len(positioned_rows) <= len(rows) or self._query.take == seen:
             return self._make_page(rows, None, page.matched)
         return self._make_page(rows, _start_after(positioned_rows[len(rows) - 1][1], seen), page.matched)
 
-    async def _read_all(self, place: PageStart) -> Page:
+    async def _read_all(self, start: PageStart) -> Page:
         """Read a page of groups, aggregates, DISTINCT or ORDER BY, which need every record before the first row."""
         accumulator = self._query.accumulator(self._context)
         if not accumulator.full:
-            async for record in self._records(PageStart()):
+            async for record in self._read_records(PageStart()):
                 accumulator.add(self._document(record), record.seq)
                 if accumulator.full:
                     break
         self.matched = accumulator.matched
-        return self._slice_results(place, accumulator.results())
+        return self._slice_results(start, accumulator.results())
 
-    async def _read_ranked(self, place: PageStart) -> Page:
+    async def _read_ranked(self, start: PageStart) -> Page:
         """Read a page of ORDER BY RANK. A first pass counts the statistics of the scores, the next ones find the best rows."""
         search = Search(self._query, self._context)
         while search.needs_documents:
-            async for record in self._records(PageStart()):
+            async for record in self._read_records(PageStart()):
                 search.add(self._view.document(record), record.seq)
             search.advance()
         self.matched = len(search.results)
-        return self._slice_results(place, search.results)
+        return self._slice_results(start, search.results)
 
-    def _slice_results(self, place: PageStart, results: list[Any]) -> Page:
+    def _slice_results(self, start: PageStart, results: list[Any]) -> Page:
         """Make the page of a result that is complete in memory."""
-        stop = place.seen + self._limit
-        rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
+        stop = start.seen + self._limit
+        rows = [msgspec.json.encode(row) for row in results[start.seen : stop]]
         return self._make_page(rows, PageStart(seen=stop) if stop < len(results) else None)
 
 
@@ -290,12 +292,12 @@ def _start_before(first: PageStart, last: Record | None, record: Record, number:
     return msgspec.structs.replace(first, seen=seen) if last is None else PageStart(last.partition, last.seq, 0, seen)
 
 
-def _cursor(place: PageStart) -> RowPosition | None:
+def _row_position(start: PageStart) -> RowPosition | None:
     """Return the sort values and tie-breaker of the row after which a sorted page begins."""
-    if not place.keys:
+    if not start.keys:
         return None
-    values = tuple(key[0] if key else UNDEFINED for key in msgspec.json.decode(place.keys))
-    return RowPosition(values, place.number, place.rows)
+    values = tuple(key[0] if key else UNDEFINED for key in msgspec.json.decode(start.keys))
+    return RowPosition(values, start.number, start.rows)
 
 
 def _start_after(cursor: RowPosition, seen: int) -> PageStart:

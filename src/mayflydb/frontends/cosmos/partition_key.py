@@ -26,11 +26,11 @@ KeyValue: TypeAlias = str | float | int | bool | Undefined | None
 KeyValues: TypeAlias = tuple[KeyValue, ...]
 """One value per path. A missing property is UNDEFINED, a value of its own and not null."""
 
-MISMATCH: Final = (
+KEY_MISMATCH: Final = (
     "PartitionKey extracted from document doesn't match the one specified in the header. "
     "Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
 )
-MISFIT: Final = (
+WRONG_KEY_LENGTH: Final = (
     "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field "
     "values specified in the document."
 )
@@ -149,10 +149,10 @@ def _parse_header(text: bytes | str) -> KeyValues:
         values = msgspec.json.decode(text, type=list[Any])
     except (ValueError, RecursionError):
         raise BadRequest("The header x-ms-documentdb-partitionkey is not a JSON array.") from None
-    return tuple(map(_header_value, values))
+    return tuple(map(_parse_header_value, values))
 
 
-def _header_value(value: object) -> KeyValue:
+def _parse_header_value(value: object) -> KeyValue:
     if value == {} and type(value) is dict:
         return UNDEFINED
     if type(value) is dict or type(value) is list:
@@ -169,7 +169,7 @@ _cached_header = lru_cache(maxsize=8192)(_parse_header)
 def _parse_partition(version: int, count: int, text: bytes | str) -> bytes:
     values = parse_header(text)
     if len(values) != count:
-        raise BadRequest(MISFIT, substatus=1001)
+        raise BadRequest(WRONG_KEY_LENGTH, substatus=1001)
     return _partition(version, values)
 
 
@@ -250,7 +250,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         for path in segments:
             if path[0] in _SYSTEM:
                 raise BadRequest(f"The partition key path '/{path[0]}' is a system property.")
-        return cls(tuple(paths), kind, _version(obj, kind), "version" in obj, segments)
+        return cls(tuple(paths), kind, _parse_version(obj, kind), "version" in obj, segments)
 
     def to_json(self) -> dict[str, object]:
         """Return the property as the container body shows it."""
@@ -289,7 +289,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
     def prefix_range(self, values: KeyValues) -> tuple[bytes, bytes]:
         """Return [lower, upper) of all logical partitions at or below these values, at most one for each path."""
         if len(values) > len(self.paths):
-            raise BadRequest(MISFIT, substatus=1001)
+            raise BadRequest(WRONG_KEY_LENGTH, substatus=1001)
         lower = self.effective_key(values)
         return lower, lower + b"\xff"
 
@@ -316,7 +316,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         return self.effective_key((value[0],))
 
 
-def _version(obj: Mapping[str, Any], kind: str) -> Literal[1, 2]:
+def _parse_version(obj: Mapping[str, Any], kind: str) -> Literal[1, 2]:
     # Hierarchical keys have version 2 only, so a missing version does not mean 1 for them.
     version = obj.get("version", 1 if kind == "Hash" else 2)
     # Java writes the name of its enumeration.

@@ -26,10 +26,10 @@ def parse_body(body: bytes, limits: ItemLimits) -> tuple[str, dict[str, Any]]:
         given = []
     if not isinstance(given, list):
         raise BadRequest("The property 'parameters' of a query must be an array.")
-    return text, dict(_parameter(each) for each in given)
+    return text, dict(_parse_parameter(each) for each in given)
 
 
-def _parameter(given: object) -> tuple[str, Any]:
+def _parse_parameter(given: object) -> tuple[str, Any]:
     name = given.get("name") if isinstance(given, Mapping) else None
     if not isinstance(name, str) or not name.startswith("@"):
         raise BadRequest("Each of the 'parameters' of a query must have a 'name' like '@x', and a 'value'.")
@@ -37,7 +37,7 @@ def _parameter(given: object) -> tuple[str, Any]:
     return name, given.get("value")
 
 
-def over_documents(
+def run_over_documents(
     text: str, parameters: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], now: Instant, *, lenient: bool
 ) -> list[Any]:
     """Return all rows of a query over a few documents."""

@@ -16,7 +16,7 @@ import msgspec
 
 from mayflydb.expiry.deadline import has_passed
 from mayflydb.frontends.cosmos import partition_key
-from mayflydb.frontends.cosmos.auth import Keys, not_valid_now, parse_authorization
+from mayflydb.frontends.cosmos.auth import Keys, parse_authorization, validity_error
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.headers import (
     BATCH_ATOMIC,
@@ -127,7 +127,7 @@ def _is_signed(keys: Keys, mac: bytes, payload: bytes) -> bool:
 def check_time(grant: TokenGrant, now: Instant) -> None:
     """Raise Forbidden if the token has expired."""
     if has_passed(grant.expires * SECOND, now):
-        raise not_valid_now(grant.starts, grant.expires, now // SECOND)
+        raise validity_error(grant.starts, grant.expires, now // SECOND)
 
 
 async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:

@@ -71,13 +71,13 @@ def scope_of(call: CosmosCall, view: ContainerView, whole: Scope | None) -> tupl
     within = None if range_id is None else find(range_id)
     start = call.request.text(START_EPK)
     if start is not None:
-        return _hash_scope(call, view, start, within.lower if within else b""), True
+        return _parse_hash_scope(call, view, start, within.lower if within else b""), True
     if within is not None:
         return view.scope_of_range(within), True
     return whole or Scope(), False
 
 
-def _hash_scope(call: CosmosCall, view: ContainerView, start: str, floor: bytes) -> Scope:
+def _parse_hash_scope(call: CosmosCall, view: ContainerView, start: str, floor: bytes) -> Scope:
     lower, upper = view.key.parse_client_range(start, call.request.text(END_EPK) or "FF")
     if not lower and upper in (b"\xff", b""):
         return Scope()

@@ -107,7 +107,7 @@ def languages(body: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], str], str]
     }, default
 
 
-# --- against indexes and what was there before -----------------------------------------------------------------------
+# --- checks against indexes and previous policies ----------------------------------------------------------------------
 
 
 def check_indexes(

@@ -32,7 +32,7 @@ def parse_headers(amount: str | None, autopilot: str | None) -> Throughput | Non
         raise BadRequest("x-ms-offer-throughput and x-ms-cosmos-offer-autopilot-settings exclude each other.")
     if autopilot is not None:
         try:
-            return _autoscale(msgspec.json.decode(autopilot))
+            return _parse_autoscale(msgspec.json.decode(autopilot))
         except (ValueError, RecursionError):
             raise BadRequest("The header x-ms-cosmos-offer-autopilot-settings is not JSON.") from None
     if amount is None:
@@ -58,10 +58,10 @@ def parse_content(content: object, previous: Throughput, to_autoscale: bool, to_
     if (settings is None) != (previous.autoscale_max is None):
         kind = "manual" if settings is None else "autoscale"
         raise BadRequest(f"The offer cannot change to {kind} throughput without a migration header.")
-    return manual(content.get("offerThroughput")) if settings is None else _autoscale(settings)
+    return manual(content.get("offerThroughput")) if settings is None else _parse_autoscale(settings)
 
 
-def _autoscale(settings: object) -> Throughput:
+def _parse_autoscale(settings: object) -> Throughput:
     wanted = autoscale(settings.get("maxThroughput") if isinstance(settings, Mapping) else None)
     assert isinstance(settings, Mapping)
     upgrade = settings.get(_UPGRADE)

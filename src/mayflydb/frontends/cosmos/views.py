@@ -89,7 +89,7 @@ class ContainerView:
         self._paths = owner_paths(f"dbs/{database}/colls/{node.name}", self.links.rid)
         self._only_range_id = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
 
-    def declared_with(self, functions: Set[str]) -> Declarations:
+    def declarations_with(self, functions: Set[str]) -> Declarations:
         """Return the declarations for a query that may call these user-defined functions."""
         return msgspec.structs.replace(self.declared, functions=functions)
 
@@ -186,9 +186,9 @@ class ContainerView:
             range_id = self.range_of(partition).id.encode()
         if range_id is not None:
             return self._range_headers(range_id, lsn)
-        return [*self.progress(lsn), *self._paths]
+        return [*self.progress_headers(lsn), *self._paths]
 
-    def progress(self, lsn: int) -> Headers:
+    def progress_headers(self, lsn: int) -> Headers:
         """Return the session token of all ranges, and the lsn that they have reached."""
         ids = [each.id.encode() for each in self.ranges]
         return [(SESSION_TOKEN, session.render(ids, self.id, lsn)), (LSN, b"%d" % lsn)]

@@ -92,9 +92,9 @@ def _command(call: CosmosCall, view: ContainerView, operation: BatchOperation, p
     body = bytes(operation.resource_body)
     if operation.operation_type == "Patch":
         change = patch_change(call, view, partition, patches.parse_patch(body, limits))
-        return Command(mode, partition, _id(operation), change, if_match)
+        return Command(mode, partition, _operation_id(operation), change, if_match)
     if mode in (Mode.READ, Mode.DELETE):
-        return Command(mode, partition, _id(operation), None, if_match)
+        return Command(mode, partition, _operation_id(operation), None, if_match)
     item = parse_item(body, limits)
     id = item_id(item.doc, limits)
     partition_of(view, item, partition)
@@ -110,7 +110,7 @@ def _likely_total(operations: list[BatchOperation]) -> float:
     return sum(map(_likely_charge, operations))
 
 
-def _id(operation: BatchOperation) -> bytes:
+def _operation_id(operation: BatchOperation) -> bytes:
     if not operation.id:
         raise BadRequest(f"The batch operation {operation.operation_type} needs an id.")
     return operation.id.encode()
@@ -228,7 +228,7 @@ def _parse_partition(view: ContainerView, key: object) -> bytes:
 
 def _check_full_key(view: ContainerView, values: partition_key.KeyValues) -> partition_key.KeyValues:
     if len(values) != len(view.key.paths):
-        raise BadRequest(partition_key.MISFIT, substatus=1001)
+        raise BadRequest(partition_key.WRONG_KEY_LENGTH, substatus=1001)
     return values
 
 

@@ -17,7 +17,7 @@ async def query(call: CosmosCall) -> Response:
     return await empty_feed(call)
 
 
-async def missing(call: CosmosCall) -> Response:
+async def answer_missing(call: CosmosCall) -> Response:
     """GET or DELETE of …/conflicts/{id}."""
     await call.get_owner()
     raise NotFound(NOT_FOUND)

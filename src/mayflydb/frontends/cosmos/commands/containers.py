@@ -77,7 +77,7 @@ async def create(call: CosmosCall) -> Response:
         rules=rules_of(wanted.default_ttl),
         ranges=tuple(PartitionRange(str(n), lower, upper) for n, (lower, upper) in enumerate(bounds)),
         offer=encode_offer(throughput),
-        history=_history(wanted),
+        history=_history_span(wanted),
     )
     node = await call.engine.definitions.create(database.id, wanted.name, definition)
     return metadata.answer(201, body_of(node), metadata.in_database(database))
@@ -88,13 +88,15 @@ async def read(call: CosmosCall) -> Response:
     view = await call.get_container()
     response = _answer(view, view.node)
     if call.request.flag(POPULATE_PARTITION_STATISTICS):
-        response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
+        response.body = msgspec.json.encode(
+            body_of(view.node) | {"statistics": await statistics.range_statistics(call, view)}
+        )
     headers = [*response.headers, (INDEX_TRANSFORMATION_PROGRESS, b"100")]
     if view.node.body["indexingPolicy"]["indexingMode"] == "lazy":
         # Lazy indexing is always complete for queries: items that are not indexed yet are scanned.
         headers.append((LAZY_INDEXING_PROGRESS, b"100"))
     headers += await _quota(call, view)
-    response.headers = [*headers, *view.progress(await call.engine.lsn(view.id))]
+    response.headers = [*headers, *view.progress_headers(await call.engine.lsn(view.id))]
     return response
 
 
@@ -123,7 +125,7 @@ async def replace(call: CosmosCall) -> Response:
             body=body,
             rules=rules_of(after.default_ttl),
             indexes=drop_ineligible(before.definition.indexes, may_index),
-            history=_history(after, before.definition),
+            history=_history_span(after, before.definition),
         )
 
     replaced = await call.engine.definitions.replace(view.id, change, call.now)
@@ -154,7 +156,7 @@ async def ranges(call: CosmosCall) -> Response:
     return Response(200, body, headers, budget.METADATA)
 
 
-def _history(wanted: policies.ContainerDefinition, before: Definition | None = None) -> Span | None:
+def _history_span(wanted: policies.ContainerDefinition, before: Definition | None = None) -> Span | None:
     """Return the retention of versions for the feed of all versions and deletes.
 
     None: the container has never kept versions. 0: it keeps them no longer.

@@ -13,7 +13,7 @@ from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
-from mayflydb.frontends.cosmos.partition_key import MISMATCH
+from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
 from mayflydb.frontends.cosmos.scopes import admit_partition
 from mayflydb.frontends.cosmos.values import ParsedItem, item_id, parse_item
@@ -29,7 +29,7 @@ async def read(call: CosmosCall) -> Response:
     """GET …/docs/{id}."""
     view = await call.get_owner()
     partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
-    key, seq = await address_of(call, view, stored_in(call, view, partition))
+    key, seq = await address_of(call, view, record_finder(call, view, partition))
     record = await call.engine.get(view.node, partition, key, call.now)
     if record is not None and seq not in (None, record.seq):
         record = None
@@ -68,7 +68,7 @@ async def _store(call: CosmosCall, mode: Mode) -> Response:
     # A replace may give its item another id.
     key, seq = id.encode(), None
     if mode is Mode.REPLACE:
-        key, seq = await address_of(call, view, stored_in(call, view, partition))
+        key, seq = await address_of(call, view, record_finder(call, view, partition))
     command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id), id.encode(), seq)
     return await _write(call, view, command)
 
@@ -84,7 +84,7 @@ async def address_of(call: CosmosCall, view: ContainerView, find: Callable[[int]
     return (id.encode(), None) if found is None else (found.key, number)
 
 
-def stored_in(call: CosmosCall, view: ContainerView, partition: bytes) -> Callable[[int], Awaitable[Record | None]]:
+def record_finder(call: CosmosCall, view: ContainerView, partition: bytes) -> Callable[[int], Awaitable[Record | None]]:
     """Return a function that finds a stored item of a partition by its sequence number.
 
     A concurrent replace may change the key before the write is decided, so the command names the number as well.
@@ -97,7 +97,7 @@ def partition_of(view: ContainerView, item: ParsedItem, addressed: bytes) -> byt
     values = view.key.extract(item.doc)
     view.key.check(values)
     if view.key.logical_partition(values) != addressed:
-        raise BadRequest(MISMATCH, substatus=1001)
+        raise BadRequest(KEY_MISMATCH, substatus=1001)
     return addressed
 
 
@@ -107,7 +107,7 @@ async def patch(call: CosmosCall) -> Response:
     patch = patches.parse_patch(call.request.body, call.account.limits)
     partition = admit_partition(call, view, budget.likely, Mode.REPLACE, len(call.request.body))
     change = patch_change(call, view, partition, patch)
-    key, seq = await address_of(call, view, stored_in(call, view, partition))
+    key, seq = await address_of(call, view, record_finder(call, view, partition))
     command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id), seq=seq)
     return await _write(call, view, command)
 
@@ -116,7 +116,7 @@ async def delete(call: CosmosCall) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.get_owner()
     partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
-    key, seq = await address_of(call, view, stored_in(call, view, partition))
+    key, seq = await address_of(call, view, record_finder(call, view, partition))
     command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id), seq=seq)
     written = await _commit(call, view, command)
     lsn = await call.engine.lsn(view.id)

@@ -55,7 +55,7 @@ def feed(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[s
 def query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
     """Answer with one page of a query over resource bodies."""
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    rows = queries.over_documents(text, parameters, bodies, call.now, lenient=call.account.lenient)
+    rows = queries.run_over_documents(text, parameters, bodies, call.now, lenient=call.account.lenient)
     return _page(call, name, owner, rows, (text, parameters))
 
 

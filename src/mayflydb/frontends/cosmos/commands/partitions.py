@@ -14,7 +14,7 @@ from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
 
-TOGETHER = 64
+BATCH_SIZE = 64
 """Items that are deleted at a time: enough to share commits, few enough to let other writes in between."""
 
 
@@ -30,7 +30,7 @@ async def delete_all(call: CosmosCall) -> Response:
     scope = Scope.of_partition(partition)
     charge = 0.0
     try:
-        async for batch in call.engine.scan(view.node, scope, None, call.now, TOGETHER):
+        async for batch in call.engine.scan(view.node, scope, None, call.now, BATCH_SIZE):
             deletions = [_delete(call, view, record) for record in batch.records if record.lsn <= last]
             outcomes = await asyncio.gather(*deletions, return_exceptions=True)
             charge += outcomes.count(True) * budget.DELETE

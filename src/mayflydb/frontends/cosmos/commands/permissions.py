@@ -85,7 +85,7 @@ async def _grant(call: CosmosCall, body: Any, lifetime: int) -> TokenGrant:
         item=resource_tokens.item_digest(resource_tokens.item_name(target))
         if target.resource is Resource.ITEM
         else b"",
-        key=resource_tokens.key_digests(_key(body.get("resourcePartitionKey"))),
+        key=resource_tokens.key_digests(_parse_key(body.get("resourcePartitionKey"))),
         nonce=secrets.token_bytes(8),
     )
 
@@ -224,7 +224,7 @@ def _clash(body: dict[str, Any]) -> Clash:
 
 
 def _subject(body: Any) -> tuple[str, tuple[bytes, ...]]:
-    key = resource_tokens.key_digests(_key(body.get("resourcePartitionKey")))
+    key = resource_tokens.key_digests(_parse_key(body.get("resourcePartitionKey")))
     return body["resource"].strip("/"), key
 
 
@@ -246,7 +246,7 @@ def _parse(call: CosmosCall) -> tuple[str, dict[str, Any]]:
     _check_resource(resource, key is not None)
     kept = {"permissionMode": mode, "resource": resource}
     if key is not None:
-        _key(key)
+        _parse_key(key)
         kept["resourcePartitionKey"] = key
     return name, kept
 
@@ -263,7 +263,7 @@ def _check_resource(link: object, has_key: bool) -> None:
         raise BadRequest("The property 'resourcePartitionKey' is for permissions on a container or an item.")
 
 
-def _key(given: object) -> KeyValues:
+def _parse_key(given: object) -> KeyValues:
     """Parse the values of a `resourcePartitionKey`; None gives no values."""
     if given is None:
         return ()

@@ -20,7 +20,7 @@ from mayflydb.frontends.cosmos.wire import Headers, Response
 from mayflydb.model.errors import BadRequest, MayflyError
 
 
-def shown_headers(call: CosmosCall) -> dict[str, str]:
+def script_headers(call: CosmosCall) -> dict[str, str]:
     """Return the headers of a request that its scripts may read: all but credentials."""
     return {
         name.decode("latin-1"): value.decode("latin-1")
@@ -36,7 +36,7 @@ async def execute(call: CosmosCall) -> Response:
     arguments = _arguments(call)
     partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
     logs = call.request.flag(SCRIPT_ENABLE_LOGGING)
-    given = ScriptContext("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=shown_headers(call), logs=logs)
+    given = ScriptContext("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=script_headers(call), logs=logs)
 
     async def work(attempt: ScriptAttempt) -> ScriptResult:
         return await Program(script, given, arguments, attempt.transaction, attempt.budget).finish(attempt.collection)

@@ -27,8 +27,8 @@ from mayflydb.frontends.cosmos.headers import (
 from mayflydb.frontends.cosmos.index_metrics import index_metrics
 from mayflydb.frontends.cosmos.pages import Page, Pager, PageStart
 from mayflydb.frontends.cosmos.partition_key import KeyValues
+from mayflydb.frontends.cosmos.query_tokens import QueryTokens
 from mayflydb.frontends.cosmos.resources import feed_body
-from mayflydb.frontends.cosmos.resuming import Resuming
 from mayflydb.frontends.cosmos.scopes import admit, named_range, scope_of
 from mayflydb.frontends.cosmos.scripting.functions import ReadsScanner, find_functions, function_caller
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
@@ -121,7 +121,7 @@ async def plan(call: CosmosCall) -> Response:
 def _compile(
     call: CosmosCall, view: ContainerView, text: str, parameters: dict[str, Any], functions: Mapping[str, str]
 ) -> Query:
-    return compile_query(text, parameters, view.declared_with(functions.keys()), lenient=call.account.lenient)
+    return compile_query(text, parameters, view.declarations_with(functions.keys()), lenient=call.account.lenient)
 
 
 def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
@@ -143,10 +143,10 @@ async def _answer_page(
 ) -> Response:  # fmt: skip
     call.spending = admit(call, view, scope, budget.query(0, 0, 0))
     lsn = await call.session_lsn(view)
-    resuming = Resuming(call.account.secret, view, scope, asked)
-    place = resuming.place(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
+    tokens = QueryTokens(call.account.secret, view, scope, asked)
+    start = tokens.start(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
-    page = await _read_page(call, view, query, resuming.scope, place, functions)
+    page = await _read_page(call, view, query, tokens.scope, start, functions)
     headers = [*view.scope_headers(scope, lsn, named_range(call)), (ITEM_COUNT, b"%d" % len(page.rows))]
     if call.request.flag(POPULATE_QUERY_METRICS):
         headers.append((QUERY_METRICS, _metrics(page, monotonic_us() - started)))
@@ -154,18 +154,18 @@ async def _answer_page(
         headers.append(ORDER_OF_TIES)
     headers += index_metrics(call.request, view, query, scope)
     if page.next is not None:
-        headers.append((CONTINUATION, resuming.token(page.next).encode()))
+        headers.append((CONTINUATION, tokens.token(page.next).encode()))
     return Response(200, feed_body(view.links.rid, "Documents", page.rows), headers, page.charge)
 
 
 async def _read_page(
-    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, place: PageStart, functions: Mapping[str, str]
+    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, start: PageStart, functions: Mapping[str, str]
 ) -> Page:
     """Read a page. Queries with user-defined functions run on a thread and within the time of scripts."""
     size = page_size(call)
     if not functions:
         pager = Pager(call.engine, view, query, scope, call.now, size, engine=call.engine)
-        page = await pager.read(place)
+        page = await pager.read(start)
         if query.ranking is None:
             call.index_demand.record_scan(view, query, scope, pager.read_counts.records - pager.matched)
         return page
@@ -173,7 +173,7 @@ async def _read_page(
 
     async def work(proxy: LoopProxy) -> Page:
         user_functions = function_caller(functions, within, call.now)
-        return await Pager(ReadsScanner(proxy), view, query, scope, call.now, size, user_functions).read(place)
+        return await Pager(ReadsScanner(proxy), view, query, scope, call.now, size, user_functions).read(start)
 
     return await call.threads.run(work, within)
 

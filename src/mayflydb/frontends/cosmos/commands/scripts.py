@@ -37,8 +37,8 @@ KINDS: Final[Mapping[Resource, ScriptKind]] = {
     ),
 }
 
-TYPES: Final = ("pre", "post")
-OPERATIONS: Final = ("all", "create", "update", "delete", "replace")
+TRIGGER_TYPES: Final = ("pre", "post")
+TRIGGER_OPERATIONS: Final = ("all", "create", "update", "delete", "replace")
 """The position of an operation is the number that some clients send for it."""
 
 
@@ -153,8 +153,8 @@ def _parse(call: CosmosCall, kind: ScriptKind) -> tuple[str, dict[str, Any]]:
     if len(text) > (most := call.account.scripts.text):
         raise TooLarge(f"The text of the {kind.noun} is longer than {most} characters.")
     if kind.rid is RidKind.TRIGGER:
-        parse_word(given.get("triggerType"), TYPES, "triggerType")
-        parse_word(given.get("triggerOperation"), OPERATIONS, "triggerOperation")
+        parse_word(given.get("triggerType"), TRIGGER_TYPES, "triggerType")
+        parse_word(given.get("triggerOperation"), TRIGGER_OPERATIONS, "triggerOperation")
     return name, {member: given[member] for member in sorted(known - {"id"})}
 
 

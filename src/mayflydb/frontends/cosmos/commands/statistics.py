@@ -16,22 +16,22 @@ from mayflydb.frontends.cosmos.targets import decode_partition, key_value_to_jso
 from mayflydb.frontends.cosmos.views import ContainerView, RangeView
 from mayflydb.model.order import HASH_BYTES, Order
 
-SHARE = 100
+MAX_LISTED = 100
 """A logical partition is listed if it holds at least 1/100 of the bytes of its range. So at most 100 are listed."""
 
 
-async def of_ranges(call: CosmosCall, view: ContainerView) -> list[dict[str, Any]]:
+async def range_statistics(call: CosmosCall, view: ContainerView) -> list[dict[str, Any]]:
     """Return one object per range: `id`, `sizeInKB`, `documentCount`, the number of logical partitions, the large ones."""
-    return [await _of_range(call, view, each) for each in view.ranges]
+    return [await _statistics_of_range(call, view, each) for each in view.ranges]
 
 
-async def _of_range(call: CosmosCall, view: ContainerView, within: RangeView) -> dict[str, Any]:
+async def _statistics_of_range(call: CosmosCall, view: ContainerView, within: RangeView) -> dict[str, Any]:
     size = items = keys = 0
     largest: list[tuple[int, bytes]] = []
     async for partition, (held, count) in _partitions(call, view, within):
         size, items, keys = size + held, items + count, keys + 1
         heappush(largest, (held, partition))
-        if len(largest) > SHARE:
+        if len(largest) > MAX_LISTED:
             heappop(largest)
     return {
         "id": within.id,
@@ -44,7 +44,7 @@ async def _of_range(call: CosmosCall, view: ContainerView, within: RangeView) ->
                 "sizeInKB": _kilobytes(held),
             }
             for held, partition in sorted(largest, reverse=True)
-            if held * SHARE >= size
+            if held * MAX_LISTED >= size
         ],
     }
 

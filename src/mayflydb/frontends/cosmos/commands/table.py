@@ -76,8 +76,8 @@ ROUTES: dict[tuple[Resource, bool, str], Route] = {
     (Resource.ITEM, False, "PATCH"): _writes(items.patch, "patch"),
     (Resource.ITEM, False, "DELETE"): _writes(items.delete, "delete"),
     (Resource.CONFLICT, True, "GET"): _reads(account.empty_feed),
-    (Resource.CONFLICT, False, "GET"): _reads(conflicts.missing),
-    (Resource.CONFLICT, False, "DELETE"): _writes(conflicts.missing),
+    (Resource.CONFLICT, False, "GET"): _reads(conflicts.answer_missing),
+    (Resource.CONFLICT, False, "DELETE"): _writes(conflicts.answer_missing),
     (Resource.OFFER, True, "GET"): _reads(offers.read_feed),
     (Resource.OFFER, False, "GET"): _reads(offers.read),
     (Resource.OFFER, False, "PUT"): _writes(offers.replace),
@@ -133,7 +133,7 @@ TRIGGERED: Mapping[Handler, Route] = {
 OPERATIONS: Mapping[str, Route] = {"partitionkeydelete": _writes(partitions.delete_all, "delete partition")}
 """The commands of POST …/operations/{name} of a container."""
 
-NAMES: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
+FEED_ONLY: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
 """The resources of which only the feed is supported, with their names in the refusal."""
 
 _PLAN, _BATCH = _reads(query.plan), _writes(batches.execute, "batch")
@@ -145,14 +145,14 @@ def find_route(request: Request) -> Route:
     target = request.target
     if target.operation is not None and request.method == "POST":
         return OPERATIONS[target.operation]
-    if request.method == "POST" and target.is_feed and (special := _special(request)) is not None:
+    if request.method == "POST" and target.is_feed and (special := _find_post_route(request)) is not None:
         return special
     if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and A_IM in request.headers:
         return _CHANGES
     route = ROUTES.get((target.resource, target.is_feed, request.method))
     if route is not None and target.operation is None:
         return route
-    if target.resource in NAMES:
+    if target.resource in FEED_ONLY:
         return _refuse_unless_feed(request)
     path = request.path[:1024].decode("ascii", "backslashreplace")
     raise BadRequest(f"The method {request.method} is not known for the path '{path}'.")
@@ -160,7 +160,7 @@ def find_route(request: Request) -> Route:
 
 def with_triggers(route: Route, headers: Mapping[bytes, bytes]) -> Route:
     """Return the route that runs the triggers in the headers; Unsupported for an operation without triggers."""
-    for name in triggered.INCLUDE.values():
+    for name in triggered.INCLUDE_HEADERS.values():
         if headers.get(name):
             found = TRIGGERED.get(route.handler)
             if found is None:
@@ -171,7 +171,7 @@ def with_triggers(route: Route, headers: Mapping[bytes, bytes]) -> Route:
     return route
 
 
-def _special(request: Request) -> Route | None:
+def _find_post_route(request: Request) -> Route | None:
     """Return the route of a POST on a feed that is no create: plan, batch, query or upsert, checked in this order."""
     headers, resource = request.headers, request.target.resource
     if resource is Resource.ITEM:
@@ -188,4 +188,4 @@ def _refuse_unless_feed(request: Request) -> Route:
     resource = request.target.resource
     if request.method == "GET" and request.target.is_feed:
         return _reads(account.empty_feed)
-    raise Unsupported(f"{NAMES[resource]} are not supported by Mayfly.")
+    raise Unsupported(f"{FEED_ONLY[resource]} are not supported by Mayfly.")

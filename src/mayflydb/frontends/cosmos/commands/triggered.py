@@ -11,8 +11,8 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.items import address_of, partition_of
-from mayflydb.frontends.cosmos.commands.procedures import shown_headers
-from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, get_script, parse_word
+from mayflydb.frontends.cosmos.commands.procedures import script_headers
+from mayflydb.frontends.cosmos.commands.scripts import KINDS, TRIGGER_OPERATIONS, TRIGGER_TYPES, get_script, parse_word
 from mayflydb.frontends.cosmos.headers import ETAG, ITEM_LSN, POST_TRIGGER_INCLUDE, PRE_TRIGGER_INCLUDE
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import Address, item_body, item_etag
@@ -24,11 +24,11 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound
 
-INCLUDE: Final = {
+INCLUDE_HEADERS: Final = {
     "pre": PRE_TRIGGER_INCLUDE,
     "post": POST_TRIGGER_INCLUDE,
 }
-NOTHING: Final = msgspec.Raw(b'""')
+EMPTY_BODY: Final = msgspec.Raw(b'""')
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ async def _write(call: CosmosCall, mode: Mode) -> Response:
 
 async def _trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode) -> Node | None:
     """Return the trigger that the request includes, or None; BadRequest for a trigger of another type or operation."""
-    name = (call.request.text(INCLUDE[kind]) or "").strip()
+    name = (call.request.text(INCLUDE_HEADERS[kind]) or "").strip()
     if not name:
         return None
     if "," in name:
@@ -97,12 +97,12 @@ async def _trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode)
         node = await get_script(call, view, KINDS[Resource.TRIGGER], name)
     except NotFound:
         raise BadRequest(f"The {kind}-trigger '{name}' does not exist.") from None
-    defined = parse_word(node.body["triggerType"], TYPES, "triggerType")
+    defined = parse_word(node.body["triggerType"], TRIGGER_TYPES, "triggerType")
     if defined != kind:
         raise BadRequest(
             f"Trigger '{name}' was defined with type '{defined.capitalize()}', and therefore is no {kind}-trigger."
         )
-    on = parse_word(node.body["triggerOperation"], OPERATIONS, "triggerOperation")
+    on = parse_word(node.body["triggerOperation"], TRIGGER_OPERATIONS, "triggerOperation")
     if on not in ("all", mode.value):
         raise BadRequest(
             f"Trigger '{name}' was defined with operation type '{on.capitalize()}', and therefore is invalid for "
@@ -120,13 +120,13 @@ class _Write:
         self._mode = mode
         self._partition = partition
         self._triggers = triggers
-        self._headers = shown_headers(call)
+        self._headers = script_headers(call)
 
     async def run(self, attempt: ScriptAttempt, text: bytes) -> Result:
         """Run the pre-trigger, the write and the post-trigger."""
         operation = self._mode.value.capitalize()
         if self._triggers.pre is not None:
-            given = ScriptContext("pre", _raw(text), operation=operation, headers=self._headers)
+            given = ScriptContext("pre", _raw_json(text), operation=operation, headers=self._headers)
             program = Program(self._triggers.pre, given, [], attempt.transaction, attempt.budget)
             changed = (await program.finish(attempt.collection)).request
             text = text if changed is None or self._mode is Mode.DELETE else changed.encode()
@@ -136,8 +136,8 @@ class _Write:
         if self._triggers.post is None:
             return Result(index, None)
         deleted = self._mode is Mode.DELETE
-        response = NOTHING if deleted else msgspec.Raw(item_body(self._view.links, written.record))
-        given = ScriptContext("post", _raw(text), response, operation, self._headers)
+        response = EMPTY_BODY if deleted else msgspec.Raw(item_body(self._view.links, written.record))
+        given = ScriptContext("post", _raw_json(text), response, operation, self._headers)
         program = Program(self._triggers.post, given, [], attempt.transaction, attempt.budget)
         return Result(index, (await program.finish(attempt.collection)).response)
 
@@ -155,8 +155,8 @@ class _Write:
         return Command(mode, partition, key, self._view.draft(item, partition), if_match, id, seq)
 
 
-def _raw(text: bytes) -> msgspec.Raw:
-    return msgspec.Raw(text) if text else NOTHING
+def _raw_json(text: bytes) -> msgspec.Raw:
+    return msgspec.Raw(text) if text else EMPTY_BODY
 
 
 def _answer(call: CosmosCall, view: ContainerView, done: CommittedScripts[Result], lsn: int) -> Response:

@@ -53,13 +53,13 @@ async def query(call: CosmosCall) -> Response:
 
 async def create(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users."""
-    database, name, home = await _place(call)
+    database, name, home = await _parse_request(call)
     return _answer(201, database, await call.engine.companions.create(home.id, name, _judge(call, database)))
 
 
 async def upsert(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users with x-ms-documentdb-is-upsert."""
-    database, name, home = await _place(call)
+    database, name, home = await _parse_request(call)
     node, is_new = await call.engine.companions.upsert(home.id, name, _judge(call, database), call.now)
     return _answer(201 if is_new else 200, database, node)
 
@@ -88,7 +88,7 @@ async def delete(call: CosmosCall) -> Response:
     return metadata.no_content(metadata.in_database(database))
 
 
-async def _place(call: CosmosCall) -> tuple[Node, str, Node]:
+async def _parse_request(call: CosmosCall) -> tuple[Node, str, Node]:
     """Return the database, the name in the body, and the catalogue node of the database's users."""
     database = await call.get_owning_database()
     name = _parse(call)

@@ -106,20 +106,20 @@ class Collection:
         if not operation.keep_id:
             text = _with_id(text)
         mode = Mode.CREATE if operation.op == "create" else Mode.UPSERT
-        if_match = self._version(operation.etag) if mode is Mode.UPSERT else None
+        if_match = self._parse_version(operation.etag) if mode is Mode.UPSERT else None
         return await self._write(mode, self.item(text), if_match)
 
     async def _replace(self, operation: ScriptOperation) -> bytes:
         item = self.item(operation.body.encode("utf-8", "surrogatepass"))
         address = await self._address(operation)
-        return await self._write(Mode.REPLACE, item, self._version(operation.etag), address)
+        return await self._write(Mode.REPLACE, item, self._parse_version(operation.etag), address)
 
     async def _delete(self, operation: ScriptOperation) -> bytes:
-        (key, seq), if_match = await self._address(operation), self._version(operation.etag)
+        (key, seq), if_match = await self._address(operation), self._parse_version(operation.etag)
         await self.run(Command(Mode.DELETE, self._transaction.partition, key, None, if_match, seq=seq))
         return b'{"options":{}}'
 
-    def _version(self, etag: str | None) -> int | None:
+    def _parse_version(self, etag: str | None) -> int | None:
         return lsn_of_etag(etag, self._view.id) if etag else None
 
     async def _address(self, operation: ScriptOperation) -> Address:
@@ -149,18 +149,18 @@ class Collection:
             text, parameters = queries.parse_body(msgspec.json.encode(operation.query), self._account.limits)
         view, partition = self._view, self._transaction.partition
         functions = await find_functions(self._reads, view.id, text)
-        query = compile_query(text, parameters, view.declared_with(functions.keys()), lenient=self._account.lenient)
+        query = compile_query(text, parameters, view.declarations_with(functions.keys()), lenient=self._account.lenient)
         queries.check_order(query, view.composite_orders)
         scope = Scope.of_partition(partition)
         secret = self._account.secret
         bound = continuation.binding(view.id, "script " + text, parameters, partition.hex())
-        token, place = operation.continuation, PageStart()
+        token, start = operation.continuation, PageStart()
         if token:
-            place = msgspec.convert(continuation.unseal(secret, bound, token), PageStart)
+            start = msgspec.convert(continuation.unseal(secret, bound, token), PageStart)
         size = _DEFAULT_PAGE if operation.page_size is None else int(operation.page_size)
         limit = _MAX_PAGE if size < 1 else min(size, _MAX_PAGE)
         call = function_caller(functions, self._budget, self._transaction.now)
-        page = await Pager(self._transaction, view, query, scope, self._transaction.now, limit, call).read(place)
+        page = await Pager(self._transaction, view, query, scope, self._transaction.now, limit, call).read(start)
         self.charge += page.charge
         options: dict[str, Any] = {}
         if page.next is not None:

@@ -101,14 +101,14 @@ class ScriptTransaction:
         self.read_set.note_scan(self.partition)
         number = 0 if after is None else after.number
         stored_ones = scan(self._reads, container, scope, after, now, batch)
-        async for stretch in stored_ones if number < FIRST_SEQ else _no_batches():
+        async for chunk in stored_ones if number < FIRST_SEQ else _no_batches():
             records: list[Record] = []
-            for stored in stretch.records:
+            for stored in chunk.records:
                 self.read_set.note_read(stored.partition, stored.key, stored)
                 record = self._workspace.current_version(stored)
                 if record is not None and record.seq == stored.seq:
                     records.append(record)
-            yield Batch(records, stretch.position)
+            yield Batch(records, chunk.position)
         new = [record for record in self._workspace.written_records if record.seq > max(FIRST_SEQ, number)]
         if new:
             new.sort(key=lambda record: record.seq)

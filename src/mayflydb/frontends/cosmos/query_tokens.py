@@ -17,56 +17,56 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.order import Order
 
-_LONGEST = 64
+_MAX_BOUND_BYTES = 64
 """The longest bound in a token, in bytes. Bounds of ranges are shorter; those of keys may be longer."""
 
 FOREIGN = "The header x-ms-continuation is not a token that was issued for this request."
-COUNTED = (
+SPLIT_SINCE = (
     "The continuation token counts the rows of a partition key range that has been split since, and its children have other "
     "rows: begin the query anew."
 )
 
 
-class Begun(msgspec.Struct, frozen=True, array_like=True):
+class TokenContent(msgspec.Struct, frozen=True, array_like=True):
     """The content of a token: a scope, and the start of the next page in it."""
 
     lower: bytes
     upper: bytes | None
     order: str
-    place: PageStart
+    start: PageStart
 
 
-class Resuming:
+class QueryTokens:
     """The continuation tokens of one query over one scope of a container. `asked`: its text and parameters."""
 
     def __init__(self, secret: bytes, view: ContainerView, scope: Scope, asked: tuple[str, Any]) -> None:
         self.scope = scope
         self._secret = secret
-        self._carried = max(len(scope.lower), len(scope.upper or b"")) <= _LONGEST
-        bounds = None if self._carried else (scope.lower.hex(), scope.upper and scope.upper.hex())
-        self._bound = continuation.binding(view.id, asked[0], asked[1], bounds)
+        self._holds_bounds = max(len(scope.lower), len(scope.upper or b"")) <= _MAX_BOUND_BYTES
+        bounds = None if self._holds_bounds else (scope.lower.hex(), scope.upper and scope.upper.hex())
+        self._binding = continuation.binding(view.id, asked[0], asked[1], bounds)
 
-    def place(self, token: str) -> PageStart:
+    def start(self, token: str) -> PageStart:
         """Return the page start of a token ("": the beginning), and narrow `scope` to it.
 
         BadRequest for a token of another query or scope.
         """
         if not token:
             return PageStart()
-        begun = msgspec.convert(continuation.unseal(self._secret, self._bound, token), Begun)
-        whole, part = Scope(begun.lower, begun.upper, Order(begun.order)), self.scope
-        if not self._carried or (whole.lower, whole.upper) == (part.lower, part.upper):
+        content = msgspec.convert(continuation.unseal(self._secret, self._binding, token), TokenContent)
+        whole, part = Scope(content.lower, content.upper, Order(content.order)), self.scope
+        if not self._holds_bounds or (whole.lower, whole.upper) == (part.lower, part.upper):
             self.scope = Scope(part.lower, part.upper, whole.order)
-            return begun.place
+            return content.start
         if part.lower < whole.lower or (whole.upper is not None and (part.upper is None or part.upper > whole.upper)):
             raise BadRequest(FOREIGN)
-        if begun.place.is_counted:
-            raise BadRequest(COUNTED)
+        if content.start.is_counted:
+            raise BadRequest(SPLIT_SINCE)
         self.scope = Scope(part.lower, part.upper, whole.order)
-        return begun.place
+        return content.start
 
-    def token(self, place: PageStart) -> str:
-        """Return the token of the page that begins at `place`."""
-        lower, upper = (self.scope.lower, self.scope.upper) if self._carried else (b"", None)
-        begun = Begun(lower, upper, self.scope.order.value, place)
-        return continuation.seal(self._secret, self._bound, msgspec.to_builtins(begun, builtin_types=(bytes,)))
+    def token(self, start: PageStart) -> str:
+        """Return the token of the page that begins at `start`."""
+        lower, upper = (self.scope.lower, self.scope.upper) if self._holds_bounds else (b"", None)
+        content = TokenContent(lower, upper, self.scope.order.value, start)
+        return continuation.seal(self._secret, self._binding, msgspec.to_builtins(content, builtin_types=(bytes,)))
