@@ -10,6 +10,8 @@ from mayflydb.query.yql.syntax import (
     GroupBy,
     Item,
     Join,
+    Member,
+    Name,
     Query,
     Select,
     Source,
@@ -139,14 +141,25 @@ def table(node: TableRef) -> str:
     return " ".join(parts)
 
 
+def _may_be_in_sets(each: Item) -> bool:
+    return each.name is not None or isinstance(each.value, Name | Member)
+
+
 def _group(node: GroupBy) -> str:
     if node.sets is None:
         elements = list(map(item, node.items))
     else:
-        free = set(range(len(node.items))) - set(chain.from_iterable(node.sets))
-        elements = [item(node.items[number]) for number in sorted(free)]
-        sets = (f"({', '.join(item(node.items[number]) for number in each)})" for each in node.sets)
-        elements.append(f"GROUPING SETS ({', '.join(sets)})")
+        # Grouping sets need names, so an expression without one stands beside them, and is in each of them.
+        plain = {number for number, each in enumerate(node.items) if not _may_be_in_sets(each)}
+        plain |= set(range(len(node.items))) - set(chain.from_iterable(node.sets))
+        first = min(set(range(len(node.items))) - plain, default=0)
+        grouped = [[item(node.items[number]) for number in each if number not in plain] for each in node.sets]
+        texts = (f"({', '.join(each)})" for each in grouped)
+        sets = f"GROUPING SETS ({', '.join(texts)})"
+        before, after = (
+            [item(node.items[n]) for n in sorted(plain) if (n < first) is early] for early in (True, False)
+        )
+        elements = [*before, sets, *after]
     if node.hop is not None:
         elements.append(call(node.hop))
     return f"GROUP {'COMPACT ' * node.compact}BY {', '.join(elements)}"
