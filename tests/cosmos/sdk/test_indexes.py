@@ -285,7 +285,7 @@ def test_an_index_that_goes_while_it_is_read(hundred: Indexed, monkeypatch: pyte
             read = getattr(indexes, name)
 
             def then_drop(*arguments: Any, read: Any = read) -> Any:
-                monkeypatch.setattr(indexes, "stand", nothing_stands)
+                monkeypatch.setattr(indexes, "has_all", has_none)
                 return read(*arguments)
 
             monkeypatch.setattr(indexes, name, then_drop)
@@ -293,7 +293,7 @@ def test_an_index_that_goes_while_it_is_read(hundred: Indexed, monkeypatch: pyte
         monkeypatch.undo()
 
 
-async def nothing_stands(container: int, asked: Any) -> bool:
+async def has_none(container: int, asked: Any) -> bool:
     return not asked
 
 
