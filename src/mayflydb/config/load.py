@@ -95,9 +95,9 @@ def load(
     given |= _from_file(find_config_file(config_file, environ) if search or config_file else None)
     given |= _from_environment(environ)
     given |= flags or {}
-    values = {row.key: _parsed(row, given[row.key]) for row in TABLE}
+    values = {row.key: _parse(row, given[row.key]) for row in TABLE}
     loaded = Loaded(
-        _assembled(values, _administrator(environ)), {key: source.origin for key, source in given.items()}, values
+        _assemble(values, _administrator(environ)), {key: source.origin for key, source in given.items()}, values
     )
     _refuse_contradictions(loaded)
     return loaded
@@ -132,17 +132,17 @@ def _from_file(path: Path | None) -> dict[str, Given]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StartFailed(f"{path} cannot be read: {error}", exit_code=2) from error
     found = {}
-    for key, value in _flattened(tree):
+    for key, value in _flatten(tree):
         if key not in _BY_KEY:
             raise StartFailed(f"{path} holds an unknown setting {key}", hint=_suggestion(key, _BY_KEY), exit_code=2)
         found[key] = Given(value, f"file {path}")
     return found
 
 
-def _flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         if isinstance(value, dict) and prefix + name not in _BY_KEY:
-            yield from _flattened(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
@@ -164,14 +164,14 @@ def _suggestion(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str
     return f"did you mean {close[0]}?" if close else "`mayfly config show` lists all settings"
 
 
-def _parsed(row: Row, given: Given) -> Any:
+def _parse(row: Row, given: Given) -> Any:
     try:
         return row.parse(given.value)
     except ValueError as error:
         raise StartFailed(f"{error} ({given.origin})", setting=row.key, exit_code=2) from error
 
 
-def _assembled(values: Mapping[str, Any], administrator: Administrator | None) -> Settings:
+def _assemble(values: Mapping[str, Any], administrator: Administrator | None) -> Settings:
     groups: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for key, value in values.items():
         # `ydb.ttl.hide_expired` is a matter of YDB's settings too.

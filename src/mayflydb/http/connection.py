@@ -192,7 +192,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._drop_trailer(name, value)
             return
         if name in self._fields and name in SINGLE:
-            raise Refused(_doubled(name))
+            raise Refused(_refuse_doubled(name))
         self._fields[name] = value
 
     def _drop_trailer(self, name: bytes, value: bytes) -> None:
@@ -361,7 +361,7 @@ def _taken_apart(url: bytes) -> tuple[bytes, bytes]:
     return parts.path or b"/", parts.query or b""
 
 
-def _fixed(status: int, code: str, message: str) -> Response:
+def _fixed_response(status: int, code: str, message: str) -> Response:
     body = msgspec.json.encode({"code": code, "message": message})
     return Response(status, body, ((b"content-type", b"application/json"),))
 
@@ -372,10 +372,12 @@ def _refusal(error: HttpParserError) -> Response:
     return cause.response if isinstance(cause, Refused) else _MALFORMED
 
 
-def _doubled(name: bytes) -> Response:
-    return _fixed(400, "BadRequest", f"The request has more than one {name.decode().title()}.")
+def _refuse_doubled(name: bytes) -> Response:
+    return _fixed_response(400, "BadRequest", f"The request has more than one {name.decode().title()}.")
 
 
-_MALFORMED = _fixed(400, "BadRequest", "This is not a request of HTTP/1.1.")
-_HEAD_TOO_LARGE = _fixed(431, "RequestHeaderFieldsTooLarge", "The request's headers are larger than the limit.")
-_FAILED = _fixed(500, "InternalServerError", "An internal error occurred.")
+_MALFORMED = _fixed_response(400, "BadRequest", "This is not a request of HTTP/1.1.")
+_HEAD_TOO_LARGE = _fixed_response(
+    431, "RequestHeaderFieldsTooLarge", "The request's headers are larger than the limit."
+)
+_FAILED = _fixed_response(500, "InternalServerError", "An internal error occurred.")

@@ -180,10 +180,10 @@ def _fold(family: str, before: float, value: float) -> float:
 
 
 def _line(family: str, labels: dict[str, str], value: float) -> str:
-    shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    shown = ",".join(f'{name}="{_escape(text)}"' for name, text in labels.items())
     number = str(int(value)) if float(value).is_integer() else repr(value)
     return f"{family}{{{shown}}} {number}" if shown else f"{family} {number}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

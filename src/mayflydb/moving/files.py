@@ -132,7 +132,7 @@ async def export(source: Source, path: Path, writer: str, told: Callable[[int, i
     descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
         _lock(file, place)
-        frames, contents = _begun(file, place, source, writer)
+        frames, contents = _resume_file(file, place, source, writer)
         before = contents.records
         told(before, source.records)
         async for piece in source.pieces(contents.last):
@@ -157,7 +157,7 @@ def _lock(file: BinaryIO, place: Path) -> None:
         raise Conflict(f"another export is writing {place}") from None
 
 
-def _begun(file: BinaryIO, place: Path, source: Source, writer: str) -> tuple[Frames, Contents]:
+def _resume_file(file: BinaryIO, place: Path, source: Source, writer: str) -> tuple[Frames, Contents]:
     """The file with its catalogue, and whatever of this source's records it holds; the rest is cut off."""
     frames, contents = Frames(file, str(place)), Contents()
     end = checksum = 0

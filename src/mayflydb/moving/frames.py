@@ -119,7 +119,7 @@ class Frames:
     def begin(self) -> None:
         """Write the first line of a new file."""
         self.cut(0, 0)
-        self._written(MAGIC)
+        self._append(MAGIC)
 
     def cut(self, end: int, checksum: int) -> None:
         """Forget what is behind that place of the file, where the CRC-32 of all before it is this one."""
@@ -129,7 +129,7 @@ class Frames:
     def append(self, frame: Frame) -> None:
         """Write one more."""
         payload = _encode(frame)
-        self._written(_HEAD.pack(len(payload), crc32(payload)) + payload)
+        self._append(_HEAD.pack(len(payload), crc32(payload)) + payload)
 
     def read(self) -> Iterator[Frame]:
         """All of them from the beginning. Torn where it goes no further, Unsupported for another form."""
@@ -137,34 +137,34 @@ class Frames:
         first = self._file.read(len(MAGIC))
         if first not in _READ:
             raise _no_export(first, self._name)
-        self._passed(first)
+        self._advance(first)
         while head := self._file.read(_HEAD.size):
             yield self._frame(head)
 
     def _frame(self, head: bytes) -> Frame:
         if len(head) < _HEAD.size:
-            raise self._torn()
+            raise self._torn_error()
         length, checksum = _HEAD.unpack(head)
         payload = self._file.read(min(length, LARGEST))
         if len(payload) < length or crc32(payload) != checksum:
-            raise self._torn()
+            raise self._torn_error()
         try:
             frame: Frame = _decoder.decode(payload)
         except msgspec.MsgspecError as error:
-            raise self._torn() from error
+            raise self._torn_error() from error
         if isinstance(frame, End) and frame.checksum != self.checksum:
-            raise self._torn()
-        self._passed(head + payload)
+            raise self._torn_error()
+        self._advance(head + payload)
         return frame
 
-    def _torn(self) -> Torn:
+    def _torn_error(self) -> Torn:
         return Torn(f"{self._name} is torn, or damaged: it is whole up to byte {self.end} only")
 
-    def _written(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         self._file.write(data)
-        self._passed(data)
+        self._advance(data)
 
-    def _passed(self, data: bytes) -> None:
+    def _advance(self, data: bytes) -> None:
         self.end += len(data)
         self.checksum = crc32(data, self.checksum)
 
@@ -201,7 +201,7 @@ def file_records(piece: Piece) -> FileRecords:
 
 def piece_of(piece: FileRecords) -> Piece:
     """A piece from the file."""
-    return Piece(piece.container, [_moved(record) for record in piece.records])
+    return Piece(piece.container, [_to_record(record) for record in piece.records])
 
 
 def _file_record(record: Record, entries: tuple[Entry, ...]) -> FileRecord:
@@ -223,7 +223,7 @@ def _instant(instant: Instant) -> int | str:
     return instant if instant in _INTEGERS else str(instant)
 
 
-def _moved(found: FileRecord) -> tuple[Record, tuple[Entry, ...]]:
+def _to_record(found: FileRecord) -> tuple[Record, tuple[Entry, ...]]:
     place = (found.partition, found.key, found.value, found.written)
     anchor = None if found.anchor is None else int(found.anchor)
     dates = tuple((slot, int(date)) for slot, date in found.dates)

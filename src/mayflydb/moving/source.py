@@ -130,7 +130,7 @@ class PausedSource:
     def __init__(self, source: Source) -> None:
         self._source = source
         nodes = Nodes()
-        self.rows: Sequence[Row] = [_paused(row, nodes.of(row)) for row in source.rows]
+        self.rows: Sequence[Row] = [_pause(row, nodes.of(row)) for row in source.rows]
         self.records = source.records
 
     @property
@@ -144,7 +144,7 @@ class PausedSource:
         return await self._source.ending()
 
 
-def _paused(row: Row, node: Node) -> Row:
+def _pause(row: Row, node: Node) -> Row:
     if not node.definition.rules:
         return row
     definition = msgspec.structs.replace(node.definition, paused="expiry")

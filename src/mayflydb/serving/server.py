@@ -531,7 +531,7 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
     loop.add_signal_handler(signal.SIGINT, _interrupt, stopping)
     server = Server(settings, os.environ)
-    configure(settings.server.log_format, settings.server.log_level, lambda: _moved(server))
+    configure(settings.server.log_format, settings.server.log_level, lambda: _virtual_now(server))
     told = asyncio.create_task(stopping.wait())
     starting = asyncio.create_task(server.start())
     try:
@@ -559,7 +559,7 @@ def _leave_at_once() -> NoReturn:
     os._exit(128 + signal.SIGINT)
 
 
-def _moved(server: Server) -> Instant | None:
+def _virtual_now(server: Server) -> Instant | None:
     clock = None if server.admin is None else server.admin.engine.time.clock
     return clock.now() if isinstance(clock, VirtualClock) else None
 

@@ -56,7 +56,7 @@ def web_app(admin: Admin, cosmos: Cosmos) -> Handler:
         Route("/", pages),
         Route("/_explorer/{path:path}", pages),
     ]
-    handlers: Any = {MayflyError: _failed, HTTPException: _refused, Exception: _broken}
+    handlers: Any = {MayflyError: _answer_failure, HTTPException: _answer_refusal, Exception: _answer_bug}
     return handler(Starlette(routes=routes, exception_handlers=handlers), MAX_BODY)
 
 
@@ -110,19 +110,19 @@ def _json(document: Any) -> Response:
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _answer_failure(request: Request, error: Exception) -> Response:
     assert isinstance(error, MayflyError)
     status, document = problem_of(error)
     return Response(document, status, media_type=CONTENT_TYPE)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _answer_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = f"{request.method} {request.url.path}"
     document = problem(error.status_code, error.detail, detail, "the admin API is described in the documentation")
     return Response(document, error.status_code, dict(error.headers or {}), CONTENT_TYPE)
 
 
-async def _broken(request: Request, error: Exception) -> Response:
+async def _answer_bug(request: Request, error: Exception) -> Response:
     # Starlette raises it again afterwards, so that the listener logs it.
     return Response(problem(500, "Internal error", "the log says more"), 500, media_type=CONTENT_TYPE)

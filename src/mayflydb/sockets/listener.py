@@ -221,15 +221,15 @@ def bind(host: str, port: int, *, listening: bool = True) -> list[socket.socket]
     `localhost` is 127.0.0.1, and ::1 where that exists and the port is free there; port 0 is the same free port on both.
     """
     if host == "localhost":
-        first = _bound(socket.AF_INET, "127.0.0.1", port, listening)
+        first = _bind_socket(socket.AF_INET, "127.0.0.1", port, listening)
         with contextlib.suppress(OSError):
-            return [first, _bound(socket.AF_INET6, "::1", first.getsockname()[1], listening)]
+            return [first, _bind_socket(socket.AF_INET6, "::1", first.getsockname()[1], listening)]
         return [first]
     found = {(int(info[0]), str(info[4][0])) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     bound: list[socket.socket] = []
     try:
         for family, address in sorted(found):
-            bound.append(_bound(family, address, bound[0].getsockname()[1] if bound else port, listening))
+            bound.append(_bind_socket(family, address, bound[0].getsockname()[1] if bound else port, listening))
     except OSError:
         for each in bound:
             each.close()
@@ -237,7 +237,7 @@ def bind(host: str, port: int, *, listening: bool = True) -> list[socket.socket]
     return bound
 
 
-def _bound(family: int, address: str, port: int, listening: bool) -> socket.socket:
+def _bind_socket(family: int, address: str, port: int, listening: bool) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
