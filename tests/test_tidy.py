@@ -216,15 +216,7 @@ PARTICIPLES: dict[str, int] = {
     "portal": 15,
     "sockets": 3,
 }
-VAGUE: dict[str, int] = {
-    "(root)": 5,
-    "admin": 19,
-    "cli": 43,
-    "portal": 19,
-    "serving": 1,
-    "sockets": 2,
-    "store": 64,
-}
+VAGUE: dict[str, int] = {"cli": 43, "sockets": 2, "store": 64}
 CLASSES: dict[str, int] = {"Call": 3, "Place": 3, "Row": 3, "Transaction": 3}
 """Names that classes of more than two modules have."""
 

@@ -1,4 +1,4 @@
-"""What a starting server has to say: that it is ready, or why it could not start."""
+"""The announcements of a starting server: ready, or the reason why it could not start."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class ClockHandle:
 
 
 class Events:
-    """What has happened since the last reset."""
+    """The events since the last reset."""
 
     def __init__(self, home: Home, admin: Admin) -> None:
         self._home = home
@@ -139,7 +139,7 @@ def _expired(row: Mapping[str, Any]) -> Expired:
 
 
 class CosmosAccess:
-    """How to connect: `http`, since no client needs a certificate for that; `ca_file` for those that want https."""
+    """The addresses for Cosmos DB's clients: `http`, which needs no certificate; `ca_file` for clients that want https."""
 
     def __init__(self, server: Server, announcement: Announcement) -> None:
         self._server = server
@@ -166,7 +166,7 @@ class CosmosAccess:
 
 
 class MongoAccess:
-    """How MongoDB's clients connect; `uri` is empty where MongoDB is off."""
+    """The address for MongoDB's clients; `uri` is empty where MongoDB is off."""
 
     def __init__(self, announcement: Announcement) -> None:
         self.uri: str = announcement.mongo_uri or ""
@@ -179,7 +179,7 @@ class MongoAccess:
 
 
 class YdbAccess:
-    """How YDB's clients connect; `endpoint` is empty where YDB is off."""
+    """The address for YDB's clients; `endpoint` is empty where YDB is off."""
 
     def __init__(self, announcement: Announcement) -> None:
         self.endpoint: str = announcement.ydb_endpoint or ""

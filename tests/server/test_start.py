@@ -6,7 +6,6 @@ import asyncio
 import base64
 import socket
 import stat
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from mayflydb.engine.open import open_engine
 from mayflydb.engine.selftest import prove
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import from_rfc3339
-from mayflydb.store.interface import Children, Dropped
+from mayflydb.store.interface import Children, Decision, Dropped, Outcome
 from mayflydb.store.sqlite import SqliteStore
 from server.served import START, Http, port_of
 
@@ -158,10 +157,11 @@ def prove_it(file: Path, monkeypatch: pytest.MonkeyPatch, sabotage: str | None) 
         engine = await open_engine(store, VirtualClock(from_rfc3339(START)))
         if sabotage == "purge":
 
-            async def nothing(*_: Any) -> Counter[int]:
-                return Counter()
+            def purge_nothing(*_: Any, **__: Any) -> Decision[None]:
+                return Outcome((), None)
+                yield
 
-            monkeypatch.setattr(engine.reaper, "sweep_due", nothing)
+            monkeypatch.setattr("mayflydb.engine.selftest.purge_due", purge_nothing)
         elif sabotage == "read":
             get = engine.get
 

@@ -1,4 +1,4 @@
-"""What dies, when and why, as the admin API tells it."""
+"""The admin API's reports on expiry: forecasts, explanations and previews."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Outlook:
         return row
 
     async def totals(self, place: Place) -> Totals:
-        """What a container holds, hidden records included."""
+        """The counts of a container, hidden records included."""
         return await self._insight.totals(place.node.id)
 
     async def counts(self, place: Place, now: Instant) -> dict[str, int]:
@@ -76,7 +76,7 @@ class Outlook:
         return {"now": shapes.time(now), **await self._row(await self._directory.container(target), now)}
 
     async def preview(self, target: str, change: Change) -> dict[str, Any]:
-        """What would follow if this change were made now."""
+        """The effects that a change would have now."""
         place = await self._directory.container(target)
         now = await self._engine.now()
         proposal = place.targets.proposal(place.database, place.node, change)

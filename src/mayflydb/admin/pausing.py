@@ -32,7 +32,7 @@ class Pausing:
         return {"now": shapes.time(now), "targets": rows}
 
     async def resume(self, target: str | None, notice: Span | None, dry_run: bool) -> dict[str, Any]:
-        """Go on, with what is paused: nobody dies before the end of the notice. `dry_run`: only say what would follow.
+        """Resume expiry where it is paused: no record expires before the end of the notice. `dry_run`: only report the effects.
 
         `expire_now`: records that are visible and hidden from then on; `purge_now`: those that go, with what was hidden before.
         """

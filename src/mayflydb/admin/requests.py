@@ -29,7 +29,7 @@ class Advance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sweep: SweepMode = "scheduled"
 
     def span(self) -> Span | None:
-        """How far; None: to the next expiry."""
+        """The span to advance by; None: to the next expiry."""
         if sum(member is not None for member in (self.seconds, self.by, self.to)) != 1:
             raise BadRequest("one of seconds, by and to is needed", hint='{"seconds": 60} or {"by": "1h30m"}')
         if self.to is not None:
@@ -89,7 +89,7 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.default_ttl
 
     def change(self) -> Change:
-        """What is wanted."""
+        """The requested change."""
         if self.target.startswith("ydb:"):
             return self._of_table()
         if self.column is not None or self.unit is not None or self.run_interval_seconds is not None:
@@ -146,7 +146,7 @@ class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far, in how many steps, of what."""
+    """The span, the number of steps, and the target."""
 
     horizon: str = "1h"
     buckets: int = 60

@@ -1,4 +1,4 @@
-"""How instants and spans look in answers."""
+"""Instants and spans as answers show them."""
 
 from __future__ import annotations
 

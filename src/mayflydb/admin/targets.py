@@ -26,7 +26,7 @@ FORMS: Final = (
 
 
 class Targets(Protocol):
-    """What a front end tells about its containers and their records."""
+    """The reports of a front end about its containers and their records."""
 
     @property
     def space(self) -> str:
@@ -34,7 +34,7 @@ class Targets(Protocol):
 
     @property
     def separator(self) -> str:
-        """What stands between a database and a container; no database has it in its name, but where names are paths."""
+        """The separator between a database and a container. No name of a database contains it, except where names are paths."""
 
     @property
     def databases(self) -> Sequence[str] | None:
@@ -42,10 +42,10 @@ class Targets(Protocol):
 
     @property
     def keeps_empty(self) -> bool:
-        """Whether a database stays when its last container has gone."""
+        """True: a database stays when its last container has gone."""
 
     def lists(self, database: str, container: Node | None = None) -> bool:
-        """Whether a database, or a container in it, holds people's records, and is to be counted."""
+        """True: a database, or a container in it, holds records of users and is counted."""
 
     def settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl`, and what else there is to say of how its records die."""
@@ -61,16 +61,16 @@ class Targets(Protocol):
         """The front end's words for causes of death, as in `expiry.explain.CAUSES`; only those that it has words for."""
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
-        """What a change would come to. BadRequest or NotFound for one that cannot be."""
+        """The effects of a change. BadRequest or NotFound for a change that cannot be made."""
 
     async def set(self, database: str, container: Node, change: Change) -> None:
         """Make a change, under the checks that clients meet."""
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
-        """What else decides when this record dies."""
+        """Further settings that decide when a record expires."""
 
     def last_words(self, node: Node) -> bytes:
-        """What its history says last of a database or container that is dropped here, where its history is told."""
+        """The last event in the history of a database or container that is dropped here, for protocols that report one."""
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """A record's id and partition key, as its clients write them."""
@@ -144,15 +144,15 @@ class Directory:
         return await self._node(target, targets, database, *([] if container is None else [container]))
 
     def is_database(self, target: str) -> bool:
-        """Whether a target names a database."""
+        """True: a target names a database."""
         return self._parse(target)[2] is None
 
     def keeps_empty(self, target: str) -> bool:
-        """Whether the database of a target stays when it holds nothing any more."""
+        """True: the database of a target stays when it is empty."""
         return self._parse(target)[0].keeps_empty
 
     def last_words(self, target: str) -> Callable[[Node], bytes]:
-        """What is said of the nodes that go with a target."""
+        """The last events of the nodes that are dropped with a target."""
         return self._parse(target)[0].last_words
 
     async def _node(self, target: str, targets: Targets, *names: str) -> Node:
@@ -196,7 +196,7 @@ def _path_names(databases: Sequence[str], path: str) -> tuple[str, str | None] |
 
 
 def _container_hint(targets: Targets, database: str) -> str:
-    """How to name a container where a database was named, or, where names are paths, something that is below none."""
+    """The form of a container's name, for a message about a name that is a database's, or a path below no database."""
     known = targets.databases
     if known is None:
         return f"name a container: {target_of(targets, database)}{targets.separator}CONTAINER"

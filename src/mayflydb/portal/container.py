@@ -36,7 +36,7 @@ _TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput"
 
 
 class Container(msgspec.Struct, frozen=True):
-    """What a client reads of it. `offer` None: it has no throughput of its own; `offer_body` is what the offer reads like."""
+    """The container as a client reads it. `offer` None: it has no throughput of its own; `offer_body` is the offer's body."""
 
     body: Mapping[str, Any]
     etag: str
@@ -122,7 +122,7 @@ def _ok(response: Response) -> Response:
 
 
 def _sentence(body: bytes) -> str:
-    """What an error says, without what is meant for programs."""
+    """The sentence of an error, without the parts for programs."""
     message = str(msgspec.json.decode(body).get("message", "")).partition("\r\nActivityId")[0]
     try:
         inner = msgspec.json.decode(message.removeprefix("Message: "))

@@ -1,4 +1,4 @@
-"""What the pages need of the server's Cosmos DB front end, which they reach as its clients do."""
+"""Requests of the pages to the server's Cosmos DB front end, sent as clients send them."""
 
 from __future__ import annotations
 

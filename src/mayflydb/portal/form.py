@@ -1,4 +1,4 @@
-"""The form of a container's settings: what the container has, what somebody wants, and whether that can be saved. Pure."""
+"""The form of a container's settings: the stored settings, the wanted ones, and the check before they are saved. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AMOUNTS: Mapping[str, Range] = {"manual": Range(400, 1_000_000, 100), "autoscale
 """RU/s that may be asked for. The front end decides; the form says so before a part of it has been saved."""
 
 TOLERANCE = 10
-"""Percent by which more items may go than somebody agreed to, before he is asked again: while he reads, time goes on."""
+"""Percent of additional items that may expire before the question is asked again: time goes on while a person reads it."""
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What stands in the form, as text. `agreed`: the question that was answered with a second click."""
+    """The fields of the form, as text. `agreed`: the question that was answered with a second click."""
 
     time_to_live: str = "off"
     seconds: str = ""
@@ -81,7 +81,7 @@ NAMES: Mapping[str, str] = {
 
 
 def read(sent: Mapping[str, str], loaded: Fields) -> Fields:
-    """What was sent; what the form did not show stays as it is."""
+    """The fields that were sent; settings that the form did not show stay as they are."""
     return Fields(**{field: sent.get(name, getattr(loaded, field)) for field, name in NAMES.items()})
 
 
@@ -175,12 +175,12 @@ def faults(wanted: Fields) -> list[str]:
 
 
 def question(default: int | str | None, count: int) -> str:
-    """What somebody agrees to with a second click."""
+    """The question that a second click answers."""
     return f"{'off' if default is None else default}:{count}"
 
 
 def is_agreed(answer: str, default: int | str | None, count: int) -> bool:
-    """Whether this question, or one that differs by a little time, was answered."""
+    """True: this question, or one that differs by a little time, was answered."""
     setting, _, agreed = answer.rpartition(":")
     return setting == question(default, 0).rpartition(":")[0] and count * 100 <= _whole(agreed) * (100 + TOLERANCE)
 

@@ -23,7 +23,7 @@ MOVED = "Somebody else has changed the TTL settings since this page was loaded, 
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What stands in the form, as text. `seen`: the settings it was loaded with; `agreed`: the question that was answered."""
+    """The fields of the form, as text. `seen`: the settings when the form was loaded; `agreed`: the answered question."""
 
     status: str = "disabled"
     column: str = ""
@@ -108,7 +108,7 @@ def _setting(settings: Mapping[str, Any], fields: Fields) -> str:
 
 
 def _change(settings: Mapping[str, Any], fields: Fields) -> Change:
-    """What is wanted. BadRequest, in words: it makes no sense."""
+    """The change that the form asks for. BadRequest with a sentence for a form that makes no sense."""
     if fields.status == "disabled":
         return Change(None)
     if fields.status != "enabled":

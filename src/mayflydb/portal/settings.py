@@ -26,7 +26,7 @@ MOVED = (
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a form that is shown again: why it was not saved, or how many items somebody is asked about."""
+    """The reason why a form is shown again: the error, or the number of items that the question is about."""
 
     errors: Sequence[str] = ()
     status: int = 200
@@ -86,7 +86,7 @@ class SettingsPage:
         return keep(RedirectResponse(here, 303), ". ".join(said) or "There was nothing to save")
 
     async def _asked(self, visit: Visit, container: Container, wanted: Fields) -> int:
-        """How many items would go at once without that somebody has agreed to it; 0: nothing is to be asked."""
+        """The number of items that would expire at once without an agreement; 0: no question is needed."""
         default = wanted.default_ttl
         if default == container.body.get("defaultTtl"):
             return 0
@@ -142,7 +142,7 @@ def _reading(default: int | None) -> str:
 
 
 def told(error: MayflyError) -> tuple[str, int]:
-    """What an error says, and its status."""
+    """The sentence of an error, and its status."""
     if isinstance(error, PreconditionFailed):
         return MOVED, 412
     status = next(STATUS[kind][0] for kind in type(error).__mro__ if kind in STATUS)

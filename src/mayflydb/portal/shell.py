@@ -1,4 +1,4 @@
-"""What every page has: the bar with the clock, the tree, the last message; and how pages are rendered."""
+"""The parts of every page (the bar with the clock, the tree, the last message), and the rendering of pages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """What one protocol has."""
+    """The databases of one protocol."""
 
     space: str
     title: str
@@ -112,7 +112,7 @@ class Shell:
         return response
 
     async def clock(self) -> dict[str, Any]:
-        """What the pill shows, and what may be done to the clock."""
+        """The text of the clock's pill, and the clock's allowed changes."""
         clock, now = self._admin.engine.time.clock, await self._admin.engine.now()
         shown = self._admin.hands.state(now)
         away = shown["offset_seconds"]

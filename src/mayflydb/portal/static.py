@@ -17,7 +17,7 @@ KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class File(msgspec.Struct, frozen=True):
-    """What is served, and the name of its content."""
+    """A static file and the hash of its content."""
 
     content: bytes
     kind: str

@@ -1,4 +1,4 @@
-"""How numbers, spans and settings read."""
+"""Numbers, spans and settings as text for people."""
 
 from __future__ import annotations
 

@@ -395,8 +395,8 @@ def _admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
 
 
 class Opened(NamedTuple):
-    """A store, the time that all who share it go by, how one of them takes a name for itself, and keeps the others from purging
-    what is locked on it (None: nobody shares it)."""
+    """A store, the clock that its nodes share, and for a shared one the lease by which a node takes a name, and the holds that
+    keep other nodes from purging locked records."""
 
     store: Store
     wall: Callable[[], Instant] = wall_us

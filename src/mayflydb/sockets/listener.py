@@ -1,4 +1,4 @@
-"""A protocol with and without TLS on one port: connections are taken here, told apart by their first byte, and handed over.
+"""A protocol with and without TLS on one port: the listener accepts connections and tells them apart by the first byte.
 
 Whoever connects has a few seconds for everything up to the end of the first request, handshake included, so that half-open
 and slow clients cost a socket for a moment and nothing more.
