@@ -100,7 +100,7 @@ def page(watched: Watched) -> Page:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe, which tools/javascript.sh installs."""
-    place = Path(__file__).parents[2] / "javascript" / "node_modules" / "axe-core" / "axe.min.js"
+    place = Path(__file__).parents[1] / "javascript" / "node_modules" / "axe-core" / "axe.min.js"
     if not place.exists():
         pytest.skip("axe-core is missing: tools/javascript.sh says why")
     return place.read_text(encoding="utf-8")

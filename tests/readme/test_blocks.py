@@ -44,8 +44,6 @@ import pytest
 from postgres_cluster import Cluster
 from terminal import on_terminal
 
-pytestmark = pytest.mark.short
-
 ROOT = Path(__file__).parents[2]
 SHELL = ROOT / "tests" / "javascript" / "mongosh" / "node_modules" / "mongosh" / "bin" / "mongosh.js"
 PLACEHOLDER = "user:password@host:5432/database"
@@ -278,6 +276,7 @@ def run_all(newcomer: Newcomer, page: Sequence[Block]) -> None:
         pytest.skip("all but the block for mongosh: Node or the shell is missing, as tools/javascript.sh says")
 
 
+@pytest.mark.short
 def test_the_readme_runs_twice(newcomer: Newcomer) -> None:
     newcomer.activated = False
     found = blocks(README)
