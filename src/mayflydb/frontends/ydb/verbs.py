@@ -48,7 +48,7 @@ BATCH_ROWS: Final = 64
 
 
 def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Return the rows in slices of ROWS_AT_ONCE."""
+    """Return the rows in slices of BATCH_ROWS."""
     return (rows[start : start + BATCH_ROWS] for start in range(0, len(rows), BATCH_ROWS))
 
 
