@@ -21,7 +21,7 @@ from mayflydb.store.interface import Delete, Get, Put, Read, Scan, ask
 if TYPE_CHECKING:
     from mayflydb.engine.engine import Scope
 
-CHANGED: Final = "What the transaction works with was changed by somebody else."
+CHANGED: Final = "Another transaction has changed a record that this one works with."
 
 Identity: TypeAlias = tuple[bytes, bytes]
 """(partition, key)"""

@@ -17,7 +17,7 @@ from mayflydb.store.interface import Get, Holders, Read, Scan, ask
 
 T = TypeVar("T")
 
-CHANGED: Final = "What the transaction has read was changed by somebody else."
+CHANGED: Final = "Another transaction has changed a record that this one has read."
 _MAX_SINGLE_READS: Final = 16
 """Records that are looked up one by one at the check; more are found by reading their partitions."""
 

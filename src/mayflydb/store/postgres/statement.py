@@ -31,4 +31,4 @@ class Statement:
         counts = ", ".join(f"(SELECT count(*) FROM {name})" for name in self._expected) or "1"
         row = await connection.fetchrow(f"WITH {', '.join(self._parts)} SELECT {counts}", *self._arguments)
         if self._expected and tuple(row) != tuple(self._expected.values()):
-            raise Stale("a record was changed by somebody else after it was read")
+            raise Stale("another transaction changed a record after it was read")
