@@ -198,6 +198,19 @@ def test_no_path_of_a_machine_is_written_down() -> None:
     assert found == []
 
 
+ACROSS = {"clients", "javascript", "nodes", "readme", "reliability", "store_suite"}
+"""Folders of tests that cross the packages; CONTRIBUTING names each."""
+
+
+def test_tests_lie_as_the_source_lies() -> None:
+    packages = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*") if path.is_dir()}
+    folders = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
+    tops = {folder.parts[0] for folder in folders if len(folder.parts) > 1}
+    assert sorted(tops - packages - ACROSS) == []
+    below = {"/".join(folder.parts[:2]) for folder in folders if folder.parts[0] in ("frontends", "query")}
+    assert sorted(name for name in below if not name.endswith(".py") and name not in packages) == []
+
+
 def test_product_code_knows_no_tests() -> None:
     imported = {one.module for module in modules() for one in module.imports}
     assert {name for name in imported if name.partition(".")[0] in ("tests", "conftest", "hypothesis")} == set()

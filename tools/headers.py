@@ -1,6 +1,6 @@
 """Writes docs/cosmos-headers.md from the table of headers of the Cosmos DB front end.
 
-`tests/cosmos/unit/test_headers.py` compares the two.
+`tests/frontends/cosmos/unit/test_headers.py` compares the two.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from azure.cosmos import PartitionKey
 from azure.cosmos.exceptions import CosmosHttpResponseError
 from click.testing import CliRunner, Result
 
-from cosmos.service import older_rid
+from frontends.cosmos.service import older_rid
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.main import mayfly
 from mayflydb.config import file_url

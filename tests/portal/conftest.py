@@ -15,7 +15,7 @@ import stores
 from mayflydb.embedded import RunningServer, serve
 from portal.browsing import Lent, Watched
 from portal.visitor import Visitor
-from server.served import START, port_of
+from served import START, port_of
 
 PATIENCE = 20_000
 """Milliseconds that something may take to appear, on a machine with other work."""

@@ -11,7 +11,7 @@ from pymongo import MongoClient
 
 from mayflydb.embedded import RunningServer
 from portal.visitor import Page
-from server.served import Http, port_of
+from served import Http, port_of
 
 pytestmark = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
 

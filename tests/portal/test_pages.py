@@ -20,7 +20,7 @@ from mayflydb.clock import SystemClock, wall_us
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.model.instant import DAY
 from portal.visitor import Visitor
-from server.served import Http, port_of
+from served import Http, port_of
 
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
 """Marks what no store has a part in: one of them is enough."""

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from server.served import Answer, Http
+from served import Answer, Http
 
 
 class Page(HTMLParser):
