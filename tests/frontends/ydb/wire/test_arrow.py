@@ -1,4 +1,4 @@
-"""Record batches of Arrow, as queries give them, where pyarrow is installed; Mayfly does without."""
+"""Record batches of Arrow, as queries give them, read by pyarrow; Mayfly itself does without it."""
 
 from __future__ import annotations
 
