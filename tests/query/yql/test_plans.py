@@ -407,6 +407,16 @@ PARAMETERS: list[tuple[str, dict[str, Any], list[tuple[Any, ...]]]] = [
     ("DECLARE $id AS Uint64; SELECT v FROM t WHERE id = $id", {"id": (UINT64, 2)}, [("b",)]),
     ("SELECT v FROM t WHERE id = $id", {"id": (INT64, -2)}, []),
     ("SELECT v FROM t WHERE id IN $ids", {"ids": (ListType(UINT64), [3, 1])}, [("a",), (None,)]),
+    (
+        "DECLARE $bs AS List<Utf8>; SELECT c FROM p WHERE a = 1 AND b IN $bs",
+        {"bs": (ListType(UTF8), [*map(str, range(20_000)), "y"])},
+        [(10,)],
+    ),
+    (
+        "DECLARE $as AS List<Uint64>; SELECT b FROM p WHERE a IN $as AND b = 'y' LIMIT 1",
+        {"as": (ListType(UINT64), list(range(20_000)))},
+        [("y",)],
+    ),
     ("SELECT * FROM AS_TABLE($rows)", {"rows": (ListType(ROW), [(1, "x"), (2, None)])}, [(1, "x"), (2, None)]),
     ("SELECT id FROM t LIMIT $n", {"n": (UINT64, 1)}, [(1,)]),
     ("DECLARE $x AS Int64?; SELECT $x", {}, [(None,)]),

@@ -51,7 +51,9 @@ class KeyRanges(msgspec.Struct, frozen=True):
                 return ()
             lists.append(values)
         cut = len(lists)
-        while cut > 1 and prod(map(len, lists[:cut])) > MAX_RANGES:
+        # Only lists of several values multiply. With one such list the path may be exact, so no column may be cut off:
+        # no filter would check it afterwards.
+        while sum(len(each) > 1 for each in lists[:cut]) > 1 and prod(map(len, lists[:cut])) > MAX_RANGES:
             cut -= 1
         prefixes = product(*lists[:cut])
         if cut < len(lists) or not self.bounds:
