@@ -9,12 +9,12 @@ from statistics import median
 from time import perf_counter, thread_time
 from typing import Any
 
+import ydb
 from driven import rates
 from figures import Figure, rate, ratio
 from servers import mayfly
 
 import mayflydb
-import ydb
 
 ROWS = 1_000
 PAD = "x" * 100

@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from server import MAYFLY, mayfly
 from suite.applicability import NOT_APPLICABLE
 
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY
-from server import MAYFLY, mayfly
 
 HERE = Path(__file__).parent
 

@@ -24,7 +24,6 @@ from mayflydb.model.instant import HOUR
 from mayflydb.model.record import Expiry, Kind
 from mayflydb.moving.copy import UNFINISHED, Moving, copy, is_unfinished, last_seq
 from mayflydb.moving.source import StoreSource
-from mayflydb.store.contract import Contract
 from mayflydb.store.interface import (
     Committed,
     Decision,
@@ -40,11 +39,12 @@ from mayflydb.store.interface import (
     Urgency,
 )
 from mayflydb.store.postgres import PostgresStore
-from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite import SqliteStore
 from moving.conftest import Run
 from moving.contents import MARKED, Everything, change, everything, fill, new_id
 from postgres_cluster import Cluster
+from store_suite.contract import Contract
+from store_suite.reference import ReferenceStore
 
 T = TypeVar("T")
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else [1, 2, 3]

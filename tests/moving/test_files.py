@@ -14,12 +14,12 @@ from mayflydb.moving.copy import Moving, copy
 from mayflydb.moving.files import FileSource, export, unfinished
 from mayflydb.moving.frames import _HEAD, MAGIC, End, FileRow, Frames, Header, file_row, row_of
 from mayflydb.moving.source import StoreSource
-from mayflydb.store.contract import Contract
 from mayflydb.store.interface import Read, Row, Store
-from mayflydb.store.reference import ReferenceStore
 from moving.conftest import Run
 from moving.contents import everything, fill, new_id
 from moving.test_copy import Interrupted, Mortal, filled
+from store_suite.contract import Contract
+from store_suite.reference import ReferenceStore
 
 pytestmark = pytest.mark.usefixtures("small")
 

@@ -23,14 +23,14 @@ from mayflydb.model.order import FIRST_ORDERED, KeyRange
 from mayflydb.model.record import Entry
 from mayflydb.moving.copy import copy
 from mayflydb.moving.source import PausedSource, StoreSource
-from mayflydb.store.contract import Contract
 from mayflydb.store.interface import Store
-from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite import SqliteStore
 from moving.conftest import Run as Runs
 from moving.contents import everything
 from moving.test_files import quiet, read, write
 from postgres_cluster import Cluster
+from store_suite.contract import Contract
+from store_suite.reference import ReferenceStore
 
 pytestmark = pytest.mark.usefixtures("small")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from citus import Citus
-from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import Store
 from mayflydb.store.postgres import PostgresStore
 from mayflydb.store.postgres.connection import connect
-from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite.store import SqliteStore
 from postgres_cluster import Cluster
+from store_suite.contract import Contract, Mirror
+from store_suite.reference import ReferenceStore
 from store_suite.subject import Subject
 
 Place = Callable[[str], str]

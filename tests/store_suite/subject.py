@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from mayflydb.model.due import DuePath, Path, date_key
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Expiry, Record
-from mayflydb.store.contract import Contract
 from mayflydb.store.interface import (
     Allocate,
     Change,
@@ -30,6 +29,7 @@ from mayflydb.store.interface import (
     ask,
 )
 from mayflydb.store.sqlite.store import SqliteStore
+from store_suite.contract import Contract
 
 T = TypeVar("T")
 

@@ -14,7 +14,6 @@ from mayflydb.model.errors import Conflict, OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND
 from mayflydb.model.order import KeyRange, Order, Position
 from mayflydb.model.record import Entry, Expiry, Record, Totals
-from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import (
     Allocate,
     Change,
@@ -54,7 +53,8 @@ from mayflydb.store.interface import (
     Walk,
     ask,
 )
-from mayflydb.store.reference import ReferenceStore
+from store_suite.contract import Contract, Mirror
+from store_suite.reference import ReferenceStore
 from store_suite.subject import Subject
 
 T = TypeVar("T")

@@ -21,7 +21,6 @@ from mayflydb.model.instant import SECOND
 from mayflydb.model.order import Identity, KeyRange, Order, Position
 from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Kind, Record, Version
 from mayflydb.store import interface as ask_for
-from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import (
     Allocate,
     Change,
@@ -63,8 +62,9 @@ from mayflydb.store.interface import (
     Unlink,
     ask,
 )
-from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite.store import SqliteStore
+from store_suite.contract import Contract, Mirror
+from store_suite.reference import ReferenceStore
 from store_suite.subject import dated
 
 BYTES = (b"", b"\x00", b"a", b"a\x00", b"b", b"\xff", b"\xff\xff")

@@ -1,1 +1,1 @@
-"""Where bytes live. `interface` is the contract, `contract` checks it, `reference` is its meaning, `sqlite` a store."""
+"""Stores: `interface` defines them; `sqlite` (file, memory) and `postgres` (PostgreSQL, Citus) implement the interface."""

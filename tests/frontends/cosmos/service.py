@@ -28,7 +28,7 @@ from mayflydb.model.record import Expiry
 from mayflydb.moving.copy import copy
 from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import Expiries, Row
-from mayflydb.store.reference import ReferenceStore
+from store_suite.reference import ReferenceStore
 
 START = "2030-01-01T00:00:00Z"
 T = 1893456000

@@ -14,8 +14,8 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.store.interface import Count
-from mayflydb.store.reference import ReferenceStore
 from reliability.model.stores import finish
+from store_suite.reference import ReferenceStore
 
 S = 1_000_000
 MINUTE, HOUR, DAY, YEAR = 60 * S, 3600 * S, 86_400 * S, 31_557_600 * S

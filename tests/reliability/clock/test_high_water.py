@@ -11,7 +11,7 @@ from mayflydb.clock import HighWater, SystemClock, VirtualClock
 from mayflydb.engine.timekeeper import MARK, Timekeeper
 from mayflydb.model.errors import Unavailable
 from mayflydb.store.interface import Committed, Decision, Outcome, Read, Set, Setting, Urgency
-from mayflydb.store.reference import ReferenceStore
+from store_suite.reference import ReferenceStore
 
 T = TypeVar("T")
 S = 1_000_000

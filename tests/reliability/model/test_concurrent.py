@@ -27,10 +27,10 @@ from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable
 from mayflydb.model.order import Order
 from mayflydb.model.record import Expiry
 from mayflydb.store.interface import Count, Expiries, NextDue, Read
-from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.model.world import START, death_in, facts
 from reliability.oracle import MICROS, Box, Life, Verb, Who, Wish
+from store_suite.reference import ReferenceStore
 
 T = TypeVar("T")
 CLIENTS, KEYS = 8, 4

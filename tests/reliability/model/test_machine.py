@@ -16,11 +16,11 @@ from hypothesis.stateful import (
 )
 
 from mayflydb.model.order import Order
-from mayflydb.store.reference import ReferenceStore
 from reliability.model.stores import Direct
 from reliability.model.walk import KEYS, OWN, PARTITIONS, TTLS, UNIQUES, VERBS
 from reliability.model.world import World
 from reliability.oracle import MICROS, Wish
+from store_suite.reference import ReferenceStore
 
 EXAMPLES, STEPS = 400, 50
 """20,000 steps."""

@@ -8,10 +8,10 @@ from time import monotonic
 import pytest
 
 from mayflydb.store.interface import Store
-from mayflydb.store.reference import ReferenceStore
 from reliability.model.stores import Direct
 from reliability.model.walk import Walk
 from reliability.model.world import World
+from store_suite.reference import ReferenceStore
 
 STORES: dict[str, tuple[Callable[[], Store], int]] = {
     "reference": (ReferenceStore, 215_000),

@@ -16,11 +16,11 @@ from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.model.instant import SECOND
 from mayflydb.moving.copy import copy
 from mayflydb.moving.source import StoreSource
-from mayflydb.store.contract import Contract
 from mayflydb.store.interface import Store
-from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite import SqliteStore
 from moving.test_files import quiet, read, write
+from store_suite.contract import Contract
+from store_suite.reference import ReferenceStore
 from ydb_queries import executor_of
 
 NOW = 1_893_456_000 * SECOND

@@ -13,7 +13,7 @@ from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.order import FIRST_ORDERED, LONGEST_ORDERED, Identity, Order
 from mayflydb.model.record import NEVER, Entry, Kind, Record, Totals, Version
 from mayflydb.store import interface as ask
-from mayflydb.store.reference import entry_place, hash_part, path_value, scan_place
+from store_suite.reference import entry_place, hash_part, path_value, scan_place
 
 Check = Generator[ask.Read[Any], Any, None]
 

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from mayflydb.model.errors import Corrupt, OutcomeUnknown, OwnerNotFound, Unavailable
 from mayflydb.store import interface as ask
-from mayflydb.store.contract_checks import Changes, check_answer, check_request
-from mayflydb.store.versions import Versions
+from store_suite.contract_checks import Changes, check_answer, check_request
+from store_suite.versions import Versions
 
 T = TypeVar("T")
 
