@@ -13,7 +13,7 @@ import sys
 
 from bson import encode
 
-from mayflydb.serving.server import loop_factory
+from mayflydb.serving.process import loop_factory
 
 HEAD = struct.Struct("<iiii")
 

@@ -9,7 +9,7 @@ from time import perf_counter
 from signed import COLLECTION, headers
 from wrk import raw
 
-from mayflydb.serving.server import loop_factory
+from mayflydb.serving.process import loop_factory
 
 CONNECTIONS = 16
 KEYS = 50

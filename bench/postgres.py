@@ -31,7 +31,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import HOUR, SECOND
-from mayflydb.serving.server import loop_factory
+from mayflydb.serving.process import loop_factory
 
 CONNECTIONS = 32
 SECONDS = 2.0

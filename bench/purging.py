@@ -20,7 +20,7 @@ from mayflydb.engine.catalog import Definition
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import HOUR, SECOND, floor_to_second
-from mayflydb.serving.server import loop_factory
+from mayflydb.serving.process import loop_factory
 from mayflydb.store.sqlite import SqliteStore
 
 COUNT = 60_000

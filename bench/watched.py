@@ -15,7 +15,8 @@ from msgspec import to_builtins
 from watchdog import Watchdog
 
 from mayflydb.embedded import settings_from
-from mayflydb.serving.server import SWITCH_INTERVAL, Server, loop_factory
+from mayflydb.serving.process import SWITCH_INTERVAL, loop_factory
+from mayflydb.serving.server import Server
 
 
 async def serve(path: str) -> None:

@@ -334,7 +334,7 @@ class ServerThread:
 
     def _run(self) -> None:
         try:
-            from mayflydb.serving.server import loop_factory
+            from mayflydb.serving.process import loop_factory
 
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())

@@ -58,9 +58,9 @@ class Server:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Server:
     found = Server()
-    module: Any = ModuleType("mayflydb.serving.server")
+    module: Any = ModuleType("mayflydb.serving.process")
     module.run = found.run
-    monkeypatch.setitem(sys.modules, "mayflydb.serving.server", module)
+    monkeypatch.setitem(sys.modules, "mayflydb.serving.process", module)
     return found
 
 

@@ -289,7 +289,7 @@ def test_a_clock_that_jumped_waits_for_somebody(tmp_path: Path, monkeypatch: pyt
 
 
 def test_who_asks_for_no_page_loads_no_templates() -> None:
-    modules = "mayflydb.serving.server, mayflydb.serving.web_app"
+    modules = "mayflydb.serving.process, mayflydb.serving.web_app"
     program = f"import sys, {modules}; sys.exit('jinja2' in sys.modules or 'mayflydb.portal' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

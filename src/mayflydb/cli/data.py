@@ -133,7 +133,7 @@ def _place(ctx: click.Context, storage: str | None) -> StorageSettings:
 
 
 async def _using(place: StorageSettings, create: bool, work: Callable[[Store], Awaitable[T]]) -> T:
-    from mayflydb.serving.server import open_alone
+    from mayflydb.serving.stores import open_alone
 
     store = await open_alone(place, create=create)
     try:

@@ -21,7 +21,7 @@ def serve(ctx: click.Context, /, **given: Any) -> None:
     """Serve a database from PATH (an SQLite file, by default ./mayfly.db) until Ctrl+C or SIGTERM."""
     settings = load_settings(ctx, given).settings
     announcer = Announcer(settings.server.ready_file, sys.stdout)
-    from mayflydb.serving.server import run
+    from mayflydb.serving.process import run
 
     ports = {
         "server.port": settings.server.port,

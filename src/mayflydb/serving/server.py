@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
-import gc
 import hmac
 import logging
 import os
 import platform
 import secrets
-import signal
 import socket
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import Targets
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
-from mayflydb.config.settings import Settings, StorageSettings
+from mayflydb.clock import boot_us
+from mayflydb.config.settings import Settings
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.reaper import Lease
 from mayflydb.engine.runs import Cadence
 from mayflydb.engine.selftest import prove
 from mayflydb.engine.throughput import ceiling
-from mayflydb.engine.timekeeper import MARK
 from mayflydb.frontends.cosmos.app import CosmosApp
-from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
+from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
@@ -43,18 +37,19 @@ from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
 from mayflydb.model.errors import MayflyError
-from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
+from mayflydb.model.instant import SECOND, Instant
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.serving.certificates import Authority, user_data_directory
+from mayflydb.serving.clocks import build_clock
 from mayflydb.serving.http_gateway import Hosts, HttpGateway, Readiness
+from mayflydb.serving.keys import account_key, admin_token
 from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_http
-from mayflydb.serving.logs import configure
 from mayflydb.serving.mongo_port import MongoPort, contracts
 from mayflydb.serving.options import options_from
-from mayflydb.serving.ports import address, make_secret, places, take, within_reach
+from mayflydb.serving.ports import address, places, take, within_reach
+from mayflydb.serving.stores import open_store
 from mayflydb.serving.ydb_port import YdbPort
-from mayflydb.store.interface import Holds, Setting, Store
-from mayflydb.store.sqlite import SqliteStore
+from mayflydb.store.interface import Store
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -67,12 +62,6 @@ log = logging.getLogger("mayflydb.server")
 GRACE = 10.0
 """Seconds that requests in work are given to finish."""
 
-AHEAD = 5 * SECOND
-"""The longest time by which a file's latest instant may lie ahead of the host's before a real clock refuses to go on from it."""
-
-SWITCH_INTERVAL = 0.001
-"""Seconds a thread computes before another has its turn: the store's writer must not keep the event loop waiting."""
-
 
 class Server:
     """One server, started and stopped within one event loop."""
@@ -81,7 +70,7 @@ class Server:
         self._settings = settings
         self._data = user_data_directory(environ)
         self.authority = Authority(self._data, (*settings.tls.names, *settings.server.advertised_names))
-        self._key, self._key_path = _account_key(settings, self._data)
+        self._key, self._key_path = account_key(settings, self._data)
         self._readiness = Readiness(settings.clock.mode)
         self._context: asyncio.Future[ssl.SSLContext] | None = None
         self._listener: Listener | None = None
@@ -108,7 +97,7 @@ class Server:
             *settings.server.allow_hosts,
             *settings.server.advertised_names,
         )
-        gateway = HttpGateway(Hosts(names), self._readiness, _admin_token(sockets, self._data))
+        gateway = HttpGateway(Hosts(names), self._readiness, admin_token(sockets, self._data))
         self._listener = Listener(gateway, self._tls)
         self._listener.serve(sockets)
         self._endpoint = f"{settings.server.scheme}://{address(sockets[0])}"
@@ -177,7 +166,7 @@ class Server:
 
     async def _open(self) -> Engine:
         storage = self._settings.storage
-        opened = await _open_store(storage, alone=self._settings.clock.mode == "virtual")
+        opened = await open_store(storage, alone=self._settings.clock.mode == "virtual")
         store = self._store = opened.store
         if await is_unfinished(store):
             hint = "start the copy or import again: it goes on where it was"
@@ -185,7 +174,7 @@ class Server:
                 f"{storage.shown} holds an unfinished copy", setting="storage.url", hint=hint, exit_code=4
             )
         self._readiness.store = "checking"
-        clock = await _clock(self._settings, opened)
+        clock = await build_clock(self._settings, opened)
         budgets = Budgets(ceiling) if self._settings.cosmos.throttling else None
         ttl = self._settings.ttl
         passes = ttl.mongo_sweep_interval
@@ -364,125 +353,6 @@ def _take_sockets(settings: Settings) -> list[socket.socket]:
     return sockets
 
 
-def _account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
-    """The key in base64, and where it lies if it is not the well-known one."""
-    place = settings.cosmos.key_file
-    setting = "cosmos.key_file"
-    if place is None and settings.cosmos.generate_key:
-        place, setting = data / "cosmos.key", "cosmos.generate_key"
-        make_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
-    if place is None:
-        return WELL_KNOWN_KEY, None
-    try:
-        key = place.read_text(encoding="ascii").strip()
-        Keys.from_base64(key)
-    except OSError as error:
-        raise StartFailed(f"{place} cannot be read: {error.strerror}", setting=setting, exit_code=2) from error
-    except (ValueError, binascii.Error) as error:
-        hint = "openssl rand -base64 64 -A makes a key"
-        raise StartFailed(f"{place} does not hold a key in base64", setting=setting, hint=hint, exit_code=2) from error
-    return key, place
-
-
-def _admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
-    """The token that the admin API asks for where other machines can reach it; made once."""
-    if not within_reach(sockets):
-        return None
-    place = data / "admin.token"
-    make_secret(place, secrets.token_urlsafe(32).encode(), "server.host")
-    log.info("the admin API asks for the token in %s", place)
-    return place.read_bytes().strip()
-
-
-class Opened(NamedTuple):
-    """A store, the clock that its nodes share, and for a shared one the lease by which a node takes a name, and the holds that
-    keep other nodes from purging locked records."""
-
-    store: Store
-    wall: Callable[[], Instant] = wall_us
-    lease: Lease | None = None
-    holds: Holds | None = None
-
-
-async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
-    """A store for one process alone until it is closed: for commands that move data.
-
-    `create`: a file that is missing is made. StartFailed for a place that is none; MayflyError when the store cannot be opened or
-    is in use. Of a PostgreSQL database this is known after some seconds, because a node that was killed is waited for.
-    """
-    if storage.kind == "memory":
-        raise StartFailed("what is in memory ends with its server", setting="storage.url", exit_code=2)
-    if storage.path is not None and not (create or storage.path.exists()):
-        raise StartFailed(f"there is no file {storage.path}", setting="storage.url")
-    return (await _open_store(storage, alone=True)).store
-
-
-async def _open_store(storage: StorageSettings, alone: bool) -> Opened:
-    """`alone`: no other node may have the same database. A file is never shared."""
-    if storage.kind == "postgresql":
-        return await _open_postgres(storage.url, alone)
-    path = storage.path
-    try:
-        return Opened(await SqliteStore.open(None if path is None else str(path)))
-    except OSError as error:
-        raise StartFailed(f"{path} cannot be opened: {error.strerror}", setting="storage.url") from error
-
-
-async def _open_postgres(url: str, alone: bool) -> Opened:
-    try:
-        from mayflydb.store.postgres import PostgresStore
-    except ModuleNotFoundError as error:
-        if error.name != "asyncpg":
-            raise
-        message, hint = "PostgreSQL's driver is not installed", 'pip install "mayflydb[postgres]"'
-        raise StartFailed(message, setting="storage.url", hint=hint) from error
-    store = await PostgresStore.open(url, alone)
-    return Opened(store, store.wall, store.lease, store.holds)
-
-
-async def _clock(settings: Settings, opened: Opened) -> Clock:
-    """The clock that was asked for, going on from the latest instant that the store has seen."""
-    mark = await opened.store.read(Setting(MARK))
-    if settings.clock.mode == "virtual":
-        return VirtualClock(_virtual_start(settings, mark))
-    wall = opened.wall()
-    if mark is not None and mark - wall > AHEAD:
-        raise StartFailed(
-            f"{settings.storage.shown} has been at {to_rfc3339(mark)}, which lies in the future",
-            setting="clock.mode",
-            hint=f"--clock virtual goes on from there; or serve another {_place(settings)} on the real clock",
-            exit_code=4,
-        )
-    clock = SystemClock(mark, opened.wall)
-    if opened.lease is not None and mark is not None:
-        # Other nodes reserve time ahead. To go on from there would put this one ahead of them.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout((clock.until(mark) or 0) / SECOND):
-                await asyncio.get_running_loop().create_future()
-    return clock
-
-
-def _virtual_start(settings: Settings, mark: Instant | None) -> Instant:
-    start = settings.clock.start
-    if mark is None:
-        return floor_to_second(wall_us()) if start is None else start
-    whole = -(-mark // SECOND) * SECOND
-    if start is None:
-        return max(floor_to_second(wall_us()), whole)
-    if start < mark:
-        raise StartFailed(
-            f"the store has been at {to_rfc3339(mark)}, and time does not go back",
-            setting="clock.start",
-            hint=f"leave out --clock-start to go on from there, or start with another {_place(settings)}",
-            exit_code=4,
-        )
-    return start
-
-
-def _place(settings: Settings) -> str:
-    return "database" if settings.storage.shared else "file"
-
-
 def _page(settings: Settings) -> str:
     storage = {"memory": "memory", "sqlite": "a file", "postgresql": "PostgreSQL"}[settings.storage.kind]
     return (
@@ -503,69 +373,3 @@ def _process_age() -> float:
         started = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
         return max(0.0, boot_us() / SECOND - started)
     return 0.0
-
-
-# --- a process of its own --------------------------------------------------------------------------------------------------
-
-
-def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. StartFailed when it comes to nothing. A second SIGINT ends at once."""
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve(settings, announcer))
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it exists."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop
-    return factory
-
-
-async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    loop.add_signal_handler(signal.SIGINT, _interrupt, stopping)
-    server = Server(settings, os.environ)
-    configure(settings.server.log_format, settings.server.log_level, lambda: _virtual_now(server))
-    told = asyncio.create_task(stopping.wait())
-    starting = asyncio.create_task(server.start())
-    try:
-        await asyncio.wait({told, starting}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            announcer(starting.result())
-            _settle_memory()
-            await told
-    finally:
-        starting.cancel()
-        told.cancel()
-        await asyncio.wait({starting, told})
-        await server.stop()
-    return 0
-
-
-def _interrupt(stopping: asyncio.Event) -> None:
-    if stopping.is_set():
-        _leave_at_once()
-    stopping.set()
-
-
-def _leave_at_once() -> NoReturn:
-    # What was answered is on disk; everything else is what a second Ctrl+C gives up.
-    os._exit(128 + signal.SIGINT)
-
-
-def _virtual_now(server: Server) -> Instant | None:
-    clock = None if server.admin is None else server.admin.engine.time.clock
-    return clock.now() if isinstance(clock, VirtualClock) else None
-
-
-def _settle_memory() -> None:
-    """Move objects made by the start to the permanent generation, so that full collections pass over them."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000)

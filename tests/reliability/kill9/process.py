@@ -17,7 +17,7 @@ PROGRAM = "from mayflydb.cli.main import main; main()"
 NURSERY = """
 import gc, json, os, sys
 from mayflydb.cli.main import main
-import mayflydb.cli.serve, mayflydb.serving.server, mayflydb.serving.web_app
+import mayflydb.cli.serve, mayflydb.serving.process, mayflydb.serving.web_app
 import mayflydb.frontends.mongo.app, mayflydb.frontends.mongo.protocol.connection, mayflydb.frontends.mongo.protocol.compression
 if sys.argv[1:] == ["ydb"]:
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"

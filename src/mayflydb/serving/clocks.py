@@ -1,0 +1,60 @@
+"""Builds the clock that the settings ask for, from the latest instant that the store has seen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from mayflydb.announcement import StartFailed
+from mayflydb.clock import Clock, SystemClock, VirtualClock, wall_us
+from mayflydb.config.settings import Settings
+from mayflydb.engine.timekeeper import MARK
+from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
+from mayflydb.serving.stores import Opened
+from mayflydb.store.interface import Setting
+
+AHEAD = 5 * SECOND
+"""The longest time by which a file's latest instant may lie ahead of the host's before a real clock refuses to go on from it."""
+
+
+async def build_clock(settings: Settings, opened: Opened) -> Clock:
+    """The clock that was asked for, going on from the latest instant that the store has seen."""
+    mark = await opened.store.read(Setting(MARK))
+    if settings.clock.mode == "virtual":
+        return VirtualClock(_virtual_start(settings, mark))
+    wall = opened.wall()
+    if mark is not None and mark - wall > AHEAD:
+        raise StartFailed(
+            f"{settings.storage.shown} has been at {to_rfc3339(mark)}, which lies in the future",
+            setting="clock.mode",
+            hint=f"--clock virtual goes on from there; or serve another {_place(settings)} on the real clock",
+            exit_code=4,
+        )
+    clock = SystemClock(mark, opened.wall)
+    if opened.lease is not None and mark is not None:
+        # Other nodes reserve time ahead. To go on from there would put this one ahead of them.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((clock.until(mark) or 0) / SECOND):
+                await asyncio.get_running_loop().create_future()
+    return clock
+
+
+def _virtual_start(settings: Settings, mark: Instant | None) -> Instant:
+    start = settings.clock.start
+    if mark is None:
+        return floor_to_second(wall_us()) if start is None else start
+    whole = -(-mark // SECOND) * SECOND
+    if start is None:
+        return max(floor_to_second(wall_us()), whole)
+    if start < mark:
+        raise StartFailed(
+            f"the store has been at {to_rfc3339(mark)}, and time does not go back",
+            setting="clock.start",
+            hint=f"leave out --clock-start to go on from there, or start with another {_place(settings)}",
+            exit_code=4,
+        )
+    return start
+
+
+def _place(settings: Settings) -> str:
+    return "database" if settings.storage.shared else "file"

@@ -1,0 +1,47 @@
+"""The account key of Cosmos DB and the token of the admin API: read from files, or made once."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import secrets
+import socket
+from pathlib import Path
+
+from mayflydb.announcement import StartFailed
+from mayflydb.config.settings import Settings
+from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
+from mayflydb.serving.ports import make_secret, within_reach
+
+log = logging.getLogger("mayflydb.server")
+
+
+def account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
+    """The key in base64, and where it lies if it is not the well-known one."""
+    place = settings.cosmos.key_file
+    setting = "cosmos.key_file"
+    if place is None and settings.cosmos.generate_key:
+        place, setting = data / "cosmos.key", "cosmos.generate_key"
+        make_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
+    if place is None:
+        return WELL_KNOWN_KEY, None
+    try:
+        key = place.read_text(encoding="ascii").strip()
+        Keys.from_base64(key)
+    except OSError as error:
+        raise StartFailed(f"{place} cannot be read: {error.strerror}", setting=setting, exit_code=2) from error
+    except (ValueError, binascii.Error) as error:
+        hint = "openssl rand -base64 64 -A makes a key"
+        raise StartFailed(f"{place} does not hold a key in base64", setting=setting, hint=hint, exit_code=2) from error
+    return key, place
+
+
+def admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
+    """The token that the admin API asks for where other machines can reach it; made once."""
+    if not within_reach(sockets):
+        return None
+    place = data / "admin.token"
+    make_secret(place, secrets.token_urlsafe(32).encode(), "server.host")
+    log.info("the admin API asks for the token in %s", place)
+    return place.read_bytes().strip()

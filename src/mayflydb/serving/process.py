@@ -1,0 +1,84 @@
+"""A server as a process of its own: event loop, signals and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from mayflydb.announcement import Announcement
+from mayflydb.clock import VirtualClock
+from mayflydb.config.settings import Settings
+from mayflydb.model.instant import Instant
+from mayflydb.serving.logs import configure
+from mayflydb.serving.server import Server
+
+SWITCH_INTERVAL = 0.001
+"""Seconds a thread computes before another has its turn: the store's writer must not keep the event loop waiting."""
+
+
+def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. StartFailed when it comes to nothing. A second SIGINT ends at once."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(settings, announcer))
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it exists."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop
+    return factory
+
+
+async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    loop.add_signal_handler(signal.SIGINT, _interrupt, stopping)
+    server = Server(settings, os.environ)
+    configure(settings.server.log_format, settings.server.log_level, lambda: _virtual_now(server))
+    told = asyncio.create_task(stopping.wait())
+    starting = asyncio.create_task(server.start())
+    try:
+        await asyncio.wait({told, starting}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            announcer(starting.result())
+            _settle_memory()
+            await told
+    finally:
+        starting.cancel()
+        told.cancel()
+        await asyncio.wait({starting, told})
+        await server.stop()
+    return 0
+
+
+def _interrupt(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        _leave_at_once()
+    stopping.set()
+
+
+def _leave_at_once() -> NoReturn:
+    # What was answered is on disk; everything else is what a second Ctrl+C gives up.
+    os._exit(128 + signal.SIGINT)
+
+
+def _virtual_now(server: Server) -> Instant | None:
+    clock = None if server.admin is None else server.admin.engine.time.clock
+    return clock.now() if isinstance(clock, VirtualClock) else None
+
+
+def _settle_memory() -> None:
+    """Move objects made by the start to the permanent generation, so that full collections pass over them."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
