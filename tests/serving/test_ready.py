@@ -177,8 +177,8 @@ def test_a_listener_that_does_not_answer_is_named(name: str, monkeypatch: Patch)
         ready, document = server._readiness.document()
         assert not ready
         assert listener in document["protocols"][part]
-        assert server._listener is not None
-        answer = await server._listener._work.handler(Request("GET", b"/_mayfly/ready", {b"host": b"localhost"}))  # type: ignore[attr-defined]
+        port: Any = server._http
+        answer = await port._listener._work.handler(Request("GET", b"/_mayfly/ready", {b"host": b"localhost"}))
         assert (answer.status, listener.encode() in answer.body) == (503, True)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

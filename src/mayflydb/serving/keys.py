@@ -8,6 +8,7 @@ import logging
 import secrets
 import socket
 from pathlib import Path
+from typing import NamedTuple
 
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import Settings
@@ -17,15 +18,22 @@ from mayflydb.serving.ports import make_secret, within_reach
 log = logging.getLogger("mayflydb.server")
 
 
-def account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
-    """The key in base64, and where it lies if it is not the well-known one."""
+class AccountKey(NamedTuple):
+    """The key in base64, and its file; None for the well-known key."""
+
+    base64: str
+    path: Path | None = None
+
+
+def account_key(settings: Settings, data: Path) -> AccountKey:
+    """The key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or made."""
     place = settings.cosmos.key_file
     setting = "cosmos.key_file"
     if place is None and settings.cosmos.generate_key:
         place, setting = data / "cosmos.key", "cosmos.generate_key"
         make_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
     if place is None:
-        return WELL_KNOWN_KEY, None
+        return AccountKey(WELL_KNOWN_KEY)
     try:
         key = place.read_text(encoding="ascii").strip()
         Keys.from_base64(key)
@@ -34,7 +42,7 @@ def account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
     except (ValueError, binascii.Error) as error:
         hint = "openssl rand -base64 64 -A makes a key"
         raise StartFailed(f"{place} does not hold a key in base64", setting=setting, hint=hint, exit_code=2) from error
-    return key, place
+    return AccountKey(key, place)
 
 
 def admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:

@@ -240,9 +240,8 @@ class Service:
 
     def cosmos_app(self) -> CosmosApp:
         """The application behind the listener, for what no setting reaches."""
-        listener = self.server.cosmos._server._listener
-        assert listener is not None
-        app = listener._work.handler._cosmos  # type: ignore[attr-defined]
+        port: Any = self.server.cosmos._server._http
+        app = port._listener._work.handler._cosmos
         assert isinstance(app, CosmosApp)
         return app
 

@@ -1,0 +1,109 @@
+"""The addresses and secrets by which a server is reached, for the admin API's info and for the announcement of a start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from mayflydb.announcement import Announcement
+from mayflydb.clock import boot_us
+from mayflydb.config.settings import Settings
+from mayflydb.model.instant import SECOND
+from mayflydb.serving.keys import AccountKey
+from mayflydb.serving.mongo_port import MongoPort
+from mayflydb.serving.ydb_port import YdbPort
+from mayflydb.version import __version__
+
+
+class Endpoints:
+    """`http`: scheme, host and port of the HTTP port. Ports that are not served are None."""
+
+    def __init__(
+        self, settings: Settings, key: AccountKey, http: str, mongo: MongoPort | None, ydb: YdbPort | None
+    ) -> None:
+        self._settings = settings
+        self._key = key
+        self._http = http
+        self._mongo = mongo
+        self._ydb = ydb
+
+    def info(self, address: str | None, clock_mode: str) -> dict[str, Any]:
+        """Version, storage and how to connect, by the address (scheme://host:port) that the client used; None: our own."""
+        server = self._settings.server
+        base = self._http if address is None else address
+        if server.scheme == "https":
+            base = "https://" + base.partition("://")[2]
+        cosmos = server.told(base)
+        mongo, ydb = self._mongo, self._ydb
+        return {
+            "version": __version__,
+            "python": platform.python_version(),
+            "pid": os.getpid(),
+            "storage": self._settings.storage.shown,
+            "clock": clock_mode,
+            "allow_time_travel": server.allow_time_travel,
+            "ports": self._ports(),
+            "cosmos": {
+                "endpoint": f"{cosmos}/",
+                "key": self._key.base64,
+                "connection_string": f"AccountEndpoint={cosmos}/;AccountKey={self._key.base64};",
+            },
+            "mongo": None if mongo is None else {"uri": mongo.uri},
+            "ydb": None if ydb is None else {"endpoint": ydb.endpoint, "database": ydb.database},
+            "portal": f"{base}/",
+            "admin": f"{base}/_mayfly",
+            "metrics": f"{base}/metrics",
+        }
+
+    def announcement(self, ca_path: Path) -> Announcement:
+        """The announcement of a server that answers. `ca_path`: where the authority's certificate lies, if there is one."""
+        clock = self._settings.clock.mode
+        info, advertise, mongo = self.info(None, clock), self._settings.server.advertise, self._mongo
+        ydb = self._ydb
+        return Announcement(
+            pid=os.getpid(),
+            cosmos_endpoint=info["cosmos"]["endpoint"],
+            cosmos_key=self._key.base64,
+            portal=info["portal"],
+            admin=info["admin"],
+            metrics=info["metrics"],
+            storage=info["storage"],
+            clock=clock,
+            version=__version__,
+            seconds_to_ready=_process_age(),
+            key_path=_text(self._key.path),
+            ca_path=str(ca_path) if ca_path.exists() else None,
+            mongo_uri=None if mongo is None else mongo.uri,
+            mongo_password_path=None if mongo is None else _text(mongo.password_path),
+            ydb_endpoint=None if ydb is None else ydb.endpoint,
+            ydb_database=None if ydb is None else ydb.database,
+            ydb_tls_endpoint=None if ydb is None or ydb.tls_address is None else f"grpcs://{ydb.tls_address}",
+            ydb_password_path=None if ydb is None else _text(ydb.password_path),
+            either_scheme=advertise is None or advertise.scheme is None,
+        )
+
+    def _ports(self) -> dict[str, int]:
+        mongo, ydb = self._mongo, self._ydb
+        addresses = {
+            "http": self._http,
+            "mongo": None if mongo is None else mongo.address,
+            "ydb": None if ydb is None else ydb.address,
+            "ydb_tls": None if ydb is None else ydb.tls_address,
+        }
+        return {name: int(place.rpartition(":")[2]) for name, place in addresses.items() if place is not None}
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _process_age() -> float:
+    """Seconds since this process was started, the interpreter's own start included; 0 where that cannot be known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        after_name = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
+        started = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, boot_us() / SECOND - started)
+    return 0.0

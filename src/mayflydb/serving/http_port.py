@@ -1,0 +1,133 @@
+"""The HTTP port: Cosmos DB's front end, the admin API, metrics and pages behind one gateway."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from mayflydb.admin.operations import Admin
+from mayflydb.announcement import StartFailed
+from mayflydb.config.settings import Settings
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.cosmos.app import CosmosApp
+from mayflydb.frontends.cosmos.auth import Keys
+from mayflydb.frontends.cosmos.caller import Caller
+from mayflydb.frontends.cosmos.calls import Account
+from mayflydb.http.listener import Listener
+from mayflydb.http.messages import Handler
+from mayflydb.serving.http_gateway import Hosts, HttpGateway, Readiness
+from mayflydb.serving.keys import admin_token
+from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_http
+from mayflydb.serving.options import options_from
+from mayflydb.serving.ports import address, places, take, within_reach
+from mayflydb.sockets.listener import CertificateSource
+from mayflydb.version import __version__
+
+
+class HttpPort:
+    """The listening end of everything that speaks HTTP."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Bind the port. Raise StartFailed if that fails, or if the well-known key would be within reach of other machines."""
+        self._settings = settings
+        self._sockets = _take_sockets(settings)
+        self._gateway: HttpGateway | None = None
+        self._listener: Listener | None = None
+        self.endpoint = f"{settings.server.scheme}://{address(self._sockets[0])}"
+
+    def listen(self, data: Path, readiness: Readiness, certificate: CertificateSource) -> None:
+        """Accept connections. Until `open`, requests are told that the server is starting. `data`: the directory of secrets."""
+        server, tls = self._settings.server, self._settings.tls
+        names = (socket.gethostname(), *tls.names, *server.allow_hosts, *server.advertised_names)
+        self._gateway = HttpGateway(Hosts(names), readiness, admin_token(self._sockets, data))
+        self._listener = Listener(self._gateway, certificate)
+        self._listener.serve(self._sockets)
+
+    def open(self, cosmos: Handler, admin: Admin, caller: Caller) -> None:
+        """Let requests through to Cosmos DB's front end, and to the admin API, metrics and pages."""
+        assert self._gateway is not None
+        self._gateway.open(cosmos, _load_web_app_once(admin, caller), admin.upkeep.health, _page(self._settings))
+
+    def checks(self, caller: Caller, trusted: bytes | None) -> list[ListenerCheck]:
+        """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
+        at = [*places(self._sockets), *(places(self._sockets, trusted) if trusted else ())]
+        return [_http_check(each, caller) for each in at]
+
+    async def close(self, grace: float) -> None:
+        """Let requests in work finish within `grace` seconds, and release the port."""
+        if self._listener is not None:
+            await self._listener.close(grace)
+        self.release()
+
+    def release(self) -> None:
+        """Release the port, also if it was never served."""
+        for each in self._sockets:
+            each.close()
+
+
+def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
+    """The front end of Cosmos DB. `key`: the account's, in base64."""
+    cosmos = settings.cosmos
+    # Derived from the key, so that continuation tokens outlive a restart.
+    secret = hmac.digest(base64.b64decode(key), b"continuation tokens", "sha256")
+    account = options_from(
+        Account,
+        cosmos,
+        keys=Keys.from_base64(key),
+        secret=secret,
+        direct=cosmos.cross_partition == "direct",
+        resolve_address=settings.server.told,
+        serverless=cosmos.capacity == "serverless",
+        lenient=cosmos.query_rules == "lenient",
+    )
+    return CosmosApp(engine, account, secrets.token_hex(16).encode())
+
+
+def _take_sockets(settings: Settings) -> list[socket.socket]:
+    server = settings.server
+    sockets = take(server.host, server.port, "server.port", "-p")
+    protected = settings.cosmos.key_file is not None or settings.cosmos.generate_key
+    if not protected and within_reach(sockets):
+        for each in sockets:
+            each.close()
+        raise StartFailed(
+            f"{server.host} can be reached from other machines, and the well-known key opens the store to all of them",
+            setting="server.host",
+            hint="add --generate-key or --key-file PATH, or listen on localhost",
+            exit_code=4,
+        )
+    return sockets
+
+
+def _load_web_app_once(admin: Admin, caller: Caller) -> Callable[[], Handler]:
+    built: list[Handler] = []
+
+    def web() -> Handler:
+        if not built:
+            from mayflydb.serving.web_app import web_app
+
+            built.append(web_app(admin, caller))
+        return built[0]
+
+    return web
+
+
+def _http_check(place: Place, caller: Caller) -> ListenerCheck:
+    async def ask() -> None:
+        await ask_http(place, caller.sign_headers("GET", b"/"))
+
+    return ListenerCheck(
+        "cosmos", "server.port", f"{'HTTP' if place.trusted is None else 'HTTPS'} on {place.address}", ask
+    )
+
+
+def _page(settings: Settings) -> str:
+    storage = {"memory": "memory", "sqlite": "a file", "postgresql": "PostgreSQL"}[settings.storage.kind]
+    return (
+        "<!doctype html><html lang=en><title>Mayfly</title>"
+        f"<p>Mayfly {__version__} is running and keeps its data in {storage}.</p></html>"
+    )
