@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic
 if TYPE_CHECKING:
     import regex  # type: ignore[import-untyped, unused-ignore]
 
-LETTERS: Final = frozenset("imsx")
+FLAG_LETTERS: Final = frozenset("imsx")
 """The supported flags: `i` ignore case, `m` multiline, `s` dot matches newlines, `x` verbose."""
 
 _LITERAL: Final = r"(?:[^\\\[\](){}.*+?^$|#]|\\x[0-9a-fA-F]{2}|\\[^\w\s]|\[[^\]\\^]\])"

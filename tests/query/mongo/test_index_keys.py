@@ -10,7 +10,7 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, descending, encode_text, encode_value
+from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, encode_descending, encode_text, encode_value
 from mayflydb.query.mongo.indexes.keys import (
     EARLIEST,
     LATEST,
@@ -62,7 +62,7 @@ def one(value: Any) -> bytes:
 )
 def test_keys_at_a_path(path: str, document: Document, values: list[Any]) -> None:
     assert keys_of(spec({path: 1}), document) == sorted(map(one, values))
-    assert keys_of(spec({path: -1}), document) == sorted(descending(one(value)) for value in values)
+    assert keys_of(spec({path: -1}), document) == sorted(encode_descending(one(value)) for value in values)
 
 
 @pytest.mark.parametrize(

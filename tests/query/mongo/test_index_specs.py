@@ -8,7 +8,7 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, MinKey, Regex
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, resolve_target
+from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify_index, resolve_target
 from mayflydb.query.mongo.indexes.specs import (
     ID,
     IndexSpec,
@@ -412,7 +412,7 @@ def test_indexes_that_are_there_or_new(document: Document, expected: str) -> Non
     ],
 )
 def test_coll_mod_changes_seconds(sent: Any, stored: int) -> None:
-    spec, reply = modify(EXISTING, {"name": "t_1", "expireAfterSeconds": sent})
+    spec, reply = modify_index(EXISTING, {"name": "t_1", "expireAfterSeconds": sent})
     assert spec.expire_after == stored
     assert reply == {"expireAfterSeconds_old": Int64(100), "expireAfterSeconds_new": Int64(stored)}
     assert all(type(each) is Int64 for each in reply.values())
@@ -444,7 +444,7 @@ def wrong_type(name: str) -> str:
 )
 def test_changes_that_coll_mod_refuses(change: Document, code: int, message: str | None) -> None:
     with pytest.raises(MqlError) as refused:
-        modify(EXISTING, change)
+        modify_index(EXISTING, change)
     assert refused.value.code == code
     assert message in (None, str(refused.value))
 
@@ -460,26 +460,26 @@ def test_changes_that_coll_mod_refuses(change: Document, code: int, message: str
 )
 def test_indexes_that_coll_mod_cannot_make_expire(key: Document, message: str) -> None:
     with pytest.raises(MqlError) as refused:
-        modify(parse_spec(index(key)), {"expireAfterSeconds": 5})
+        modify_index(parse_spec(index(key)), {"expireAfterSeconds": 5})
     assert (refused.value.code, str(refused.value)) == (72, message)
 
 
 def test_coll_mod_replies_with_what_it_changed() -> None:
     for key in ({"a": 1}, {"a": "hashed"}):
-        spec, reply = modify(parse_spec(index(key)), {"expireAfterSeconds": 5, "hidden": True})
+        spec, reply = modify_index(parse_spec(index(key)), {"expireAfterSeconds": 5, "hidden": True})
         assert spec.hidden and reply == {"expireAfterSeconds_new": 5, "hidden_old": False, "hidden_new": True}
-    prepared, reply = modify(parse_spec(index({"a": 1})), {"prepareUnique": True})
+    prepared, reply = modify_index(parse_spec(index({"a": 1})), {"prepareUnique": True})
     assert reply == {"prepareUnique_old": False, "prepareUnique_new": True}
-    unique, reply = modify(prepared, {"unique": True})
+    unique, reply = modify_index(prepared, {"unique": True})
     assert unique.unique and reply == {"unique_new": True}
 
 
 def test_coll_mod_keeps_the_rules_of_cosmos_lives() -> None:
     spec = parse_spec(ttl(10, {"_ts": 1}))
-    assert modify(spec, {"expireAfterSeconds": -1})[0].expire_after == -1
+    assert modify_index(spec, {"expireAfterSeconds": -1})[0].expire_after == -1
     for seconds, code in ((0, 72), (-2, 72)):
         with pytest.raises(MqlError) as refused:
-            modify(spec, {"expireAfterSeconds": seconds})
+            modify_index(spec, {"expireAfterSeconds": seconds})
         assert refused.value.code == code
 
 

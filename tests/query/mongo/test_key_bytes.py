@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
-from mayflydb.query.mongo.indexes.key_bytes import descending, encode_value, id_key, prefix_end
+from mayflydb.query.mongo.indexes.key_bytes import encode_descending, encode_value, id_key, prefix_end
 from mayflydb.query.mongo.values import MISSING, order_key
 
 NUMBERS: list[Any] = [
@@ -143,7 +143,7 @@ def check(one: Any, other: Any) -> None:
     assert (a < b, a == b) == (left < right, left == right), (one, other)
     if a != b:
         assert not a.startswith(b) and not b.startswith(a)
-        assert (descending(a) > descending(b)) == (a < b)
+        assert (encode_descending(a) > encode_descending(b)) == (a < b)
         assert (a + b"\xff" < b + b"\0") == (a < b)
 
 

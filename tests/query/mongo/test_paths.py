@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.query.mongo.paths import fields_of, find_values, index_of, locate_values, split_path
+from mayflydb.query.mongo.paths import array_index, fields_of, find_values, locate_values, split_path
 from mayflydb.query.mongo.values import MISSING, order_key
 
 
@@ -54,7 +54,7 @@ def test_positions_are_of_the_same_values(chance: Random) -> None:
     ("part", "index"), [("0", 0), ("10", 10), ("01", None), ("-1", None), ("", None), ("a", None), ("²", None)]
 )
 def test_parts_that_are_indexes(part: str, index: int | None) -> None:
-    assert index_of(part) == index
+    assert array_index(part) == index
 
 
 def test_references_have_fields() -> None:

@@ -209,7 +209,7 @@ def _without_arrays(
         name = element.name.decode()
         if name in sequences:
             raise MqlError(40413, f"BSON field '{command}.{name}' is a duplicate field")
-        sequences[name] = raw.documents(data[element.value : element.end], f"{command}.{name}")
+        sequences[name] = raw.array_documents(data[element.value : element.end], f"{command}.{name}")
         taken.append(element)
     return raw.remove_elements(data, taken), sequences
 

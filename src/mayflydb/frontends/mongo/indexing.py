@@ -38,7 +38,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, resolve_target
+from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify_index, resolve_target
 from mayflydb.query.mongo.indexes.keys import keys_of
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, check_against_existing, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
@@ -253,7 +253,7 @@ class Indexing:
     async def _modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         existing = [ID, *collection.specs]
         before = resolve_target(change, existing, collection.namespace)
-        changed, reply = modify(before, change, collection.contract.profile)
+        changed, reply = modify_index(before, change, collection.contract.profile)
         if dry or changed == before:
             return reply
         if changed.unique and not before.unique:

@@ -21,12 +21,12 @@ from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.indexes.changes import modify
+from mayflydb.query.mongo.indexes.changes import modify_index
 from mayflydb.query.mongo.indexes.key_values import decode_key
 from mayflydb.query.mongo.indexes.keys import compile_keys
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.paths import find_values, split_path
-from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, shell, type_name
+from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, format_value, type_name
 
 TS_FIELD: Final = "_ts"
 OBJECT_ID_DIGITS: Final = 24
@@ -140,7 +140,7 @@ def _change(before: IndexSpec | None, change: Change, view: Collection, contract
         return parse_spec(document, contract.profile, view.options.get("collation"), contract.custom_path)
     if change.seconds is None:
         return msgspec.structs.replace(before, expire_after=None)
-    return modify(before, {"expireAfterSeconds": Int64(change.seconds)}, contract.profile)[0]
+    return modify_index(before, {"expireAfterSeconds": Int64(change.seconds)}, contract.profile)[0]
 
 
 def _find(view: Collection, change: Change) -> IndexSpec | None:
@@ -222,7 +222,7 @@ def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
     ts = ts_of(node.definition)
     found: dict[str, Any] = {"written": to_rfc3339(record.written)}
     if "ttl" in document:
-        found["own_ttl"] = shell(document["ttl"])
+        found["own_ttl"] = format_value(document["ttl"])
         found["ignored_ttl"] = why_ignored(document["ttl"], record, ts)
     slots, dates = slots_of(node.definition), dict(record.dates)
     rows = []
@@ -268,10 +268,10 @@ def _why_not(value: Value) -> str:
     if type(value) not in (int, Int64, float):
         return f"its type is {type_name(value)}, which is no whole number"
     if value != value or value in (float("inf"), float("-inf")) or value != int(value):
-        return f"{shell(value)} is no whole number"
+        return f"{format_value(value)} is no whole number"
     if value > INT32_MAX:
-        return f"{shell(value)} is more than {INT32_MAX}"
-    return f"{shell(value)} is neither -1 nor above 0"
+        return f"{format_value(value)} is more than {INT32_MAX}"
+    return f"{format_value(value)} is neither -1 nor above 0"
 
 
 def is_view(node: Node) -> bool:

@@ -28,7 +28,7 @@ from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.update import Update, build_upsert
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.validator import failure_details
-from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
+from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, format_value
 
 RESERVED_TS_TEXT: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
 
@@ -191,7 +191,9 @@ def duplicate_key(
         spec = next((each.spec for each in collection.indexes if each.number == number), None)
     name, pattern = ("_id_", {"_id": 1}) if spec is None else (spec.name, dict(spec.key))
     values = {path: _first_present(find_values(document, split_path(path), spread=False)) for path in pattern}
-    text = f"E11000 duplicate key error collection: {collection.namespace} index: {name} dup key: {shell(values)}"
+    text = (
+        f"E11000 duplicate key error collection: {collection.namespace} index: {name} dup key: {format_value(values)}"
+    )
     return MqlError(11000, text, keyPattern=pattern, keyValue=values)
 
 

@@ -12,8 +12,8 @@ from mayflydb.query.mongo.expressions.ordering import Ranking, compile_ranking
 from mayflydb.query.mongo.expressions.statistics import check_method, count_of, numbers_in, shares_of
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import Number
-from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, first_by, percentile
-from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, shell, type_name
+from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, percentile, pick_extremes
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, type_name
 
 
 class Accumulator(Protocol):
@@ -133,7 +133,8 @@ class _MergeState:
             return
         if type(value) is not dict:
             raise MqlError(
-                40400, f"$mergeObjects requires object inputs, but input {shell(value)} is of type {type_name(value)}"
+                40400,
+                f"$mergeObjects requires object inputs, but input {format_value(value)} is of type {type_name(value)}",
             )
         self.document.update(value)
 
@@ -294,8 +295,8 @@ _COMPILERS: Final[Mapping[str, _Compiler]] = {
     "$count": _count,
     "$firstN": _pick_several(lambda values, count, env: values[:count]),
     "$lastN": _pick_several(lambda values, count, env: values[-count:]),
-    "$minN": _pick_several(lambda values, count, env: first_by(values, count, _key_of(env), False)),
-    "$maxN": _pick_several(lambda values, count, env: first_by(values, count, _key_of(env), True)),
+    "$minN": _pick_several(lambda values, count, env: pick_extremes(values, count, _key_of(env), False)),
+    "$maxN": _pick_several(lambda values, count, env: pick_extremes(values, count, _key_of(env), True)),
     "$percentile": _percentile,
     "$median": _percentile,
     "$top": _rank_outputs(False, False),

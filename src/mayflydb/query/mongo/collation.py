@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, shell, type_name
+from mayflydb.query.mongo.values import Document, OrderKey, Value, format_value, is_number, order_key, type_name
 
 LOCALES: Final = frozenset(("en", "en_US", "en_GB", "root"))
 
@@ -61,13 +61,15 @@ class Collation(msgspec.Struct, frozen=True):
         options = {name: value for name, value in document.items() if name not in ("locale", "version")}
         if locale == "simple":
             if options:
-                raise bad_value(f"If the locale is 'simple', no other fields may be specified in: {shell(document)}")
+                raise bad_value(
+                    f"If the locale is 'simple', no other fields may be specified in: {format_value(document)}"
+                )
             return SIMPLE
         if locale not in LOCALES:
-            raise bad_value(f"Field 'locale' is invalid or not supported in: {shell(document)}")
+            raise bad_value(f"Field 'locale' is invalid or not supported in: {format_value(document)}")
         for name, value in options.items():
             if name not in ("strength", "numericOrdering") and value != _DEFAULTS[name]:
-                raise bad_value(f"Collation option '{name}: {shell(value)}' is not supported")
+                raise bad_value(f"Collation option '{name}: {format_value(value)}' is not supported")
         strength = int(options.get("strength", 3))
         if strength > 3:
             raise bad_value(f"Collation option 'strength: {strength}' is not supported")

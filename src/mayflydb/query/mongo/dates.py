@@ -185,7 +185,7 @@ def parse_weekday(name: str, day: str) -> int:
     raise failed_to_parse(f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {day}")
 
 
-def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
+def add_units(instant: int, unit: str, amount: int, zone: Zone) -> int:
     """Return `instant` plus `amount` units. Days and months are added in local time; a day past the end of a month
     becomes its last day.
     """
@@ -202,7 +202,7 @@ def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
     return zone.instant(days * DAY + of_day)
 
 
-def difference(start: int, end: int, unit: str, zone: Zone, first_day: int = 7) -> int:
+def count_boundaries(start: int, end: int, unit: str, zone: Zone, first_day: int = 7) -> int:
     """Return the number of boundaries of the unit between two instants. Weeks begin on `first_day`."""
     if unit in ("millisecond", "second", "minute"):
         return end // FIXED_UNITS[unit] - start // FIXED_UNITS[unit]
@@ -229,7 +229,7 @@ def _week(days: int, first_day: int) -> int:
 _BIN_ORIGIN: Final = days_of(2000, 1, 1)
 
 
-def truncate(instant: int, unit: str, size: int, zone: Zone, first_day: int = 7) -> int:
+def start_of_bin(instant: int, unit: str, size: int, zone: Zone, first_day: int = 7) -> int:
     """Return the start of the bin of `size` units that contains the instant. Bins are counted from 2000-01-01."""
     if unit in FIXED_UNITS:
         start = zone.instant(_BIN_ORIGIN * DAY)

@@ -39,7 +39,7 @@ def decimal_of(value: Number) -> Decimal:
     return _DOUBLE_CONTEXT.quantize(number, Decimal((0, (1,), number.adjusted() - 14)))
 
 
-def decimal128(number: Decimal) -> Decimal128:
+def to_decimal128(number: Decimal) -> Decimal128:
     """Return a decimal as Decimal128, rounded to 34 digits."""
     return Decimal128(DECIMAL.plus(number) if not number.is_snan() else number)
 
@@ -58,7 +58,7 @@ def integer_result(value: int, wide: bool) -> Number:
     return Int64(value) if INT64_MIN <= value <= INT64_MAX else float(value)
 
 
-def integral(value: Value) -> int | None:
+def exact_integer(value: Value) -> int | None:
     """Return the integer value of a number of any type; None for a fraction, an infinity, NaN, or another type."""
     kind = type(value)
     if kind is int or kind is Int64:
@@ -73,9 +73,9 @@ def integral(value: Value) -> int | None:
     return None
 
 
-def int32_of(value: Value) -> int | None:
-    """Return `integral` of a value if it fits an int32, else None."""
-    number = integral(value)
+def exact_int32(value: Value) -> int | None:
+    """Return `exact_integer` of a value if it fits an int32, else None."""
+    number = exact_integer(value)
     return number if number is not None and INT32_MIN <= number <= INT32_MAX else None
 
 

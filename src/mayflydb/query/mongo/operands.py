@@ -14,8 +14,8 @@ from mayflydb.query.mongo.values import (
     INT64_MIN,
     TYPE_NUMBERS,
     Value,
+    format_value,
     is_number,
-    shell,
     type_name,
 )
 
@@ -25,7 +25,7 @@ NUMBER_TYPES: Final = frozenset(("int", "long", "double", "decimal"))
 
 def parse_integer(name: str, value: Value) -> int:
     """Return a number as a 64-bit integer. MqlError 9 for any other value. `name`: the operator."""
-    shown = f"{name}: {shell(value)}"
+    shown = f"{name}: {format_value(value)}"
     if not is_number(value):
         raise failed_to_parse(f"Expected a number in: {shown}")
     if type(value) is Decimal128:
@@ -45,11 +45,11 @@ def parse_natural(name: str, value: Value) -> int:
     """Return a number as a 64-bit integer that is not negative. MqlError 9 for any other value. `name`: the operator."""
     number = parse_integer(name, value)
     if number < 0:
-        raise failed_to_parse(f"Expected a non-negative number in: {name}: {shell(value)}")
+        raise failed_to_parse(f"Expected a non-negative number in: {name}: {format_value(value)}")
     return number
 
 
-def truncate(value: Any) -> int | None:
+def truncate_number(value: Any) -> int | None:
     """Return a number truncated towards zero; None for NaN and infinities."""
     if type(value) is Decimal128:
         value = value.to_decimal()
@@ -60,7 +60,7 @@ def truncate(value: Any) -> int | None:
 # --- types -----------------------------------------------------------------------------------------------------------
 
 
-def type_set(name: str, operand: Value) -> frozenset[str]:
+def parse_type_names(name: str, operand: Value) -> frozenset[str]:
     """Return the type names of the operand of `$type`; `number` stands for four types. MqlError 2, 9 or 14."""
     names: set[str] = set()
     for each in operand if type(operand) is list else [operand]:
@@ -75,10 +75,10 @@ def _types(operand: Value) -> frozenset[str]:
         return types_of_alias(operand)
     if not is_number(operand):
         raise MqlError(14, "type must be represented as a number or a string")
-    number = truncate(operand)
+    number = truncate_number(operand)
     found = _TYPES_BY_NUMBER.get(number) if number is not None and float(number) == _as_float(operand) else None
     if found is None:
-        raise bad_value(f"Invalid numerical type code: {shell(operand)}")
+        raise bad_value(f"Invalid numerical type code: {format_value(operand)}")
     return frozenset((found,))
 
 
@@ -103,7 +103,7 @@ def type_test(names: frozenset[str]) -> Callable[[Value], bool]:
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 
-def bit_mask(path: str, operand: Value) -> int:
+def parse_bit_mask(path: str, operand: Value) -> int:
     """Return the operand of a `$bits...` operator as a mask, lowest bit first. MqlError 2 or 9."""
     if type(operand) is list:
         return sum({1 << _position(index, each) for index, each in enumerate(operand)})
@@ -111,12 +111,12 @@ def bit_mask(path: str, operand: Value) -> int:
         return parse_natural(path, operand)
     if type(operand) in (bytes, Binary):
         return int.from_bytes(operand, "little")
-    raise bad_value(f"{path} takes an Array, a number, or a BinData but received: {shell(operand)}")
+    raise bad_value(f"{path} takes an Array, a number, or a BinData but received: {format_value(operand)}")
 
 
 def _position(index: int, value: Any) -> int:
-    shown = f"{index}: {shell(value)}"
-    number = truncate(value) if is_number(value) else None
+    shown = f"{index}: {format_value(value)}"
+    number = truncate_number(value) if is_number(value) else None
     if number is None or _as_float(value) != number:
         raise bad_value(f"bit positions must be an integer but got: {shown}")
     if number > INT32_MAX or number < -INT32_MAX:
@@ -136,7 +136,7 @@ def bits_of(value: Any) -> int | None:
         return int.from_bytes(value, "little")
     if not is_number(value):
         return None
-    number = truncate(value)
+    number = truncate_number(value)
     if number is None or not INT64_MIN <= number <= INT64_MAX or _as_float(value) != float(number):
         return None
     return number

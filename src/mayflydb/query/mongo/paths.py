@@ -48,7 +48,7 @@ def field_path(path: str) -> Parts:
 
 
 @lru_cache(maxsize=4096)
-def index_of(part: str) -> int | None:
+def array_index(part: str) -> int | None:
     """Return the array index that a part denotes; None for a name or a number in another form (`01`)."""
     if not (part.isascii() and part.isdecimal()) or (part[0] == "0" and part != "0"):
         return None
@@ -94,7 +94,7 @@ def _find_in_array(array: list[Value], parts: Parts, at: int, spread: bool, foun
         fields = fields_of(each)
         if fields is not None:
             _find_in_document(fields, parts, at, spread, found)
-    index = index_of(parts[at])
+    index = array_index(parts[at])
     if index is None or index >= len(array):
         return
     each = array[index]
@@ -128,7 +128,7 @@ def locate_values(document: Document, parts: Parts, spread: bool = True) -> Iter
 
 
 def _locate_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator[tuple[Value, int | None]]:
-    chosen, rest = index_of(parts[0]), parts[1:]
+    chosen, rest = array_index(parts[0]), parts[1:]
     for index, each in enumerate(array):
         fields = fields_of(each)
         if fields is not None:

@@ -14,7 +14,7 @@ from bson import Regex
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value
-from mayflydb.query.regexes import LETTERS, LimitedPattern, compile_limited
+from mayflydb.query.regexes import FLAG_LETTERS, LimitedPattern, compile_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ MAX_PATTERN_LENGTH: Final = 16384
 _LETTERS: Final = ((re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.UNICODE, "u"), (re.VERBOSE, "x"))
 
 
-def letters_of(pattern: Regex[str]) -> str:
+def flag_letters(pattern: Regex[str]) -> str:
     """Return the flags of a regular expression value, as `$options` writes them."""
     flags = pattern.flags
     return "".join(letter for flag, letter in _LETTERS if flags & flag)
@@ -40,7 +40,7 @@ def compile_pattern(pattern: str, letters: str = "") -> LimitedPattern[str]:
     """
     # Patterns are Unicode with or without `u`.
     flags = letters.replace("u", "")
-    if not LETTERS.issuperset(flags):
+    if not FLAG_LETTERS.issuperset(flags):
         raise MqlError(51108, f"invalid flag in regex options: {letters}")
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise _invalid("regular expression is too large")
@@ -75,7 +75,7 @@ def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
     def test(value: Value) -> bool:
         if type(value) is str:
             return has_match(value)
-        return type(value) is Regex and value.pattern == pattern and frozenset(letters_of(value)) == own
+        return type(value) is Regex and value.pattern == pattern and frozenset(flag_letters(value)) == own
 
     return test
 

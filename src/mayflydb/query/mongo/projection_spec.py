@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_element_filter
-from mayflydb.query.mongo.operands import truncate
+from mayflydb.query.mongo.operands import truncate_number
 from mayflydb.query.mongo.paths import Parts, field_path
 from mayflydb.query.mongo.text import compile_meta
 from mayflydb.query.mongo.values import (
@@ -19,9 +19,9 @@ from mayflydb.query.mongo.values import (
     MISSING,
     Document,
     Value,
+    format_value,
     is_number,
-    shell,
-    truthy,
+    is_truthy,
     type_name,
 )
 
@@ -134,7 +134,7 @@ class _Parser:
                 raise MqlError(31271, "positional projection cannot be used with an expression or sub object")
             self._object(name, operand, tree, parent)
         elif type(operand) is bool or is_number(operand):
-            self._flag(name, truthy(operand), positional, tree, parent)
+            self._flag(name, is_truthy(operand), positional, tree, parent)
         else:
             if positional:
                 raise MqlError(31308, "positional projection cannot be used with a literal")
@@ -218,12 +218,14 @@ class _Parser:
 
     def _expression(self, name: str, operand: Value, tree: Tree) -> None:
         if self.inclusion is False:
-            raise MqlError(31310, f"Cannot use an expression {name}: {shell(operand)} in an exclusion projection")
-        _add(tree, field_path(name), ComputedField(compute(operand, self.env)))
+            raise MqlError(
+                31310, f"Cannot use an expression {name}: {format_value(operand)} in an exclusion projection"
+            )
+        _add(tree, field_path(name), ComputedField(compile_computed_field(operand, self.env)))
         self.inclusion = True
 
 
-def compute(operand: Value, env: Env) -> Callable[[Document], Value]:
+def compile_computed_field(operand: Value, env: Env) -> Callable[[Document], Value]:
     """Compile an expression to a function of documents. MqlError 31325 for an unknown operator."""
     # Imported here because expressions import filters.
     from mayflydb.query.mongo.expressions import compile_expression, frame_of
@@ -275,7 +277,7 @@ def _slice(argument: Value) -> ArraySlice:
 
 
 def _clamp_to_int32(value: Any) -> int:
-    number = truncate(value)
+    number = truncate_number(value)
     if number is None:
         number = INT32_MAX if value == float("inf") else (INT32_MIN if value == float("-inf") else 0)
     return max(INT32_MIN, min(INT32_MAX, number))

@@ -115,7 +115,7 @@ def _end_of(data: bytes, kind: int, value: int, last: int) -> int:
     raise _invalid(f"there is no type 0x{kind:02x}")
 
 
-def documents(data: bytes, field: str) -> list[bytes]:
+def array_documents(data: bytes, field: str) -> list[bytes]:
     """Return the documents in an encoded array. MqlError 14 for another element; `field` is `<command>.<field>`."""
     found = []
     for element in elements(data):

@@ -15,8 +15,8 @@ import msgspec
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.paths import Parts, field_path, fields_of, find_values, index_of
-from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, is_number, shell
+from mayflydb.query.mongo.paths import Parts, array_index, field_path, fields_of, find_values
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, is_number
 
 _EMPTY: Final = MISSING
 """The value that an empty array sorts as: before null."""
@@ -108,7 +108,7 @@ def compile_sort(spec: Document, env: Env, score: Callable[[Document], float] | 
 
 def _is_descending(path: str, direction: Value) -> bool:
     if not is_number(direction):
-        raise MqlError(15974, f"Illegal key in $sort specification: {path}: {shell(direction)}")
+        raise MqlError(15974, f"Illegal key in $sort specification: {path}: {format_value(direction)}")
     if direction not in (1, -1) and str(direction) not in ("1", "-1", "1.0", "-1.0"):
         raise MqlError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
     return str(direction).startswith("-")
@@ -122,7 +122,7 @@ def _by_meta(operand: Document, env: Env, score: Callable[[Document], float] | N
         random = env.random
         return lambda _: random(), True
     if meta != "textScore":
-        raise MqlError(31138, f"Illegal $meta sort: $meta: {shell(meta)}")
+        raise MqlError(31138, f"Illegal $meta sort: $meta: {format_value(meta)}")
     if score is None:
         raise MqlError(40218, "query requires text score metadata, but it is not available")
     return score, True
@@ -243,7 +243,7 @@ def _walk_to_array(value: Value, parts: Parts) -> tuple[Value, Parts, bool]:
     """
     while parts:
         if type(value) is list:
-            index = index_of(parts[0])
+            index = array_index(parts[0])
             if index is None or index >= len(value):
                 return value, parts, True
             value, parts = value[index], parts[1:]

@@ -11,13 +11,13 @@ import msgspec
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.languages import NONE, fold_text, language_of, terms_of
-from mayflydb.query.mongo.paths import index_of, split_path
+from mayflydb.query.mongo.paths import array_index, split_path
 from mayflydb.query.mongo.values import Document, Value, type_name
 
 _TERM: Final = re.compile(r'-?"[^"]*"|-?[^\s"]+')
 _OPTIONS: Final = {"$search": str, "$language": str, "$caseSensitive": bool, "$diacriticSensitive": bool}
 
-EVERYTHING: Final = "$**"
+ALL_FIELDS: Final = "$**"
 
 
 class TextIndex(msgspec.Struct, frozen=True):
@@ -75,9 +75,9 @@ class TextSearch(msgspec.Struct, frozen=True):
 
 def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float, str]]:
     """Yield (text, weight, language) of the strings that a text index covers. MqlError 17261, 17262."""
-    everywhere = index.weights.get(EVERYTHING)
+    everywhere = index.weights.get(ALL_FIELDS)
     if everywhere is not None:
-        named = {path: weight for path, weight in index.weights.items() if path != EVERYTHING}
+        named = {path: weight for path, weight in index.weights.items() if path != ALL_FIELDS}
         for path, text, language in _strings("", document, index, index.language):
             yield text, named.get(path, everywhere), language
         return
@@ -103,7 +103,7 @@ def _strings_at(
         for each in value:
             if type(each) is dict:
                 yield from _strings_at(each, parts, at, index, language)
-        place = index_of(parts[at])
+        place = array_index(parts[at])
         if place is not None and place < len(value):
             yield from _strings_at(value[place], parts, at + 1, index, language)
 

@@ -141,7 +141,7 @@ class Extreme:
             self.value = value
 
 
-def first_by(values: Iterable[Value], count: int, key: Callable[[Value], OrderKey], largest: bool) -> list[Value]:
+def pick_extremes(values: Iterable[Value], count: int, key: Callable[[Value], OrderKey], largest: bool) -> list[Value]:
     """Return the `count` smallest or largest values, in that order, without null and missing ones."""
     present = [value for value in values if value is not None and value is not MISSING]
     return heapq.nlargest(count, present, key) if largest else heapq.nsmallest(count, present, key)

@@ -319,7 +319,7 @@ _CLASSES: Final[Mapping[type, int]] = {
 }
 
 
-def truthy(value: Value) -> bool:
+def is_truthy(value: Value) -> bool:
     """Return the truth of a value in `$and`, `$cond` and others: false, null, MISSING and zero are false."""
     if value is None or value is MISSING or value is False:
         return False
@@ -331,15 +331,17 @@ def truthy(value: Value) -> bool:
 # --- how the server prints values ------------------------------------------------------------------------------------
 
 
-def shell(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Return a value as the server prints it in messages: `{ key: { t: 1 }, name: "t_1" }`, `ObjectId('...')`, `new
     Date(0)`.
     """
     kind = type(value)
     if kind is dict:
-        return "{ " + ", ".join(f"{name}: {shell(each)}" for name, each in value.items()) + " }" if value else "{}"
+        return (
+            "{ " + ", ".join(f"{name}: {format_value(each)}" for name, each in value.items()) + " }" if value else "{}"
+        )
     if kind is list:
-        return "[ " + ", ".join(map(shell, value)) + " ]" if value else "[]"
+        return "[ " + ", ".join(map(format_value, value)) + " ]" if value else "[]"
     if kind is str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'

@@ -227,5 +227,5 @@ def test_nesting(depth: int, deep: bool, array: bool) -> None:
 def test_arrays_of_documents_stay_bytes() -> None:
     inserted = encode({"insert": "c", "documents": [{"_id": 1}, {"_id": 2}], "ordered": True, "$db": "d"})
     (element,) = [each for each in raw.elements(inserted) if each.name == b"documents"]
-    assert raw.documents(inserted[element.value : element.end], "insert.documents") == [ONE, TWO]
+    assert raw.array_documents(inserted[element.value : element.end], "insert.documents") == [ONE, TWO]
     assert raw.remove_elements(inserted, [element]) == encode({"insert": "c", "ordered": True, "$db": "d"})

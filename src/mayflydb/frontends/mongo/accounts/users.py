@@ -11,7 +11,7 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.values import Document, shell
+from mayflydb.query.mongo.values import Document, format_value
 
 SPACE, COMPANIONS = "mongo", "mongo users"
 
@@ -58,7 +58,7 @@ class Accounts:
             return
         # Only the command's first value is shown: other arguments may hold secrets, and errors are logged.
         about = next(iter(body.values()), None)
-        told = shell({name: about if isinstance(about, str | int | float) else 1})
+        told = format_value({name: about if isinstance(about, str | int | float) else 1})
         raise MqlError(13, f"not authorized on {database} to execute command {told}")
 
     async def find(self, db: str, name: str) -> User | None:

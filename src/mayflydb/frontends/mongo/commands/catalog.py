@@ -22,7 +22,7 @@ from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.values import Document, encode, is_number, shell, type_name
+from mayflydb.query.mongo.values import Document, encode, format_value, is_number, type_name
 
 COLLECTION_OPTIONS: Final = (
     "capped",
@@ -130,7 +130,7 @@ def _check_id_index(call: Call, options: Document) -> None:
             raise type_mismatch(f"{call.name}.idIndex.{field}", type_name(given[field]), expected)
     key = given["key"]
     if list(key) != ["_id"] or not is_number(key["_id"]) or key["_id"] != 1:
-        raise bad_value(f"The field 'key' for an _id index must be {{_id: 1}}, but got {shell(key)}")
+        raise bad_value(f"The field 'key' for an _id index must be {{_id: 1}}, but got {format_value(key)}")
     if not given["name"]:
         raise MqlError(67, "index names cannot be empty")
     for field in given:

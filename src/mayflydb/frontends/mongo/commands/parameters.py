@@ -15,7 +15,7 @@ from mayflydb.frontends.mongo.calls import GENERIC_ARGUMENTS, Call
 from mayflydb.frontends.mongo.commands.handshake import version_of
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.values import INT32_MAX, Document, Value, is_number, shell, truthy
+from mayflydb.query.mongo.values import INT32_MAX, Document, Value, format_value, is_number, is_truthy
 
 GetValue: TypeAlias = Callable[[Services], Value]
 SetValue: TypeAlias = Callable[[Services, Call, str, Value], Coroutine[Any, Any, None]]
@@ -38,15 +38,15 @@ async def _set_sleep(services: Services, call: Call, name: str, value: Value) ->
 
 async def _set_enabled(services: Services, call: Call, name: str, value: Value) -> None:
     if type(value) is not bool and not is_number(value):
-        raise bad_value(f"Invalid value for parameter {name}: {shell(value)} is not a boolean")
-    await services.engine.monitor.set_enabled(truthy(value), call.now)
+        raise bad_value(f"Invalid value for parameter {name}: {format_value(value)} is not a boolean")
+    await services.engine.monitor.set_enabled(is_truthy(value), call.now)
 
 
 def whole(name: str, value: Value) -> int:
     """A parameter's value as an int32, cut towards zero. Raise MqlError 2 for anything else."""
     number = arguments.integer(value) if is_number(value) else None
     if number is None or not -INT32_MAX <= number <= INT32_MAX:
-        raise bad_value(f"Invalid value for parameter {name}: {shell(value)} is not an integer of 32 bits")
+        raise bad_value(f"Invalid value for parameter {name}: {format_value(value)} is not an integer of 32 bits")
     return number
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
-from mayflydb.query.regexes import LETTERS, LimitedPattern, compile_limited
+from mayflydb.query.regexes import FLAG_LETTERS, LimitedPattern, compile_limited
 
 SEARCH_SECONDS: Final = 0.05
 MAX_PATTERN_CHARACTERS: Final = 4096
@@ -17,7 +17,7 @@ MAX_PATTERN_CHARACTERS: Final = 4096
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str, modifiers: str) -> LimitedPattern[str] | None:
     """Compile a pattern; None for a modifier other than i, m, s and x. BadQuery for an invalid pattern."""
-    if not LETTERS.issuperset(modifiers):
+    if not FLAG_LETTERS.issuperset(modifiers):
         return None
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise BadQuery(f"A regular expression may be {MAX_PATTERN_CHARACTERS} characters long.")

@@ -42,7 +42,7 @@ def _date(milliseconds: Number, name: str) -> DatetimeMS:
     exact = numbers.round_to(milliseconds, 0)
     if numbers.is_nan(exact) or not INT64_MIN <= numbers.double_of(exact) < INT64_MAX:
         raise MqlError(15, f"date overflow in {name}")
-    whole = numbers.integral(exact)
+    whole = numbers.exact_integer(exact)
     assert whole is not None
     return DatetimeMS(whole)
 
@@ -113,7 +113,7 @@ def _round_to_place(name: str, function: Callable[[Number, int], Number]) -> Fun
             raise MqlError(16004, f"can't convert from BSON type {type_name(place)} to long")
         if not math.isfinite(numbers.double_of(place)):
             raise MqlError(31109, f"Can't coerce out of range value {numbers.format_number(place)} to long")
-        digits = numbers.integral(place)
+        digits = numbers.exact_integer(place)
         if digits is None:
             raise MqlError(51082, f"precision argument to  {name} must be a integral value")
         if not -20 <= digits <= 100:

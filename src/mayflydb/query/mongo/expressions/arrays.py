@@ -19,13 +19,22 @@ from mayflydb.query.mongo.expressions.core import (
     fixed_arity,
     fold_constants,
     is_nullish,
-    measure,
+    measure_value,
     ranged_arity,
     with_scope,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import int32_of, integral
-from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, MISSING, Value, is_number, shell, truthy, type_name
+from mayflydb.query.mongo.numbers import exact_int32, exact_integer
+from mayflydb.query.mongo.values import (
+    INT32_MAX,
+    INT32_MIN,
+    MISSING,
+    Value,
+    format_value,
+    is_number,
+    is_truthy,
+    type_name,
+)
 
 
 def _size(value: Value) -> int:
@@ -41,10 +50,10 @@ def _element_at(array: Value, place: Value) -> Value:
         raise MqlError(28689, f"$arrayElemAt's first argument must be an array, but is {type_name(array)}")
     if not is_number(place):
         raise MqlError(28690, f"$arrayElemAt's second argument must be a numeric value, but is {type_name(place)}")
-    index = int32_of(place)
+    index = exact_int32(place)
     if index is None:
         raise MqlError(
-            28691, f"$arrayElemAt's second argument must be representable as a 32-bit integer: {shell(place)}"
+            28691, f"$arrayElemAt's second argument must be representable as a 32-bit integer: {format_value(place)}"
         )
     return array[index] if -len(array) <= index < len(array) else MISSING
 
@@ -93,9 +102,11 @@ def _slice(array: Value, *places: Value) -> Value:
 def _slice_place(value: Value, code: int, message: str, which: str) -> int:
     if not is_number(value):
         raise MqlError(code, f"{message}{type_name(value)}")
-    place = int32_of(value)
+    place = exact_int32(value)
     if place is None:
-        raise MqlError(code + 1, f"{which} argument to $slice can't be represented as a 32-bit integer: {shell(value)}")
+        raise MqlError(
+            code + 1, f"{which} argument to $slice can't be represented as a 32-bit integer: {format_value(value)}"
+        )
     return place
 
 
@@ -109,12 +120,12 @@ def _reverse(array: Value) -> Value:
 
 def bound_of(name: str, value: Value, what: str) -> int:
     """Parse a start or end index of `$indexOfArray` or `$indexOfCP`. MqlError 40096 and 40097 for an invalid index."""
-    place = int32_of(value)
+    place = exact_int32(value)
     if place is None:
         raise MqlError(
             40096,
             f"{name} requires an integral {what}, found a value of type: {type_name(value)}, with value: "
-            f'"{shell(value) if value is not MISSING else ""}"',
+            f'"{format_value(value) if value is not MISSING else ""}"',
         )
     if place < 0:
         raise MqlError(40097, f"{name} requires a nonnegative {what}, found: {place}")
@@ -158,11 +169,11 @@ def _range(start: Value, end: Value, step: Value = 1) -> list[int]:
 def _range_part(value: Value, code: int, which: str) -> int:
     if not is_number(value):
         raise MqlError(code, f"$range requires a numeric {which} value, found value of type: {type_name(value)}")
-    place = int32_of(value)
+    place = exact_int32(value)
     if place is None:
         raise MqlError(
             code + 1,
-            f"$range requires a {which} value that can be represented as a 32-bit integer, found value: {shell(value)}",
+            f"$range requires a {which} value that can be represented as a 32-bit integer, found value: {format_value(value)}",
         )
     return place
 
@@ -221,7 +232,7 @@ def _filter(name: str, spec: Value, scope: CompileScope) -> Expression:
         results: list[Value] = []
         for element in array:
             assign(element)
-            if truthy(condition(inner)):
+            if is_truthy(condition(inner)):
                 results.append(element)
                 if len(results) == most:
                     break
@@ -233,9 +244,9 @@ def _filter(name: str, spec: Value, scope: CompileScope) -> Expression:
 def _filter_limit(value: Value) -> int | None:
     if is_nullish(value):
         return None
-    limit = integral(value)
+    limit = exact_integer(value)
     if limit is None or not INT32_MIN <= limit <= INT32_MAX:
-        raise MqlError(327391, f"$filter: limit must be represented as a 32-bit integral value: {shell(value)}")
+        raise MqlError(327391, f"$filter: limit must be represented as a 32-bit integral value: {format_value(value)}")
     if limit < 1:
         raise MqlError(327392, f"$filter: limit must be greater than 0: {limit}")
     return limit
@@ -263,7 +274,7 @@ def _reduce(name: str, spec: Value, scope: CompileScope) -> Expression:
             until_measured -= 1
             if not until_measured and type(value) in (str, list, dict):
                 # A value that doubles with each element is caught early; a large value is not measured for each element.
-                until_measured = min(4, 1 + measure(value) // 1000)
+                until_measured = min(4, 1 + measure_value(value) // 1000)
             elif not until_measured:
                 until_measured = 1
         return value
@@ -301,7 +312,7 @@ def _zip(name: str, spec: Value, scope: CompileScope) -> Expression:
             return None
         for array in arrays:
             if type(array) is not list:
-                raise MqlError(34468, f"$zip found a non-array expression in input: {shell(array)}")
+                raise MqlError(34468, f"$zip found a non-array expression in input: {format_value(array)}")
         filling = [filler(frame) for filler in fillers]
         count = (max if longest else min)(map(len, arrays))
         return [
@@ -324,7 +335,7 @@ def _sort(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(by) is dict:
         order = compile_order(by, scope.env)
     else:
-        direction = integral(by)
+        direction = exact_integer(by)
         if direction not in (1, -1):
             raise MqlError(2942506, "The $sort element value must be either 1 or -1")
         key = scope.comparison_key()

@@ -17,7 +17,7 @@ from mayflydb.query.mongo.expressions.core import (
     operands,
     with_scope,
 )
-from mayflydb.query.mongo.values import Value, truthy
+from mayflydb.query.mongo.values import Value, is_truthy
 
 
 def _by_key(holds: Callable[[Any, Any], Any]) -> Parser:
@@ -32,9 +32,9 @@ def _and(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
 
     def both(frame: Frame) -> bool:
-        return all(truthy(part(frame)) for part in parts)
+        return all(is_truthy(part(frame)) for part in parts)
 
-    if any(type(part) is Constant and not truthy(part.value) for part in parts):
+    if any(type(part) is Constant and not is_truthy(part.value) for part in parts):
         return Constant(False)
     return fold_constants(both, parts)
 
@@ -43,7 +43,7 @@ def _or(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
 
     def either(frame: Frame) -> bool:
-        return any(truthy(part(frame)) for part in parts)
+        return any(is_truthy(part(frame)) for part in parts)
 
     return fold_constants(either, parts)
 
@@ -58,5 +58,5 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$cmp": _by_key(lambda a, b: (a > b) - (a < b)),
     "$and": _and,
     "$or": _or,
-    "$not": fixed_arity(1, lambda value: not truthy(value)),
+    "$not": fixed_arity(1, lambda value: not is_truthy(value)),
 }

@@ -15,7 +15,7 @@ from mayflydb.query.mongo.expressions.core import (
     operands,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.values import Value, truthy, type_name
+from mayflydb.query.mongo.values import Value, is_truthy, type_name
 
 
 def _cond(name: str, spec: Value, scope: CompileScope) -> Expression:
@@ -28,7 +28,7 @@ def _cond(name: str, spec: Value, scope: CompileScope) -> Expression:
                 raise MqlError(code, f"Missing '{field}' parameter to $cond")
         spec = [spec["if"], spec["then"], spec["else"]]
     test, then, otherwise = parts = operands(name, spec, scope, 3, 3)
-    return fold_constants(lambda frame: then(frame) if truthy(test(frame)) else otherwise(frame), parts)
+    return fold_constants(lambda frame: then(frame) if is_truthy(test(frame)) else otherwise(frame), parts)
 
 
 def _if_null(name: str, spec: Value, scope: CompileScope) -> Expression:
@@ -63,7 +63,7 @@ def _switch(name: str, spec: Value, scope: CompileScope) -> Expression:
 
     def choose(frame: Frame) -> Value:
         for case, then in compiled:
-            if truthy(case(frame)):
+            if is_truthy(case(frame)):
                 return then(frame)
         if default is None:
             raise MqlError(

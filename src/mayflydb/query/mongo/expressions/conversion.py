@@ -17,14 +17,14 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Frame,
     Parser,
-    apply,
+    apply_function,
     fixed_arity,
     fold_constants,
     is_nullish,
     operands,
 )
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.numbers import exact_integer
 from mayflydb.query.mongo.values import (
     INT32_MAX,
     INT32_MIN,
@@ -33,9 +33,9 @@ from mayflydb.query.mongo.values import (
     NUMBERS,
     TYPE_NUMBERS,
     Value,
+    format_value,
     is_number,
-    shell,
-    truthy,
+    is_truthy,
     type_name,
 )
 
@@ -102,7 +102,7 @@ def _truncate_in_range(value: Any, low: int, high: int) -> int:
         raise ConversionError(f"Attempt to convert NaN value to integer type {_NO_HANDLER}")
     if numbers.double_of(value) in (float("inf"), float("-inf")):
         raise ConversionError(f"Attempt to convert infinity value to integer type {_NO_HANDLER}")
-    number = integral(numbers.truncate_to(value, 0))
+    number = exact_integer(numbers.truncate_to(value, 0))
     if number is None or not low <= number <= high:
         shown = "" if type(value) in (int, Int64) else numbers.format_number(value)
         raise ConversionError(f"Conversion would overflow target type {_NO_HANDLER}: {shown}")
@@ -139,7 +139,7 @@ def _to_decimal(value: Value) -> Value:
     if kind is Decimal128:
         return value
     if kind in NUMBERS:
-        return numbers.decimal128(numbers.decimal_of(value))
+        return numbers.to_decimal128(numbers.decimal_of(value))
     if kind is bool or kind is DatetimeMS:
         return Decimal128(Decimal(int(value)))
     if kind is not str:
@@ -168,7 +168,7 @@ def _to_string(value: Value) -> Value:
 
 
 def _to_bool(value: Value) -> Value:
-    return truthy(value)
+    return is_truthy(value)
 
 
 def _to_date(value: Value) -> Value:
@@ -243,7 +243,7 @@ def _to_type(convert: Callable[[Value], Value]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         if type(spec) is list and len(spec) != 1:
             raise MqlError(50723, f"{name} requires a single argument, got {len(spec)}")
-        return apply(function, operands(name, spec, scope, 1, 1))
+        return apply_function(function, operands(name, spec, scope, 1, 1))
 
     return parser
 
@@ -289,9 +289,9 @@ def _target(to: Value) -> str:
         return to
     if not is_number(to):
         raise failed_to_parse(f"$convert's 'to' argument must be a string or number, but is {type_name(to)}")
-    number = integral(to)
+    number = exact_integer(to)
     if number is None:
-        raise failed_to_parse(f"In $convert, numeric 'to' argument is not an integer: {shell(to)}")
+        raise failed_to_parse(f"In $convert, numeric 'to' argument is not an integer: {format_value(to)}")
     if number not in _BY_NUMBER:
         raise failed_to_parse(f"In $convert, numeric value for 'to' does not correspond to a BSON type: {number}")
     return _BY_NUMBER[number]

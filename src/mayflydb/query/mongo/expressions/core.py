@@ -11,7 +11,7 @@ from bson import DatetimeMS
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.paths import REFERENCE
-from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, order_key, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, order_key, type_name
 
 
 class Frame(msgspec.Struct, gc=False):
@@ -98,13 +98,13 @@ def field_names(path: str) -> tuple[str, ...]:
     return parts
 
 
-def values_at(value: Value, parts: Sequence[str], at: int = 0) -> Value:
+def field_values(value: Value, parts: Sequence[str], at: int = 0) -> Value:
     """Return the value at a path. An array yields the array of its documents' values; numbers are field names, not indexes."""
     for index in range(at, len(parts)):
         if type(value) is dict:
             value = value.get(parts[index], MISSING)
         elif type(value) is list:
-            found = [values_at(each, parts, index) for each in value if type(each) is dict]
+            found = [field_values(each, parts, index) for each in value if type(each) is dict]
             return [each for each in found if each is not MISSING]
         else:
             return MISSING
@@ -124,10 +124,10 @@ def compile_path(text: str, scope: CompileScope) -> Expression:
     if name == "CURRENT":
         return _current(parts) if parts else lambda frame: frame.current
     if name == "ROOT":
-        return (lambda frame: values_at(frame.root, parts)) if parts else lambda frame: frame.root
+        return (lambda frame: field_values(frame.root, parts)) if parts else lambda frame: frame.root
     if name in scope.names:
         return _inner_variable(name, parts)
-    return Constant(values_at(_outer_variable(name, scope), parts))
+    return Constant(field_values(_outer_variable(name, scope), parts))
 
 
 def _outer_variable(name: str, scope: CompileScope) -> Value:
@@ -144,19 +144,19 @@ def _outer_variable(name: str, scope: CompileScope) -> Value:
 
 def _current(parts: tuple[str, ...]) -> Expression:
     if len(parts) > 1:
-        return lambda frame: values_at(frame.current, parts)
+        return lambda frame: field_values(frame.current, parts)
     name = parts[0]
 
     def field(frame: Frame) -> Value:
         current = frame.current
-        return current.get(name, MISSING) if type(current) is dict else values_at(current, parts)
+        return current.get(name, MISSING) if type(current) is dict else field_values(current, parts)
 
     return field
 
 
 def _inner_variable(name: str, parts: tuple[str, ...]) -> Expression:
     if parts:
-        return lambda frame: values_at(frame.variables.get(name, MISSING), parts)
+        return lambda frame: field_values(frame.variables.get(name, MISSING), parts)
     return lambda frame: frame.variables.get(name, MISSING)
 
 
@@ -209,7 +209,7 @@ def _compile_object(spec: Document, scope: CompileScope) -> Expression:
                 )
             if len(spec) > 1:
                 raise MqlError(
-                    15983, f"An object representing an expression must have exactly one field: {shell(spec)}"
+                    15983, f"An object representing an expression must have exactly one field: {format_value(spec)}"
                 )
             return compile_operator(name, spec[name], scope)
         if "." in name:
@@ -279,7 +279,7 @@ def operands(name: str, spec: Value, scope: CompileScope, least: int, most: int 
     return [scope.compile(each) for each in specs]
 
 
-def apply(function: Callable[..., Value], parts: Sequence[Expression]) -> Expression:
+def apply_function(function: Callable[..., Value], parts: Sequence[Expression]) -> Expression:
     """Return the expression that applies a function to the values of the parts."""
     if len(parts) == 1:
         (only,) = parts
@@ -300,17 +300,17 @@ def fixed_arity(count: int, function: Function) -> Parser:
 
 def ranged_arity(least: int, most: int | None, function: Function) -> Parser:
     """Return the parser of an operator with `least` to `most` operands (None: no limit), evaluated from left to right."""
-    return lambda name, spec, scope: apply(function, operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply_function(function, operands(name, spec, scope, least, most))
 
 
 def with_scope(least: int, most: int | None, make: Callable[[CompileScope], Function]) -> Parser:
     """Return a parser as `ranged_arity` does, for a function that depends on the scope, that is on its collation."""
-    return lambda name, spec, scope: apply(make(scope), operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply_function(make(scope), operands(name, spec, scope, least, most))
 
 
 def with_name(least: int, most: int | None, make: Callable[[str], Function]) -> Parser:
     """Return a parser as `ranged_arity` does, for a function that several operators share and that depends on the name."""
-    return lambda name, spec, scope: apply(make(name), operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply_function(make(name), operands(name, spec, scope, least, most))
 
 
 class ArgumentCodes(msgspec.Struct, frozen=True):
@@ -376,7 +376,7 @@ def check_text(text: str) -> str:
     return text
 
 
-def measure(value: Value) -> int:
+def measure_value(value: Value) -> int:
     """Return the approximate size of a value in bytes. MqlError 31392 if it is too large or too deep to be stored."""
     size, level = 0, [value]
     for _ in range(_MAX_DEPTH):

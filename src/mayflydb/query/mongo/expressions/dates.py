@@ -17,15 +17,15 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Frame,
     Parser,
-    apply,
+    apply_function,
     arguments,
     check_text,
     fold_constants,
     is_nullish,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import integral
-from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, shell, type_name
+from mayflydb.query.mongo.numbers import exact_integer
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, format_value, type_name
 
 
 def instant_of(value: Value) -> int:
@@ -83,15 +83,15 @@ def _part(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is list:
         if len(spec) != 1:
             raise MqlError(40536, f"{name} accepts exactly one argument if given an array, but was given {len(spec)}")
-        return apply(part, [scope.compile(spec[0])])
+        return apply_function(part, [scope.compile(spec[0])])
     if type(spec) is dict and not (len(spec) == 1 and next(iter(spec)).startswith("$")):
         for field in spec:
             if field not in ("date", "timezone"):
                 raise MqlError(40535, f'unrecognized option to {name}: "{field}"')
         if "date" not in spec:
-            raise MqlError(40539, f"missing 'date' argument to {name}, provided: {name}: {shell(spec)}")
-        return apply(part, [scope.compile(spec[field]) for field in ("date", "timezone") if field in spec])
-    return apply(part, [scope.compile(spec)])
+            raise MqlError(40539, f"missing 'date' argument to {name}, provided: {name}: {format_value(spec)}")
+        return apply_function(part, [scope.compile(spec[field]) for field in ("date", "timezone") if field in spec])
+    return apply_function(part, [scope.compile(spec)])
 
 
 _TO_PARTS: Final = ArgumentCodes(40524, 40520, {"date": 40522})
@@ -154,11 +154,11 @@ def _from_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
 def _number(field: str, default: int, given: Mapping[str, Value]) -> int:
     if field not in given:
         return default
-    number = integral(given[field])
+    number = exact_integer(given[field])
     if number is None:
         value = given[field]
         raise MqlError(
-            40515, f"'{field}' must evaluate to an integer, found {type_name(value)} with value {shell(value)}"
+            40515, f"'{field}' must evaluate to an integer, found {type_name(value)} with value {format_value(value)}"
         )
     low, high = (INT64_MIN, INT64_MAX) if field in ("second", "millisecond") else (-32768, 32767)
     if not low <= number <= high:
@@ -191,7 +191,7 @@ def _to_string(name: str, spec: Value, scope: CompileScope) -> Expression:
         if "format" in given and not is_nullish(layout) and type(layout) is not str:
             raise MqlError(
                 18533,
-                f"$dateToString requires that 'format' be a string, found: {type_name(layout)} with value {shell(layout)}",
+                f"$dateToString requires that 'format' be a string, found: {type_name(layout)} with value {format_value(layout)}",
             )
         if is_nullish(given["date"]):
             return on_null(frame) if on_null is not None else None
@@ -214,7 +214,8 @@ def _from_string(name: str, spec: Value, scope: CompileScope) -> Expression:
         if "format" in given and not is_nullish(layout) and type(layout) is not str:
             raise MqlError(
                 40684,
-                f"$dateFromString requires that 'format' be a string, found: {type_name(layout)} with value {shell(layout)}",
+                f"$dateFromString requires that 'format' be a string, found: {type_name(layout)} "
+                f"with value {format_value(layout)}",
             )
         zone = None if is_nullish(given.get("timezone")) else _zone(given["timezone"])
         if is_nullish(text):
@@ -235,9 +236,7 @@ def _from_string(name: str, spec: Value, scope: CompileScope) -> Expression:
 
 def _parse_error_message(text: Value, reason: DateParseError) -> str:
     if type(text) is not str:
-        return (
-            f"$dateFromString requires that 'dateString' be a string, found: {type_name(text)} with value {shell(text)}"
-        )
+        return f"$dateFromString requires that 'dateString' be a string, found: {type_name(text)} with value {format_value(text)}"
     return f"Error parsing date string '{text}'; {reason}"
 
 
@@ -265,13 +264,13 @@ def _shift(sign: int) -> Parser:
             start = _instant(given["startDate"])
             if start is None:
                 raise MqlError(5166403, f"{name} requires startDate to be convertible to a date")
-            amount = integral(given["amount"])
+            amount = exact_integer(given["amount"])
             if amount is None:
                 raise MqlError(5166405, f"{name} expects integer amount of time units")
             if abs(amount) > INT64_MAX:
                 raise MqlError(5976500, f"invalid {name} 'amount' parameter value: {amount} {unit}")
             zone = _zone(given.get("timezone", "UTC"))
-            return DatetimeMS(dates.check_range(dates.shift(start, unit, sign * amount, zone), name))
+            return DatetimeMS(dates.check_range(dates.add_units(start, unit, sign * amount, zone), name))
 
         return fold_constants(shift_date, list(compiled.values()))
 
@@ -320,7 +319,7 @@ def _difference(name: str, spec: Value, scope: CompileScope) -> Expression:
         end = _date(name, "endDate", given["endDate"], 5166307)
         unit = _unit(name, given["unit"], 5439013)
         zone = _zone(given.get("timezone", "UTC"))
-        count = dates.difference(start, end, unit, zone, _first_day(name, given))
+        count = dates.count_boundaries(start, end, unit, zone, _first_day(name, given))
         if not INT64_MIN <= count <= INT64_MAX:
             raise MqlError(15, "dateDiff overflowed")
         return Int64(count)
@@ -337,16 +336,16 @@ def _truncate(name: str, spec: Value, scope: CompileScope) -> Expression:
             return None
         instant = _date(name, "date", given["date"], 5439012)
         unit = _unit(name, given["unit"], 5439013)
-        size = integral(given.get("binSize", 1))
+        size = exact_integer(given.get("binSize", 1))
         if size is None:
             raise MqlError(
                 5439017,
-                f"$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{shell(given['binSize'])}'",
+                f"$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{format_value(given['binSize'])}'",
             )
         if size <= 0:
             raise MqlError(5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}")
         zone = _zone(given.get("timezone", "UTC"))
-        start = dates.truncate(instant, unit, size, zone, _first_day(name, given))
+        start = dates.start_of_bin(instant, unit, size, zone, _first_day(name, given))
         return DatetimeMS(dates.check_range(start, name))
 
     return fold_constants(truncate_date, list(compiled.values()))

@@ -14,14 +14,14 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Frame,
     Parser,
-    apply,
+    apply_function,
     arguments,
     fixed_arity,
     is_nullish,
     ranged_arity,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.values import MISSING, Document, Value, encode, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, encode, format_value, type_name
 
 
 def _merge(*values: Value) -> Value:
@@ -31,7 +31,8 @@ def _merge(*values: Value) -> Value:
             continue
         if type(value) is not dict:
             raise MqlError(
-                40400, f"$mergeObjects requires object inputs, but input {shell(value)} is of type {type_name(value)}"
+                40400,
+                f"$mergeObjects requires object inputs, but input {format_value(value)} is of type {type_name(value)}",
             )
         merged.update(value)
     return merged
@@ -41,7 +42,7 @@ def _merge_parser(name: str, spec: Value, scope: CompileScope) -> Expression:
     """Compile `$mergeObjects`. A single operand that yields an array stands for its elements."""
     if type(spec) is list:
         return ranged_arity(0, None, _merge)(name, spec, scope)
-    return apply(lambda value: _merge(*value) if type(value) is list else _merge(value), [scope.compile(spec)])
+    return apply_function(lambda value: _merge(*value) if type(value) is list else _merge(value), [scope.compile(spec)])
 
 
 def _to_array(value: Value) -> Value:

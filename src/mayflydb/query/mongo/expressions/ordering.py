@@ -10,8 +10,8 @@ import msgspec
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions.core import field_names
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.numbers import integral
-from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, shell, type_name
+from mayflydb.query.mongo.numbers import exact_integer
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, type_name
 
 Order: TypeAlias = Callable[[list[Value]], list[Value]]
 
@@ -59,8 +59,8 @@ def compile_ranking(spec: Value, env: Env) -> Ranking:
 
 def _field(path: str, direction: Value) -> _SortKey:
     if type(direction) is dict:
-        raise bad_value(f"sorting by {shell(direction)} is not supported here")
-    step = integral(direction)
+        raise bad_value(f"sorting by {format_value(direction)} is not supported here")
+    step = exact_integer(direction)
     if step not in (1, -1):
         raise MqlError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
     return _SortKey(field_names(path), step == -1)

@@ -12,12 +12,12 @@ from mayflydb.query.mongo.expressions.core import (
     CompileScope,
     Expression,
     Parser,
-    apply,
+    apply_function,
     arguments,
     is_nullish,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.patterns import compile_pattern, letters_of
+from mayflydb.query.mongo.patterns import compile_pattern, flag_letters
 from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
 
 _CODES: Final = ArgumentCodes(51103, 31024, {"input": 31022, "regex": 31023})
@@ -34,7 +34,7 @@ def _pattern(name: str, pattern: Value, options: Value) -> Any:
         return None
     letters = options or "" if not is_nullish(options) else ""
     if type(pattern) is Regex:
-        own = letters_of(pattern)
+        own = flag_letters(pattern)
         if own and letters:
             raise MqlError(51107, f"{name}: found regex option(s) specified in both 'regex' and 'option' fields")
         return _compile_regex(name, pattern.pattern, letters or own)
@@ -66,7 +66,9 @@ def _operator(nowhere: Value, act: Callable[[Any, str], Value]) -> Parser:
                 return nowhere if type(nowhere) is not list else []
             return act(compiled, text)
 
-        return apply(run, [scope.compile(given[each]) for each in ("input", "regex", "options") if each in given])
+        return apply_function(
+            run, [scope.compile(given[each]) for each in ("input", "regex", "options") if each in given]
+        )
 
     return parser
 

@@ -10,14 +10,14 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Function,
     Parser,
-    apply,
+    apply_function,
     fixed_arity,
     is_nullish,
     operands,
     with_scope,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.values import OrderKey, Value, truthy, type_name
+from mayflydb.query.mongo.values import OrderKey, Value, is_truthy, type_name
 
 
 def _array(value: Value, code: int, message: str) -> list[Value]:
@@ -94,7 +94,7 @@ def _equals(name: str, spec: Value, scope: CompileScope) -> Expression:
         first, *rest = [{key(each) for each in array} for array in arrays]
         return all(first == each for each in rest)
 
-    return apply(equals, parts)
+    return apply_function(equals, parts)
 
 
 def _subset(scope: CompileScope) -> Function:
@@ -109,11 +109,13 @@ def _subset(scope: CompileScope) -> Function:
 
 
 def _all(value: Value) -> bool:
-    return all(truthy(each) for each in _array(value, 17040, "$allElementsTrue's argument must be an array, but is "))
+    return all(
+        is_truthy(each) for each in _array(value, 17040, "$allElementsTrue's argument must be an array, but is ")
+    )
 
 
 def _any(value: Value) -> bool:
-    return any(truthy(each) for each in _array(value, 17041, "$anyElementTrue's argument must be an array, but is "))
+    return any(is_truthy(each) for each in _array(value, 17041, "$anyElementTrue's argument must be an array, but is "))
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {

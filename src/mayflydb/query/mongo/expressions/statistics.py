@@ -12,7 +12,7 @@ from mayflydb.query.mongo.expressions.core import (
     Frame,
     Function,
     Parser,
-    apply,
+    apply_function,
     arguments,
     fixed_arity,
     fold_constants,
@@ -20,9 +20,9 @@ from mayflydb.query.mongo.expressions.core import (
     operands,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import double_of, integral
-from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, first_by, percentile
-from mayflydb.query.mongo.values import MISSING, Value, is_number, shell, type_name
+from mayflydb.query.mongo.numbers import double_of, exact_integer
+from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, percentile, pick_extremes
+from mayflydb.query.mongo.values import MISSING, Value, format_value, is_number, type_name
 
 
 def _accumulate(make: Callable[[CompileScope], Any], result: Callable[[Any], Value]) -> Parser:
@@ -39,7 +39,7 @@ def _accumulate(make: Callable[[CompileScope], Any], result: Callable[[Any], Val
                 state.add(value)
             return result(state)
 
-        return apply(total, parts)
+        return apply_function(total, parts)
 
     return parser
 
@@ -66,11 +66,11 @@ def count_of(value: Value) -> int:
     if not is_number(value):
         raise MqlError(
             5787902,
-            f"Value for 'n' must be of integral type, but found {shell(value) if value is not MISSING else 'missing'}",
+            f"Value for 'n' must be of integral type, but found {format_value(value) if value is not MISSING else 'missing'}",
         )
-    count = integral(value)
+    count = exact_integer(value)
     if count is None:
-        raise MqlError(5787903, f"Value for 'n' must be of integral type, but found {shell(value)}")
+        raise MqlError(5787903, f"Value for 'n' must be of integral type, but found {format_value(value)}")
     if count <= 0:
         raise MqlError(5787908, f"'n' must be greater than 0, found {count}")
     return count
@@ -101,13 +101,14 @@ def shares_of(value: Value) -> list[float]:
     """Return the `p` of `$percentile`. MqlError 7750301 to 7750303 for an invalid one."""
     if type(value) is not list or not value:
         raise MqlError(
-            7750301, f"The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {shell(value)}"
+            7750301,
+            f"The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {format_value(value)}",
         )
     for each in value:
         if not is_number(each) or not 0 <= double_of(each) <= 1:
             raise MqlError(
                 7750303,
-                f"The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {shell(each)}",
+                f"The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {format_value(each)}",
             )
     return [double_of(each) for each in value]
 
@@ -132,13 +133,13 @@ def _percentile(name: str, spec: Value, scope: CompileScope) -> Expression:
         ordered = numbers_in(value if type(value) is list else [value])
         return [percentile(ordered, share) for share in shares_of(shares)]
 
-    return apply(find, [source, wanted])
+    return apply_function(find, [source, wanted])
 
 
 def _median(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "method"), (), _PERCENTILE)
     check_method(name, given["method"])
-    return apply(
+    return apply_function(
         lambda value: percentile(numbers_in(value if type(value) is list else [value]), 0.5),
         [scope.compile(given["input"])],
     )
@@ -155,8 +156,8 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$last": fixed_arity(1, _element_at("$last", -1)),
     "$firstN": _pick_several(lambda values, count, scope: values[:count]),
     "$lastN": _pick_several(lambda values, count, scope: values[-count:]),
-    "$minN": _pick_several(lambda values, count, scope: first_by(values, count, scope.comparison_key(), False)),
-    "$maxN": _pick_several(lambda values, count, scope: first_by(values, count, scope.comparison_key(), True)),
+    "$minN": _pick_several(lambda values, count, scope: pick_extremes(values, count, scope.comparison_key(), False)),
+    "$maxN": _pick_several(lambda values, count, scope: pick_extremes(values, count, scope.comparison_key(), True)),
     "$percentile": _percentile,
     "$median": _median,
 }

@@ -18,7 +18,7 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Function,
     Parser,
-    apply,
+    apply_function,
     arguments,
     check_size,
     check_text_size,
@@ -29,8 +29,8 @@ from mayflydb.query.mongo.expressions.core import (
     with_name,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import double_of, format_number, int32_of, is_nan
-from mayflydb.query.mongo.values import Value, is_number, shell, type_name
+from mayflydb.query.mongo.numbers import double_of, exact_int32, format_number, is_nan
+from mayflydb.query.mongo.values import Value, format_value, is_number, type_name
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
@@ -112,9 +112,11 @@ def _substring_cp(value: Value, start: Value, count: Value) -> str:
 def _position(value: Value, code: int, what: str) -> int:
     if not is_number(value):
         raise MqlError(code, f"$substrCP: {what} must be a numeric type (is BSON type {type_name(value)})")
-    place = int32_of(value)
+    place = exact_int32(value)
     if place is None:
-        raise MqlError(code + 1, f"$substrCP: {what} cannot be represented as a 32-bit integral value: {shell(value)}")
+        raise MqlError(
+            code + 1, f"$substrCP: {what} cannot be represented as a 32-bit integral value: {format_value(value)}"
+        )
     return place
 
 
@@ -207,18 +209,19 @@ def _trim(strip: Callable[[str, str], str]) -> Parser:
             if type(value) is not str:
                 raise MqlError(
                     50699,
-                    f"{name} requires its input to be a string, got {shell(value)} (of type {type_name(value)}) instead.",
+                    f"{name} requires its input to be a string, got {format_value(value)} (of type {type_name(value)}) instead.",
                 )
             if is_nullish(letters):
                 return None
             if type(letters) is not str:
                 raise MqlError(
                     50700,
-                    f"{name} requires 'chars' to be a string, got {shell(letters)} (of type {type_name(letters)}) instead.",
+                    f"{name} requires 'chars' to be a string, got {format_value(letters)} "
+                    f"(of type {type_name(letters)}) instead.",
                 )
             return strip(value, letters) if letters else value
 
-        return apply(trim, [scope.compile(given[field]) for field in ("input", "chars") if field in given])
+        return apply_function(trim, [scope.compile(given[field]) for field in ("input", "chars") if field in given])
 
     return parser
 
@@ -234,7 +237,7 @@ def _replace(most: int) -> Parser:
                 (51744, "replacement", replacement),
             ):
                 if not is_nullish(each) and type(each) is not str:
-                    raise MqlError(code, f"{name} requires that '{field}' be a string, found: {shell(each)}")
+                    raise MqlError(code, f"{name} requires that '{field}' be a string, found: {format_value(each)}")
             if is_nullish(value) or is_nullish(find) or is_nullish(replacement):
                 return None
             count = value.count(find) if most < 0 else int(find in value)
@@ -242,7 +245,7 @@ def _replace(most: int) -> Parser:
                 _check_result_size(text_size(value) + (text_size(replacement) - text_size(find)) * count)
             return value.replace(find, replacement, most)
 
-        return apply(replace, [scope.compile(given[field]) for field in ("input", "find", "replacement")])
+        return apply_function(replace, [scope.compile(given[field]) for field in ("input", "find", "replacement")])
 
     return parser
 

@@ -13,12 +13,12 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter.comparisons import equality
 from mayflydb.query.mongo.filter.fields import FilterScope, element_test, field_condition
-from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, all_of, always, any_of, never, none_of, on_path
+from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, all_of, always, any_of, never, none_of, path_node
 from mayflydb.query.mongo.operands import parse_integer
 from mayflydb.query.mongo.paths import REFERENCE, split_path
 from mayflydb.query.mongo.schema import compile_schema
 from mayflydb.query.mongo.text import TextIndex, TextSearch, compile_text
-from mayflydb.query.mongo.values import Document, Value, is_number, shell, truthy
+from mayflydb.query.mongo.values import Document, Value, format_value, is_number, is_truthy
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ MAX_DEPTH: Final = 100
 
 def _compile(query: Document, scope: FilterScope) -> FilterNode:
     if scope.depth > MAX_DEPTH:
-        raise bad_value(f"exceeded maximum query tree depth of {MAX_DEPTH} at {shell(query)}")
+        raise bad_value(f"exceeded maximum query tree depth of {MAX_DEPTH} at {format_value(query)}")
     scope.depth += 1
     node = all_of(_nodes(query, scope))
     scope.depth -= 1
@@ -97,7 +97,7 @@ def _nodes(query: Document, scope: FilterScope) -> list[FilterNode]:
             continue
         parts = split_path(name)
         scope.named.add(parts[0])
-        nodes.append(on_path(field_condition(name, operand, scope), parts))
+        nodes.append(path_node(field_condition(name, operand, scope), parts))
     return nodes
 
 
@@ -140,7 +140,7 @@ def _expr(operand: Value, scope: FilterScope) -> FilterNode:
     env = scope.env
     scope.reads_all = True
     expression = compile_expression(operand, env, tuple(env.variables))
-    return FilterNode(lambda document: truthy(expression(frame_of(document, env))))
+    return FilterNode(lambda document: is_truthy(expression(frame_of(document, env))))
 
 
 def _json_schema(operand: Value, scope: FilterScope) -> FilterNode:
@@ -191,7 +191,7 @@ def _part_of_reference(name: str) -> Callable[[Value, FilterScope], FilterNode]:
     def compile_part(operand: Value, scope: FilterScope) -> FilterNode:
         scope.named.add(name)
         collation = scope.env.collation if name == "$id" else SIMPLE
-        return on_path(Leaf(equality(operand, collation)), (name,))
+        return path_node(Leaf(equality(operand, collation)), (name,))
 
     return compile_part
 

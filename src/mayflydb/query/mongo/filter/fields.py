@@ -11,11 +11,28 @@ from bson import Decimal128, Regex
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
-from mayflydb.query.mongo.filter.nodes import RANKS, Condition, Every, FilterNode, Leaf, Negated, Test, never, on_value
-from mayflydb.query.mongo.operands import bit_mask, bit_test, parse_natural, truncate, type_set, type_test
-from mayflydb.query.mongo.patterns import letters_of, pattern_test
+from mayflydb.query.mongo.filter.nodes import (
+    RANKS,
+    Condition,
+    Every,
+    FilterNode,
+    Leaf,
+    Negated,
+    Test,
+    never,
+    value_test,
+)
+from mayflydb.query.mongo.operands import (
+    bit_test,
+    parse_bit_mask,
+    parse_natural,
+    parse_type_names,
+    truncate_number,
+    type_test,
+)
+from mayflydb.query.mongo.patterns import flag_letters, pattern_test
 from mayflydb.query.mongo.text import TextIndex
-from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, truthy
+from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, is_truthy
 
 
 class FilterScope(msgspec.Struct):
@@ -58,7 +75,7 @@ def field_condition(path: str, operand: Value, scope: FilterScope) -> Condition:
     if is_operators(operand):
         return operators_condition(path, operand, scope)
     if type(operand) is Regex:
-        return Leaf(pattern_test(operand.pattern, letters_of(operand)), operator="$regex")
+        return Leaf(pattern_test(operand.pattern, flag_letters(operand)), operator="$regex")
     return Leaf(equality(operand, scope.env.collation))
 
 
@@ -118,7 +135,7 @@ def _members(name: str, operand: Value, scope: FilterScope) -> Condition:
         if is_operators(each):
             raise bad_value("cannot nest $ under $in")
         if type(each) is Regex:
-            patterns.append(pattern_test(each.pattern, letters_of(each)))
+            patterns.append(pattern_test(each.pattern, flag_letters(each)))
         else:
             wanted.append(each)
     return Leaf(membership(wanted, patterns, scope.env.collation))
@@ -134,7 +151,7 @@ def _nin(_: str, operand: Value, scope: FilterScope) -> Condition:
 
 def _not(path: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is Regex:
-        return Negated(Leaf(pattern_test(operand.pattern, letters_of(operand))))
+        return Negated(Leaf(pattern_test(operand.pattern, flag_letters(operand))))
     if type(operand) is not dict:
         raise bad_value("$not needs a regex or a document")
     if not operand:
@@ -144,18 +161,18 @@ def _not(path: str, operand: Value, scope: FilterScope) -> Condition:
 
 def _exists(_: str, operand: Value, __: FilterScope) -> Condition:
     found = Leaf(lambda value: value is not MISSING, spread=False)
-    return found if truthy(operand) else Negated(found)
+    return found if is_truthy(operand) else Negated(found)
 
 
 def _type(path: str, operand: Value, _: FilterScope) -> Condition:
-    return Leaf(type_test(type_set(path, operand)))
+    return Leaf(type_test(parse_type_names(path, operand)))
 
 
 def _regex(operators: Document) -> Condition:
     operand, flags = operators["$regex"], ""
     names = list(operators)
     if type(operand) is Regex:
-        pattern, flags = operand.pattern, letters_of(operand)
+        pattern, flags = operand.pattern, flag_letters(operand)
     elif type(operand) is str:
         pattern = operand
     else:
@@ -191,7 +208,7 @@ def _mod(_: str, operand: Value, __: FilterScope) -> Condition:
         raise bad_value("divisor cannot be 0")
 
     def test(value: Value) -> bool:
-        number = truncate(value) if is_number(value) else None
+        number = truncate_number(value) if is_number(value) else None
         if number is None:
             return False
         # The remainder has the sign of the dividend, as in C.
@@ -204,7 +221,7 @@ def _mod(_: str, operand: Value, __: FilterScope) -> Condition:
 def _mod_operand(role: str, value: Any) -> int:
     if not is_number(value):
         raise bad_value(f"malformed mod, {role} not a number")
-    number = truncate(value)
+    number = truncate_number(value)
     if number is None:
         why = "Unable to coerce NaN/Inf to integral type"
         raise bad_value(f"malformed mod, {role} value is invalid :: caused by :: {why}")
@@ -229,7 +246,7 @@ def element_test(operand: Value, scope: FilterScope) -> Test:
     if type(operand) is not dict:
         raise bad_value("$elemMatch needs an Object")
     if is_operators(operand, partial_references=True) and next(iter(operand)) not in TOP_LEVEL_OPERATORS:
-        return on_value(operators_condition("", operand, scope.inner()))
+        return value_test(operators_condition("", operand, scope.inner()))
     if "$where" in operand:
         raise bad_value("$elemMatch cannot contain $where expression")
     matches = scope.compile(operand, scope.inner()).matches
@@ -264,7 +281,7 @@ def _all(path: str, operand: Value, scope: FilterScope) -> Condition:
         elif name in _OPERATORS:
             raise bad_value("no $ expressions in $all")
         elif type(each) is Regex:
-            conditions.append(Leaf(pattern_test(each.pattern, letters_of(each))))
+            conditions.append(Leaf(pattern_test(each.pattern, flag_letters(each))))
         else:
             conditions.append(Leaf(equality(each, scope.env.collation)))
     return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
@@ -275,7 +292,7 @@ def _first_name(value: Value) -> str | None:
 
 
 def _bits(name: str) -> Callable[[str, Value, FilterScope], Condition]:
-    return lambda path, operand, _: Leaf(bit_test(name, bit_mask(path, operand)))
+    return lambda path, operand, _: Leaf(bit_test(name, parse_bit_mask(path, operand)))
 
 
 def _geo(name: str) -> Callable[[str, Value, FilterScope], Condition]:

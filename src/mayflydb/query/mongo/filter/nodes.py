@@ -88,26 +88,26 @@ def always(_: object) -> bool:
     return True
 
 
-def on_value(condition: Condition) -> Test:
+def value_test(condition: Condition) -> Test:
     """Return the test of a condition on one value. Arrays are not entered."""
     if isinstance(condition, Leaf):
         return condition.test
     if isinstance(condition, Negated):
-        inner = on_value(condition.condition)
+        inner = value_test(condition.condition)
         return lambda value: not inner(value)
-    return conjunction([on_value(each) for each in condition.conditions])
+    return conjunction([value_test(each) for each in condition.conditions])
 
 
-def on_path(condition: Condition, parts: Parts) -> FilterNode:
+def path_node(condition: Condition, parts: Parts) -> FilterNode:
     """Return the node of a condition on the values at a path."""
     if isinstance(condition, Leaf):
         match = _on_field(parts[0], condition) if len(parts) == 1 else _on_dotted(parts, condition)
         order = RANKS[condition.operator], ".".join(parts)
         return FilterNode(match, (Locator(order, _make_locate(parts, condition)),))
     if isinstance(condition, Negated):
-        inner = on_path(condition.condition, parts).matches
+        inner = path_node(condition.condition, parts).matches
         return FilterNode(lambda document: not inner(document))
-    return all_of([on_path(each, parts) for each in condition.conditions])
+    return all_of([path_node(each, parts) for each in condition.conditions])
 
 
 def _on_field(name: str, leaf: Leaf) -> Match:

@@ -20,12 +20,12 @@ from mayflydb.query.mongo.indexes.key_bytes import (
     NUMBER,
     OBJECT,
     STRING,
-    descending,
+    encode_descending,
     encode_prefix,
     encode_value,
     prefix_end,
 )
-from mayflydb.query.mongo.values import Document, Value, shell
+from mayflydb.query.mongo.values import Document, Value, format_value
 
 
 class Interval(NamedTuple):
@@ -51,8 +51,8 @@ class Interval(NamedTuple):
 Intervals: TypeAlias = tuple[Interval, ...]
 """Ascending intervals that do not overlap."""
 
-EVERYTHING: Final = Interval(MIN_KEY, prefix_end(MAX_KEY), "[MinKey", "MaxKey]")
-ALL: Final[Intervals] = (EVERYTHING,)
+ALL_VALUES: Final = Interval(MIN_KEY, prefix_end(MAX_KEY), "[MinKey", "MaxKey]")
+ALL: Final[Intervals] = (ALL_VALUES,)
 
 NULLS: Final[Intervals] = (Interval(NULL, prefix_end(NULL), "[null", "null]", True),)
 """An index stores null for a missing field."""
@@ -87,7 +87,7 @@ def _point(value: Value, by: CollationMatch) -> Intervals:
     encoded = encode_value(value, by.collation)
     if not by.is_same and has_text(value):
         return (type_interval(encoded[:1]),)
-    shown = shell(value)
+    shown = format_value(value)
     return (Interval(encoded, prefix_end(encoded), f"[{shown}", f"{shown}]", True),)
 
 
@@ -120,7 +120,7 @@ def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Int
     whole = type_interval(encoded[:1])
     if not by.is_same and has_text(value):
         return (whole,)
-    shown = shell(value)
+    shown = format_value(value)
     if operator == "$gt":
         return (Interval(prefix_end(encoded), whole.upper, f"({shown}", whole.high),)
     if operator == "$gte":
@@ -136,9 +136,9 @@ def regex_intervals(pattern: str, flags: int, by: CollationMatch) -> Intervals:
     strings = type_interval(STRING)
     if start:
         encoded = STRING + encode_prefix(start)
-        strings = Interval(encoded, prefix_end(encoded), f"[{shell(start)}", f"{shell(_next(start))})")
+        strings = Interval(encoded, prefix_end(encoded), f"[{format_value(start)}", f"{format_value(_next(start))})")
     itself = encode_value(Regex(pattern, flags), by.collation)
-    shown = shell(Regex(pattern, flags))
+    shown = format_value(Regex(pattern, flags))
     return strings, Interval(itself, prefix_end(itself), f"[{shown}", f"{shown}]", True)
 
 
@@ -207,7 +207,7 @@ def contains(outer: Intervals, inner: Intervals) -> bool:
     return all(any(o.lower <= i.lower and i.upper <= o.upper for o in outer) for i in inner)
 
 
-def all_points(intervals: Intervals) -> bool:
+def are_points(intervals: Intervals) -> bool:
     """Return whether each interval contains a single value."""
     return all(each.point for each in intervals)
 
@@ -235,11 +235,11 @@ def ranges_of(
         if intervals == ALL or len(starts) * len(intervals) > most:
             break
         turned = [_orient(each, direction) for each in intervals]
-        if not all_points(intervals):
+        if not are_points(intervals):
             ranges = [(start + lower, start + upper) for start in starts for lower, upper in turned]
             break
         # The encoding of a point is its lower bound, complemented for a descending field.
-        points = [descending(each.lower) if direction == -1 else each.lower for each in intervals]
+        points = [encode_descending(each.lower) if direction == -1 else each.lower for each in intervals]
         starts = [start + point for start in starts for point in points]
     if ranges is None:
         ranges = [(start, prefix_end(start) if start else b"\xff" * 9) for start in starts]
@@ -253,7 +253,7 @@ def _orient(interval: Interval, direction: int | str) -> Range:
         return interval.lower, interval.upper
     # Complements reverse the order, so the bounds change places. `after` keeps the range half open: it moves each bound behind
     # all keys that begin with its complement.
-    return prefix_end(descending(interval.upper)), prefix_end(descending(interval.lower))
+    return prefix_end(encode_descending(interval.upper)), prefix_end(encode_descending(interval.lower))
 
 
 def merge_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:

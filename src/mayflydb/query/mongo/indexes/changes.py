@@ -14,7 +14,7 @@ from bson import Int64
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.indexes.options import parse_modified_ttl
 from mayflydb.query.mongo.indexes.specs import IndexSpec, Profile, check_cosmos_ttl
-from mayflydb.query.mongo.values import Document, Value, equal, is_number, shell, truthy, type_name
+from mayflydb.query.mongo.values import Document, Value, equal, format_value, is_number, is_truthy, type_name
 
 _CHANGES: Final = ("expireAfterSeconds", "hidden", "prepareUnique", "unique")
 _FIELDS: Final = ("name", "keyPattern", *_CHANGES)
@@ -39,16 +39,16 @@ def resolve_target(change: Document, existing: Sequence[IndexSpec], namespace: s
             raise type_mismatch("collMod.index.keyPattern", type_name(pattern), "object")
         found = [each for each in existing if equal(each.pattern, pattern)]
     if not found:
-        raise MqlError(27, f"cannot find index {name or shell(pattern)} for ns {namespace}")
+        raise MqlError(27, f"cannot find index {name or format_value(pattern)} for ns {namespace}")
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
         raise MqlError(
-            181, f"index keyPattern {shell(pattern)} matches {len(found)} indexes, must use index name: {names}"
+            181, f"index keyPattern {format_value(pattern)} matches {len(found)} indexes, must use index name: {names}"
         )
     return found[0]
 
 
-def modify(spec: IndexSpec, change: Document, profile: Profile = "both") -> tuple[IndexSpec, Document]:
+def modify_index(spec: IndexSpec, change: Document, profile: Profile = "both") -> tuple[IndexSpec, Document]:
     """Return the index after a collMod, and the fields of the reply.
 
     The caller checks beforehand that the keys of an index that becomes unique are unique. MqlError 2, 14, 72.
@@ -92,7 +92,7 @@ def _with_ttl(spec: IndexSpec, value: Value, profile: Profile, reply: Document) 
 def _boolean(field: str, value: Value) -> bool:
     if type(value) is not bool and not is_number(value):
         raise type_mismatch(f"collMod.index.{field}", type_name(value), "bool", "long", "int", "decimal", "double")
-    return truthy(value)
+    return is_truthy(value)
 
 
 def _with_hidden(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
@@ -140,10 +140,12 @@ def indexes_to_drop(which: Any, existing: Sequence[IndexSpec]) -> tuple[IndexSpe
         raise type_mismatch("dropIndexes.index", type_name(which), "string", "object")
     found = [each for each in existing if equal(each.pattern, which)]
     if not found:
-        raise MqlError(27, f"can't find index with key: {shell(which)}")
+        raise MqlError(27, f"can't find index with key: {format_value(which)}")
     if len(found) > 1:
         names = ", ".join(each.name for each in found)
-        raise MqlError(181, f"{len(found)} indexes found for key: {shell(which)}, identify by name instead: {names}")
+        raise MqlError(
+            181, f"{len(found)} indexes found for key: {format_value(which)}, identify by name instead: {names}"
+        )
     return (_droppable(found[0]),)
 
 

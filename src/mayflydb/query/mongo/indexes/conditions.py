@@ -24,8 +24,8 @@ from mayflydb.query.mongo.indexes.bounds import (
     regex_intervals,
     unite,
 )
-from mayflydb.query.mongo.paths import REFERENCE, index_of, split_path
-from mayflydb.query.mongo.values import Document, Value, equal, truthy
+from mayflydb.query.mongo.paths import REFERENCE, array_index, split_path
+from mayflydb.query.mongo.values import Document, Value, equal, is_truthy
 
 _LOGICAL: Final = ("$and", "$or", "$nor")
 _COMPARISONS: Final = ("$gt", "$gte", "$lt", "$lte")
@@ -125,7 +125,7 @@ def _element_conditions(path: str, operand: Document) -> Iterator[Condition]:
 
 
 def _has_array_index(path: str) -> bool:
-    return any(index_of(part) is not None for part in split_path(path))
+    return any(array_index(part) is not None for part in split_path(path))
 
 
 # --- what they leave -----------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _intervals(operator: str, operand: Any, by: CollationMatch) -> Intervals | N
         pattern, flags = operand
         return regex_intervals(pattern, flags, by)
     if operator == "$exists":
-        return ALL if truthy(operand) else NULLS
+        return ALL if is_truthy(operand) else NULLS
     if operator == "$in":
         matching = [_equality_condition("", each) for each in operand]
         parts = [_intervals(each.operator, each.operand, by) for each in matching]

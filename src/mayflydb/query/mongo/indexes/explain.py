@@ -11,7 +11,7 @@ from bson import Int64
 
 from mayflydb.query.mongo.indexes.conditions import is_operators
 from mayflydb.query.mongo.indexes.planner import Plan
-from mayflydb.query.mongo.values import Document, Value, is_number, shell, type_name
+from mayflydb.query.mongo.values import Document, Value, format_value, is_number, type_name
 
 SORT_MEMORY: Final = 100 * 1024 * 1024
 """Bytes that a sort may hold, as the sort stage reports them."""
@@ -122,7 +122,7 @@ def _keys(plan: Plan) -> Document:
     if plan.kind == "either":
         return {"stage": "OR", "inputStages": [_keys(each) for each in plan.branches]}
     if plan.kind == "ids":
-        bounds = {"_id": [f"[{shell(each)}, {shell(each)}]" for each in plan.ids]}
+        bounds = {"_id": [f"[{format_value(each)}, {format_value(each)}]" for each in plan.ids]}
         return _scan({"_id": 1}, "_id_", {"isUnique": True}, bounds, "forward", 2)
     spec = plan.index
     assert spec is not None

@@ -57,7 +57,7 @@ def id_key(value: Value, collation: Collation = SIMPLE) -> bytes:
     return encode_value(value, collation)
 
 
-def descending(key: bytes) -> bytes:
+def encode_descending(key: bytes) -> bytes:
     """Return an encoding for descending order."""
     return complement(key)
 

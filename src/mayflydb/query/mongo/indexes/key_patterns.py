@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.indexes.options import cannot_create_index, check_type
 from mayflydb.query.mongo.paths import REFERENCE
-from mayflydb.query.mongo.values import Value, is_number, order_key, shell, type_name
+from mayflydb.query.mongo.values import Value, format_value, is_number, order_key, type_name
 
 KeyPattern: TypeAlias = tuple[tuple[str, int | str], ...]
 """(path, 1 | -1 | "hashed" | "text") of each field, in order. A path of a wildcard index ends with `$**`."""
@@ -39,7 +39,8 @@ def parse_key_pattern(pattern: Value, given: bool) -> KeyPattern:
     hashed = sum(direction == "hashed" for _, direction in key)
     if hashed > 1:
         raise MqlError(
-            31303, f"A maximum of one index field is allowed to be hashed but found {hashed} for 'key' {shell(pattern)}"
+            31303,
+            f"A maximum of one index field is allowed to be hashed but found {hashed} for 'key' {format_value(pattern)}",
         )
     _check_text(key)
     return key

@@ -24,12 +24,19 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
-from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_text, encode_value
+from mayflydb.query.mongo.indexes.key_bytes import (
+    EMPTY_ARRAY,
+    NULL,
+    NUMBER,
+    encode_descending,
+    encode_text,
+    encode_value,
+)
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.languages import terms_of
-from mayflydb.query.mongo.paths import fields_of, index_of, split_path
+from mayflydb.query.mongo.paths import array_index, fields_of, split_path
 from mayflydb.query.mongo.text import TextIndex, texts_of
-from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value, is_truthy
 
 MAX_KEY_SIZE: Final = 504
 """The maximum size of a key in bytes: the limit of an ordered index, less the bytes that order its entries by partition."""
@@ -155,7 +162,7 @@ def _encode_row(fields: Sequence[tuple[str, int | str]], row: Sequence[Value], c
             parts.append(hash_value(value, collation))
         else:
             encoded = _encode_field(value, collation)
-            parts.append(descending(encoded) if direction == -1 else encoded)
+            parts.append(encode_descending(encoded) if direction == -1 else encoded)
     return b"".join(parts)
 
 
@@ -220,14 +227,14 @@ def _index(array: Sequence[Value], part: str) -> int | None:
     """Return the index of the element that a part of a path names by its number. MqlError 16746 if a field has that
     name too.
     """
-    index = index_of(part)
+    index = array_index(part)
     if index is None or index >= len(array):
         return None
     if any(part in (fields_of(each) or ()) for each in array):
         raise MqlError(
             16746,
             "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), "
-            f"field: '{part}' for array: {shell(list(array))}",
+            f"field: '{part}' for array: {format_value(list(array))}",
         )
     return index
 
@@ -274,10 +281,10 @@ def covers(spec: IndexSpec, path: str) -> bool:
         return _below(path, root)
     projection = spec.projection or {}
     if _below(path, "_id"):
-        return truthy(projection.get("_id", False))
-    named = {each: truthy(value) for each, value in projection.items() if each != "_id"}
+        return is_truthy(projection.get("_id", False))
+    named = {each: is_truthy(value) for each, value in projection.items() if each != "_id"}
     if not named:
-        return not truthy(projection.get("_id", False))
+        return not is_truthy(projection.get("_id", False))
     including = next(iter(named.values()))
     return including is any(_below(path, each) for each in named)
 

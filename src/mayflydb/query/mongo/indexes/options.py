@@ -20,9 +20,9 @@ from mayflydb.query.mongo.values import (
     TYPE_NUMBERS,
     Document,
     Value,
+    format_value,
     is_number,
-    shell,
-    truthy,
+    is_truthy,
     type_name,
 )
 
@@ -45,8 +45,10 @@ def parse_flag(document: Document, field: str) -> bool:
     """Parse a boolean option; numbers are accepted. MqlError 14 for other types."""
     value = document.get(field, False)
     if type(value) is not bool and not is_number(value):
-        raise MqlError(14, f"The field '{field} has value {field}: {shell(value)}, which is not convertible to bool")
-    return truthy(value)
+        raise MqlError(
+            14, f"The field '{field} has value {field}: {format_value(value)}, which is not convertible to bool"
+        )
+    return is_truthy(value)
 
 
 # --- expireAfterSeconds --------------------------------------------------------------------------------------------------
@@ -59,7 +61,7 @@ def parse_ttl(document: Document, least: int = 0) -> int:
     try:
         return _parse_ttl_value(document["expireAfterSeconds"], least)
     except MqlError as error:
-        raise cannot_create_index(f". Index spec: {shell(document)} :: caused by :: {error}") from None
+        raise cannot_create_index(f". Index spec: {format_value(document)} :: caused by :: {error}") from None
 
 
 def _parse_ttl_value(value: Value, least: int) -> int:
@@ -142,7 +144,7 @@ def _check_condition(field: str, operator: str, operand: Value) -> None:
     if operator == "$in":
         fine = type(operand) is list and all(type_name(each) != "regex" for each in operand)
     elif operator == "$exists":
-        fine = truthy(operand)
+        fine = is_truthy(operand)
     elif operator == "$type":
         fine = all(_is_type(each) for each in (operand if type(operand) is list else [operand]))
     else:
@@ -156,7 +158,7 @@ def _is_type(value: Value) -> bool:
 
 
 def _unsupported(condition: Document) -> MqlError:
-    return cannot_create_index(f"Expression not supported in partial index: {shell(condition)}")
+    return cannot_create_index(f"Expression not supported in partial index: {format_value(condition)}")
 
 
 # --- wildcard and text ---------------------------------------------------------------------------------------------------
@@ -177,12 +179,12 @@ def parse_wildcard_projection(document: Document, kind: str) -> Document | None:
     including: bool | None = None
     for path, value in projection.items():
         if type(value) is not bool and not is_number(value):
-            raise failed_to_parse(f"wildcardProjection only includes or excludes paths: {shell(projection)}")
+            raise failed_to_parse(f"wildcardProjection only includes or excludes paths: {format_value(projection)}")
         if path == "_id":
             continue
         if including is None:
-            including = truthy(value)
-        elif including is not truthy(value):
+            including = is_truthy(value)
+        elif including is not is_truthy(value):
             raise (
                 MqlError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
                 if including
@@ -198,7 +200,7 @@ def parse_weights(document: Document, key: Sequence[tuple[str, int | str]]) -> D
     if not texts:
         if weights is not MISSING:
             raise cannot_create_index(
-                f"Invalid index specification {shell(document)}; "
+                f"Invalid index specification {format_value(document)}; "
                 "the field 'weights' can only be specified with text indexes"
             )
         return None
@@ -207,7 +209,7 @@ def parse_weights(document: Document, key: Sequence[tuple[str, int | str]]) -> D
     for weight in given.values():
         if not is_number(weight) or not 0 < _whole_weight(weight) < 100_000:
             raise cannot_create_index(
-                f"text index weight must be in the exclusive interval (0,100000) but found: {shell(weight)}"
+                f"text index weight must be in the exclusive interval (0,100000) but found: {format_value(weight)}"
             )
     return {path: int(_whole_weight(given.get(path, 1))) for path in sorted({*texts, *given})}
 

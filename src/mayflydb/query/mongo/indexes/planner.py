@@ -20,7 +20,7 @@ from mayflydb.query.mongo.indexes.bounds import (
     Interval,
     Intervals,
     Range,
-    all_points,
+    are_points,
     contains,
     explain_bounds,
     has_text,
@@ -39,7 +39,7 @@ from mayflydb.query.mongo.indexes.conditions import (
 from mayflydb.query.mongo.indexes.key_bytes import encode_text, id_key, prefix_end
 from mayflydb.query.mongo.indexes.keys import KEY_PREFIX_SIZE, covers, hash_value
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
-from mayflydb.query.mongo.paths import index_of, split_path
+from mayflydb.query.mongo.paths import array_index, split_path
 from mayflydb.query.mongo.text import compile_text
 from mayflydb.query.mongo.values import Document, Value, equal, is_number, order_key, type_name
 
@@ -268,7 +268,7 @@ def _score(fields: Sequence[_IndexField], direction: int, spec: IndexSpec) -> in
     for n, field in enumerate(fields):
         if field.intervals == ALL:
             break
-        if not all_points(field.intervals):
+        if not are_points(field.intervals):
             return score + 10
         score += 20 if len(field.intervals) == 1 else 16
         if spec.unique and n == len(fields) - 1:
@@ -295,7 +295,7 @@ def _bound_fields(request: _PlanRequest, spec: IndexSpec, by: CollationMatch) ->
                 usable.append((each, intervals))
         found = ALL
         if repeats and usable:
-            chosen, found = min(usable, key=lambda each: (not all_points(each[1]), len(each[1])))
+            chosen, found = min(usable, key=lambda each: (not are_points(each[1]), len(each[1])))
             taken[root] = chosen.group
         else:
             for _, intervals in usable:
@@ -335,7 +335,7 @@ def _sort_direction(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_In
         return 0
     wanted = []
     for path, direction in request.sort.items():
-        if not is_number(direction) or any(index_of(part) is not None for part in split_path(path)):
+        if not is_number(direction) or any(array_index(part) is not None for part in split_path(path)):
             # In a sort a number is an index of the array or a field of its elements; in an index key it is the former only.
             return 0
         wanted.append((path, 1 if order_key(direction) > order_key(0) else -1))
@@ -371,7 +371,7 @@ def _plan_by_wildcard(request: _PlanRequest, spec: IndexSpec, by: CollationMatch
         key = encode_text(each.path)
         here = Interval(key, prefix_end(key), f'["{each.path}"', f'"{each.path}"]', True)
         fields = [_IndexField("$_path", (here,), 1), _IndexField(each.path, intervals, 1)]
-        score = 15 if all_points(intervals) else 9
+        score = 15 if are_points(intervals) else 9
         if best is None or score > best.score:
             best = _Candidate(score, _plan_of(request._replace(multikey=None), spec, fields, 0))
     return best
@@ -384,7 +384,7 @@ def _wildcard_intervals(condition: Condition, spec: IndexSpec, by: CollationMatc
     """
     operand = condition.operand
     parts = split_path(condition.path)
-    if condition.operator in ("$exists", "$elemMatch") or any(index_of(part) is not None for part in parts):
+    if condition.operator in ("$exists", "$elemMatch") or any(array_index(part) is not None for part in parts):
         return None
     values = operand if condition.operator == "$in" else [operand]
     if any(type_name(value) in ("object", "array") for value in values if type(value) is not tuple):

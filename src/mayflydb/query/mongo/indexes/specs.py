@@ -24,7 +24,7 @@ from mayflydb.query.mongo.indexes.options import (
 )
 from mayflydb.query.mongo.languages import DEFAULT, NONE, language_of
 from mayflydb.query.mongo.text import TextIndex
-from mayflydb.query.mongo.values import Document, equal, shell
+from mayflydb.query.mongo.values import Document, equal, format_value
 
 Profile: TypeAlias = Literal["both", "native", "cosmos"]
 """The meaning of a TTL index on `_ts`: Cosmos DB's in `both` and `cosmos`. In `cosmos` no other TTL index exists."""
@@ -238,7 +238,7 @@ def _text_fields(document: Document, key: KeyPattern) -> KeyPattern:
 
 
 def _invalid_field(field: str, of: str, document: Document) -> MqlError:
-    return MqlError(197, f"The field '{field}' is not valid for {of}. Specification: {shell(document)}")
+    return MqlError(197, f"The field '{field}' is not valid for {of}. Specification: {format_value(document)}")
 
 
 def _name(document: Document) -> str:
@@ -256,7 +256,7 @@ def _reserved_name_error(name: str, document: Document) -> MqlError:
         return bad_value("The index name '*' is not valid.")
     return bad_value(
         "The index name '_id_' is reserved for the _id index, which must have key pattern {_id: 1}, "
-        f"found {shell(document['key'])}"
+        f"found {format_value(document['key'])}"
     )
 
 
@@ -265,7 +265,7 @@ def _check_id(document: Document, key: KeyPattern) -> None:
         if field not in _ID_FIELDS:
             raise _invalid_field(field, "an _id index specification", document)
     if key != (("_id", 1),):
-        raise bad_value(f"The field 'key' for an _id index must be {{_id: 1}}, but got {shell(document['key'])}")
+        raise bad_value(f"The field 'key' for an _id index must be {{_id: 1}}, but got {format_value(document['key'])}")
 
 
 def _options(document: Document, spec: IndexSpec) -> IndexSpec:
@@ -273,7 +273,7 @@ def _options(document: Document, spec: IndexSpec) -> IndexSpec:
     v = document.get("v", 2)
     if "v" in document and (type(v) is bool or v not in (1, 2)):
         raise cannot_create_index(
-            f"Invalid index specification {shell(document)}; cannot create an index with v={shell(v)}"
+            f"Invalid index specification {format_value(document)}; cannot create an index with v={format_value(v)}"
         )
     hidden = document.get("hidden", False)
     if type(hidden) is not bool:
@@ -309,14 +309,14 @@ def _language(document: Document) -> str:
     version = document.get("textIndexVersion", 3)
     check_type("textIndexVersion", version, "number")
     if version != 3:
-        raise cannot_create_index(f"bad textIndexVersion: {shell(version)}")
+        raise cannot_create_index(f"bad textIndexVersion: {format_value(version)}")
     return language
 
 
 def _with_collation(document: Document, spec: IndexSpec, default: Document | None) -> IndexSpec:
     if "collation" not in document:
         if default is not None and spec.kind == "text":
-            raise cannot_create_index(f"Index type 'text' does not support collation: {shell(default)}")
+            raise cannot_create_index(f"Index type 'text' does not support collation: {format_value(default)}")
         return msgspec.structs.replace(spec, collation=default)
     collation = document["collation"]
     check_type("collation", collation, "object")
@@ -325,7 +325,7 @@ def _with_collation(document: Document, spec: IndexSpec, default: Document | Non
     given = Collation.parse(collation)
     full = None if given.is_simple else given.document()
     if full is not None and spec.kind == "text":
-        raise cannot_create_index(f"Index type 'text' does not support collation: {shell(full)}")
+        raise cannot_create_index(f"Index type 'text' does not support collation: {format_value(full)}")
     return msgspec.structs.replace(spec, collation=full)
 
 
@@ -336,7 +336,7 @@ def _parse_expire_after(document: Document, spec: IndexSpec, profile: Profile, c
     seconds = parse_ttl(document, least=-1 if cosmos and len(spec.key) == 1 else 0)
     if len(spec.key) != 1:
         raise cannot_create_index(
-            f"TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {shell(document)}"
+            f"TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {format_value(document)}"
         )
     if spec.kind == "wildcard":
         raise cannot_create_index("Index type 'wildcard' cannot be a TTL index")
@@ -406,7 +406,9 @@ def _compare_named(spec: IndexSpec, named: IndexSpec) -> Literal["same"]:
 
 
 def _both(spec: IndexSpec, existing: IndexSpec) -> str:
-    return f"Requested index: {shell(spec.to_document())}, existing index: {shell(existing.to_document())}"
+    return (
+        f"Requested index: {format_value(spec.to_document())}, existing index: {format_value(existing.to_document())}"
+    )
 
 
 def _same_signature(one: IndexSpec, other: IndexSpec) -> bool:
@@ -434,7 +436,7 @@ def check_against_existing(
     TTL index.
     """
     if len(existing) >= MAX_INDEXES:
-        raise cannot_create_index(f"add index fails, too many indexes for {namespace} key:{shell(spec.pattern)}")
+        raise cannot_create_index(f"add index fails, too many indexes for {namespace} key:{format_value(spec.pattern)}")
     text = next((each for each in existing if each.kind == "text"), None)
     if spec.kind == "text" and text is not None:
         raise cannot_create_index(

@@ -10,7 +10,7 @@ from bson import Int64
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.numbers import exact_integer
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.stages.base import (
     FilterStage,
@@ -23,7 +23,7 @@ from mayflydb.query.mongo.stages.base import (
     split_batches,
 )
 from mayflydb.query.mongo.stages.source import Batches
-from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, Value, is_number, shell, type_name
+from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, Value, format_value, is_number, type_name
 
 # --- $match, $skip, $limit -------------------------------------------------------------------------------------------
 
@@ -95,15 +95,15 @@ def compile_limit(spec: Value, scope: StageScope) -> Stage:
 
 
 def _parse_count(spec: Value, code: int, stage: str) -> int:
-    count = integral(spec)
+    count = exact_integer(spec)
     if not is_number(spec):
-        reason = f"Expected a number in: {stage}: {shell(spec)}"
+        reason = f"Expected a number in: {stage}: {format_value(spec)}"
     elif count is None:
-        reason = f"Expected an integer: {stage}: {shell(spec)}"
+        reason = f"Expected an integer: {stage}: {format_value(spec)}"
     elif abs(count) > INT64_MAX:
-        reason = f"Cannot represent as a 64-bit integer: {stage}: {shell(spec)}"
+        reason = f"Cannot represent as a 64-bit integer: {stage}: {format_value(spec)}"
     elif count < 0:
-        reason = f"Expected a non-negative number in: {stage}: {shell(spec)}"
+        reason = f"Expected a non-negative number in: {stage}: {format_value(spec)}"
     else:
         return count
     raise MqlError(code, f"invalid argument to {stage} stage: {reason}")
@@ -243,7 +243,7 @@ def compile_sample(spec: Value, scope: StageScope) -> Stage:
         size = value
     if size is MISSING:
         raise MqlError(28749, "$sample stage must specify a size")
-    count = integral(size)
+    count = exact_integer(size)
     if count is None:
         count = int(float(str(size))) if math.isfinite(float(str(size))) else -1
     if count < 1:

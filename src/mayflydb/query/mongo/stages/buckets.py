@@ -8,7 +8,7 @@ from itertools import pairwise
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Constant, Expression, Frame, compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.numbers import exact_integer
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, require_document
 from mayflydb.query.mongo.stages.group import (
@@ -25,8 +25,8 @@ from mayflydb.query.mongo.values import (
     Document,
     OrderKey,
     Value,
+    format_value,
     is_number,
-    shell,
     type_class,
     type_name,
 )
@@ -90,7 +90,7 @@ def compile_bucket(spec: Value, scope: StageScope) -> Stage:
     if "default" in spec:
         default = _constant_value(spec["default"], scope.env)
         if default is MISSING:
-            found = shell(spec["default"])
+            found = format_value(spec["default"])
             raise MqlError(40195, f"The $bucket 'default' field must be a constant expression, but found: {found}.")
         key_of = scope.env.collation.order_key
         if key_of(boundaries[0]) <= key_of(default) < key_of(boundaries[-1]):
@@ -110,10 +110,8 @@ def _boundaries(spec: Value, env: Env) -> list[Value]:
     for each in spec:
         value = _constant_value(each, env)
         if value is MISSING:
-            message = (
-                f"The $bucket 'boundaries' field must be an array of constant values, but found value: {shell(each)}."
-            )
-            raise MqlError(40191, message)
+            message = "The $bucket 'boundaries' field must be an array of constant values, but found value: "
+            raise MqlError(40191, f"{message}{format_value(each)}.")
         values.append(value)
     if len(values) < 2:
         message = f"The $bucket 'boundaries' field must have at least 2 values, but found {len(values)} value(s)."
@@ -128,7 +126,7 @@ def _boundaries(spec: Value, env: Env) -> list[Value]:
             raise MqlError(
                 40194,
                 f"The 'boundaries' option to $bucket must be sorted, but elements {number} and {number + 1} are not in "
-                f"ascending order ({shell(lower)} is not less than {shell(upper)}).",
+                f"ascending order ({format_value(lower)} is not less than {format_value(upper)}).",
             )
     return values
 
@@ -138,7 +136,7 @@ def _compile_group_by(spec: Value, code: int, stage: str, env: Env) -> Expressio
         type(spec) is dict and next(iter(spec), "").startswith("$")
     ):
         message = "field must be defined as a $-prefixed path or an expression object, but found: "
-        raise MqlError(code, f"The {stage} 'groupBy' {message}{shell(spec)}.")
+        raise MqlError(code, f"The {stage} 'groupBy' {message}{format_value(spec)}.")
     return compile_expression(spec, env)
 
 
@@ -226,9 +224,9 @@ def _parse_bucket_count(spec: Value) -> int:
     if not is_number(spec):
         message = f"The $bucketAuto 'buckets' field must be a numeric value, but found type: {type_name(spec)}."
         raise MqlError(40241, message)
-    count = integral(spec)
+    count = exact_integer(spec)
     if count is None or abs(count) > INT32_MAX:
-        message = f"The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {shell(spec)}."
+        message = f"The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {format_value(spec)}."
         raise MqlError(40242, message)
     if count < 1:
         raise MqlError(40243, f"The $bucketAuto 'buckets' field must be greater than 0, but found: {count}.")

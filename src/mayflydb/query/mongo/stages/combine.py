@@ -26,7 +26,7 @@ from mayflydb.query.mongo.stages.base import (
     split_batches,
 )  # fmt: skip
 from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespace, Out, PipelineSource
-from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value, type_name
 
 # --- beginnings ------------------------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ class DocumentsStage:
                 raise MqlError(
                     40228,
                     "'newRoot' expression must evaluate to an object, but resulting value was: "
-                    f"{shell(each)}. Type of resulting value: '{type_name(each)}'. Input document: {{}}",
+                    f"{format_value(each)}. Type of resulting value: '{type_name(each)}'. Input document: {{}}",
                 )
         for part in split_batches(value):
             yield part
@@ -83,7 +83,7 @@ def compile_source_stage(name: str) -> Callable[[Value, StageScope], Stage]:
         if type(spec) is not dict and name in ("$listLocalSessions", "$listSessions"):
             raise type_mismatch(name, type_name(spec), "object")
         if type(spec) is not dict:
-            raise failed_to_parse(f"{name} must take a nested object but found: {shell({name: spec})[2:-2]}")
+            raise failed_to_parse(f"{name} must take a nested object but found: {format_value({name: spec})[2:-2]}")
         return SourceStage(name, spec, scope.source)
 
     return compile_stage
@@ -152,7 +152,7 @@ class _Facet(msgspec.Struct, frozen=True):
 def compile_facet(spec: Value, scope: StageScope) -> Stage:
     """Compile `$facet`."""
     if type(spec) is not dict or not spec:
-        raise MqlError(40169, f"the $facet specification must be a non-empty object, but found: {shell(spec)}")
+        raise MqlError(40169, f"the $facet specification must be a non-empty object, but found: {format_value(spec)}")
     facets = {}
     for name, pipeline in spec.items():
         if "." in name:

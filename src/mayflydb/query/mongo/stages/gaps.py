@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 from bson import DatetimeMS
 
-from mayflydb.query.mongo.dates import UTC_ZONE, check_unit, shift
+from mayflydb.query.mongo.dates import UTC_ZONE, add_units, check_unit
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.numbers import add, integral
+from mayflydb.query.mongo.numbers import add, exact_integer
 from mayflydb.query.mongo.paths import field_path
 from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, check_fields, require_field, split_batches
 from mayflydb.query.mongo.stages.chain import run_stages
@@ -34,7 +34,7 @@ class _Range(msgspec.Struct, frozen=True):
 
     def after(self, value: Value) -> Value:
         if self.unit:
-            return DatetimeMS(shift(int(value), self.unit, int(self.step), UTC_ZONE))
+            return DatetimeMS(add_units(int(value), self.unit, int(self.step), UTC_ZONE))
         return add(value, self.step)
 
 
@@ -148,7 +148,7 @@ def compile_densify(spec: Value, scope: StageScope) -> Stage:
         if "unit" in given
         else ""
     )
-    if unit and integral(step) is None:
+    if unit and exact_integer(step) is None:
         message = "The step parameter in a range statement must be a whole number when densifying a date range"
         raise MqlError(6586400, message)
     bounds = _bounds(require_field(given, "bounds", "$densify.range"), step, unit)

@@ -8,13 +8,22 @@ from bson import Int64
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
-from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.numbers import exact_integer
 from mayflydb.query.mongo.paths import field_path, find_values, split_path
 from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, collect_documents, require_document
 from mayflydb.query.mongo.stages.fields import with_field
 from mayflydb.query.mongo.stages.lookup import JoinIndex, equals_any
 from mayflydb.query.mongo.stages.source import Batches, Namespace
-from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, OrderKey, Value, is_number, shell, type_name
+from mayflydb.query.mongo.values import (
+    INT64_MAX,
+    MISSING,
+    Document,
+    OrderKey,
+    Value,
+    format_value,
+    is_number,
+    type_name,
+)
 
 _MAX_CACHED_VALUES = 10_000
 """The maximum number of values whose documents are cached between the documents of the pipeline."""
@@ -108,7 +117,7 @@ def compile_graph_lookup(spec: Value, scope: StageScope) -> Stage:
         spec["connectFromField"],
         spec["connectToField"],
         field_path(spec["as"]),
-        integral(spec["maxDepth"]) if "maxDepth" in spec else None,
+        exact_integer(spec["maxDepth"]) if "maxDepth" in spec else None,
         field_path(spec["depthField"]) if "depthField" in spec else None,
         compile_filter(spec["restrictSearchWithMatch"], scope.env) if "restrictSearchWithMatch" in spec else None,
         {},
@@ -118,15 +127,15 @@ def compile_graph_lookup(spec: Value, scope: StageScope) -> Stage:
 def _check(name: str, value: Value) -> None:
     if name in _STRINGS:
         if type(value) is not str:
-            raise MqlError(40103, f"expected string as argument for {name}, found: {shell(value)}")
+            raise MqlError(40103, f"expected string as argument for {name}, found: {format_value(value)}")
     elif name == "maxDepth":
         if not is_number(value):
             raise MqlError(40100, f"maxDepth requires numeric argument, found type: {type_name(value)}")
-        depth = integral(value)
+        depth = exact_integer(value)
         if depth is None or depth > INT64_MAX:
-            raise MqlError(40102, f"maxDepth could not be represented as a long long: {shell(value)}")
+            raise MqlError(40102, f"maxDepth could not be represented as a long long: {format_value(value)}")
         if depth < 0:
-            raise MqlError(40101, f"maxDepth requires a nonnegative argument, found: {shell(value)}")
+            raise MqlError(40101, f"maxDepth requires a nonnegative argument, found: {format_value(value)}")
     elif name == "restrictSearchWithMatch":
         if type(value) is not dict:
             message = "$graphLookup argument 'restrictSearchWithMatch' must be an object, found: "

@@ -137,6 +137,6 @@ def _is_field(spec: Value) -> bool:
     )
 
 
-def is_one(spec: Value) -> bool:
+def is_number_one(spec: Value) -> bool:
     """Return whether an operand is the number 1."""
     return type(spec) in (int, Int64, float) and spec == 1

@@ -16,12 +16,12 @@ from mayflydb.query.mongo.paths import field_path, find_values, split_path
 from mayflydb.query.mongo.stages.base import Stage, StageScope, SubPipeline, collect_documents, no_documents, one_batch
 from mayflydb.query.mongo.stages.fields import with_field
 from mayflydb.query.mongo.stages.source import Batches, Namespace
-from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, encode, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, encode, format_value, type_name
 
 # --- by equal values -------------------------------------------------------------------------------------------------
 
 
-def values_at(document: Document, path: str) -> list[Value]:
+def join_values(document: Document, path: str) -> list[Value]:
     """Return the join values of a document: the values at the path, the elements of arrays, null if the path is missing."""
     found = find_values(document, split_path(path), False) or [None]
     values: list[Value] = []
@@ -94,7 +94,7 @@ class Lookup(msgspec.Struct):
         async for batch in batches:
             joined = None
             if self.foreign:
-                values = (value for document in batch for value in values_at(document, self.local))
+                values = (value for document in batch for value in join_values(document, self.local))
                 joined = await read_matching(self.scope, self.namespace, self.foreign, values)
             known: dict[bytes, list[Document]] = {}
             out = []
@@ -102,7 +102,7 @@ class Lookup(msgspec.Struct):
                 if joined is None:
                     found = await self._run_pipeline(document, known)
                 else:
-                    found = joined.find(values_at(document, self.local))
+                    found = joined.find(join_values(document, self.local))
                     if self.inner is not None:
                         inner = self._inner_for(self._variables(document))
                         found = await collect_documents(inner.run_over(one_batch(found)))
@@ -177,5 +177,5 @@ def _check(name: str, value: Value) -> None:
         raise failed_to_parse(f"unknown argument to $lookup: {name}")
     wanted, kind = {"pipeline": (list, "an array"), "let": (dict, "an object")}.get(name, (str, "a string"))
     if type(value) is not wanted:
-        text = shell({name: value})[2:-2]
+        text = format_value({name: value})[2:-2]
         raise failed_to_parse(f"$lookup argument '{text}' must be {kind}, is type {type_name(value)}")

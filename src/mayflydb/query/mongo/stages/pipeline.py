@@ -16,7 +16,7 @@ from mayflydb.query.mongo.stages.combine import DocumentsStage, SourceStage, Wri
 from mayflydb.query.mongo.stages.fields import add_fields
 from mayflydb.query.mongo.stages.graph import compile_graph_lookup
 from mayflydb.query.mongo.stages.group import Group
-from mayflydb.query.mongo.stages.head import head_of, is_one, join_queries, limit_sorts, strip_variables
+from mayflydb.query.mongo.stages.head import head_of, is_number_one, join_queries, limit_sorts, strip_variables
 from mayflydb.query.mongo.stages.lookup import compile_lookup
 from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, PipelineSource
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields
@@ -126,7 +126,7 @@ class Pipeline:
         if group.constant is MISSING or len(group.fields) != 1:
             return None
         ((name, spec),) = group.fields.items()
-        return (group.constant, name) if set(spec) == {"$sum"} and is_one(spec["$sum"]) else None
+        return (group.constant, name) if set(spec) == {"$sum"} and is_number_one(spec["$sum"]) else None
 
     def run(self, batches: Batches) -> Batches:
         """Run the stages behind the head over the documents that the head found."""

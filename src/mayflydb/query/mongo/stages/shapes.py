@@ -16,7 +16,7 @@ from mayflydb.query.mongo.paths import field_path
 from mayflydb.query.mongo.projection import compile_projection
 from mayflydb.query.mongo.stages.base import FlatMapStage, MapStage, Stage, StageScope, require_document
 from mayflydb.query.mongo.stages.fields import plain_value_at, with_field
-from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value, type_name
 
 # --- $project, $unset ------------------------------------------------------------------------------------------------
 
@@ -77,11 +77,11 @@ def compile_replacement(spec: Value, env: Env, what: str) -> Callable[[Document]
     def change(document: Document) -> Document:
         value = expression(frame_of(document, env))
         if type(value) is not dict:
-            found = "MISSING" if value is MISSING else shell(value)
+            found = "MISSING" if value is MISSING else format_value(value)
             raise MqlError(
                 40228,
                 f"{what} must evaluate to an object, but resulting value was: {found}. "
-                f"Type of resulting value: '{type_name(value)}'. Input document: {shell(document)}",
+                f"Type of resulting value: '{type_name(value)}'. Input document: {format_value(document)}",
             )
         return value
 
@@ -182,7 +182,7 @@ class _Redact(msgspec.Struct, frozen=True):
             raise MqlError(
                 17053,
                 "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND, and "
-                f"$$PRUNE, but returned {'MISSING' if decision is MISSING else shell(decision)}",
+                f"$$PRUNE, but returned {'MISSING' if decision is MISSING else format_value(decision)}",
             )
         out = {}
         for name, value in document.items():

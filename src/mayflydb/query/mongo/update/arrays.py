@@ -15,7 +15,16 @@ from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
 from mayflydb.query.mongo.update.tree import ModifierNode, Trail, UpdateRun, as_index
-from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, MISSING, Document, Value, is_number, shell, type_name
+from mayflydb.query.mongo.values import (
+    INT64_MAX,
+    INT64_MIN,
+    MISSING,
+    Document,
+    Value,
+    format_value,
+    is_number,
+    type_name,
+)
 
 # --- $push -----------------------------------------------------------------------------------------------------------
 
@@ -41,7 +50,7 @@ class Push(msgspec.Struct, frozen=True):
         return new[: self.slice_] if self.slice_ >= 0 else new[self.slice_ :]
 
 
-def push(_path: str, argument: Value, env: Env) -> ModifierNode:
+def compile_push(_path: str, argument: Value, env: Env) -> ModifierNode:
     """Compile `$push` of one value, or of `{$each, [$position], [$slice], [$sort]}`."""
     modifier = _parse_push(argument, env) if type(argument) is dict and "$each" in argument else Push([argument])
 
@@ -147,7 +156,7 @@ def _inner(value: Value, parts: list[str]) -> Value:
 # --- $addToSet -------------------------------------------------------------------------------------------------------
 
 
-def add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
+def compile_add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
     """Compile `$addToSet` of one value or of `{$each: [...]}`: values that equal no element are appended."""
     values = [argument]
     if type(argument) is dict and next(iter(argument), None) == "$each":
@@ -157,7 +166,7 @@ def add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
                 14, f"The argument to $each in $addToSet must be an array but it was of type {type_name(values)}"
             )
         if len(argument) > 1:
-            raise bad_value(f"Found unexpected fields after $each in $addToSet: {shell(argument)}")
+            raise bad_value(f"Found unexpected fields after $each in $addToSet: {format_value(argument)}")
     key = env.collation.order_key
 
     def act(old: Value, trail: Trail, _run: UpdateRun) -> Value:
@@ -181,13 +190,13 @@ def add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
 # --- $pop, $pull, $pullAll -------------------------------------------------------------------------------------------
 
 
-def pop(path: str, argument: Value, _env: Env) -> ModifierNode:
+def compile_pop(path: str, argument: Value, _env: Env) -> ModifierNode:
     """Compile `$pop`: removes the last element for 1, the first for -1."""
     if not is_number(argument):
-        raise failed_to_parse(f"Expected a number in: {path}: {shell(argument)}")
+        raise failed_to_parse(f"Expected a number in: {path}: {format_value(argument)}")
     end = _whole(argument)
     if end is None:
-        raise failed_to_parse(f"Expected an integer: {path}: {shell(argument)}")
+        raise failed_to_parse(f"Expected an integer: {path}: {format_value(argument)}")
     if end not in (1, -1):
         raise failed_to_parse(f"$pop expects 1 or -1, found: {end}")
 
@@ -208,7 +217,7 @@ _WHOLE_QUERIES: Final = frozenset(
 )
 
 
-def pull(_path: str, argument: Value, env: Env) -> ModifierNode:
+def compile_pull(_path: str, argument: Value, env: Env) -> ModifierNode:
     """Compile `$pull`: a query on elements that are documents, operators on each element, or a value to remove."""
     if type(argument) is dict:
         first = next(iter(argument), "")
@@ -223,7 +232,7 @@ def pull(_path: str, argument: Value, env: Env) -> ModifierNode:
     return _remove_elements(lambda element: bool(env.collation.order_key(element) == wanted))
 
 
-def pull_all(_path: str, argument: Value, env: Env) -> ModifierNode:
+def compile_pull_all(_path: str, argument: Value, env: Env) -> ModifierNode:
     """Compile `$pullAll`: removes every element that equals one of the values."""
     if type(argument) is not list:
         raise bad_value(f"$pullAll requires an array argument but was given a {type_name(argument)}")

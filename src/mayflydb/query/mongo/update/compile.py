@@ -25,23 +25,23 @@ from mayflydb.query.mongo.update.tree import (
     UpdateRun,
     dollar_prefix_error,
 )
-from mayflydb.query.mongo.values import MISSING, Document, Value, equal, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, equal, format_value, type_name
 
 MODIFIERS: Final[Mapping[str, Modifier]] = {
-    "$addToSet": arrays.add_to_set,
-    "$bit": modifiers.bit,
-    "$currentDate": modifiers.current_date,
-    "$inc": modifiers.increment,
-    "$max": modifiers.maximum,
-    "$min": modifiers.minimum,
-    "$mul": modifiers.multiply,
-    "$pop": arrays.pop,
-    "$pull": arrays.pull,
-    "$pullAll": arrays.pull_all,
-    "$push": arrays.push,
-    "$set": modifiers.set_,
-    "$setOnInsert": modifiers.set_on_insert,
-    "$unset": modifiers.unset,
+    "$addToSet": arrays.compile_add_to_set,
+    "$bit": modifiers.compile_bit,
+    "$currentDate": modifiers.compile_current_date,
+    "$inc": modifiers.compile_increment,
+    "$max": modifiers.compile_maximum,
+    "$min": modifiers.compile_minimum,
+    "$mul": modifiers.compile_multiply,
+    "$pop": arrays.compile_pop,
+    "$pull": arrays.compile_pull,
+    "$pullAll": arrays.compile_pull_all,
+    "$push": arrays.compile_push,
+    "$set": modifiers.compile_set,
+    "$setOnInsert": modifiers.compile_set_on_insert,
+    "$unset": modifiers.compile_unset,
 }
 """The modifiers with one path; `$rename` has two."""
 
@@ -87,13 +87,15 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
         if type(fields) is not dict:
             raise failed_to_parse(
                 f"Modifiers operate on fields but we found type {type_name(fields)} instead."
-                f" For example: {{$mod: {{<field>: ...}}}} not {{{name}: {shell(fields)}}}"
+                f" For example: {{$mod: {{<field>: ...}}}} not {{{name}: {format_value(fields)}}}"
             )
         for path, argument in fields.items():
             _add(tree, name, path, argument, env)
     for name in tree.filters:
         if name not in tree.used:
-            raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
+            raise failed_to_parse(
+                f"The array filter for identifier '{name}' was not used in the update {format_value(spec)}"
+            )
     return _Modifiers(tree.root, tree.positional)
 
 
@@ -156,7 +158,7 @@ class _TreeBuilder:
         return here.children.setdefault(part, below)
 
     def _holder(self, next_part: str) -> UpdateNode:
-        return ElementsNode({}, self.filters) if is_identifier(next_part) else FieldsNode({})
+        return ElementsNode({}, self.filters) if is_filtered_positional(next_part) else FieldsNode({})
 
     def _check(self, path: str, parts: list[str]) -> None:
         if not path:
@@ -168,7 +170,7 @@ class _TreeBuilder:
         if parts[0] == POSITIONAL:
             raise bad_value(f"Cannot have positional (i.e. '$') element in the first position in path '{path}'")
         for position, part in enumerate(parts):
-            if not is_identifier(part):
+            if not is_filtered_positional(part):
                 continue
             if position == 0:
                 raise bad_value(
@@ -178,7 +180,7 @@ class _TreeBuilder:
                 raise bad_value(f"No array filter found for identifier '{part[2:-1]}' in path '{path}'")
 
 
-def is_identifier(part: str) -> bool:
+def is_filtered_positional(part: str) -> bool:
     """Return whether a part of a path is `$[]` or `$[identifier]`."""
     return part.startswith("$[") and part.endswith("]")
 
@@ -233,12 +235,14 @@ class _Pipeline(msgspec.Struct, frozen=True):
 
 def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) -> _Replacement:
     for name in parse_array_filters(array_filters, env):
-        raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
+        raise failed_to_parse(
+            f"The array filter for identifier '{name}' was not used in the update {format_value(spec)}"
+        )
     if depth_of(spec) > MAX_DEPTH:
         raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
     # As on the server, an empty Timestamp at the top level of a replacement becomes the current time.
     empty = Timestamp(0, 0)
-    now = modifiers.timestamp(env)
+    now = modifiers.command_timestamp(env)
     return _Replacement({name: now if value == empty and name != "_id" else value for name, value in spec.items()})
 
 
@@ -251,7 +255,7 @@ def _keep_id(old: Document, new: Document) -> Document:
             raise MqlError(
                 66,
                 "After applying the update, the (immutable) field '_id' was found to have been altered to"
-                f" _id: {shell(new['_id'])}",
+                f" _id: {format_value(new['_id'])}",
             )
         if next(iter(new)) != "_id":
             new = {"_id": new["_id"], **new}

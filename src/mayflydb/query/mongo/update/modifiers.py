@@ -13,28 +13,28 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update import arithmetic
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.tree import ModifierNode, Trail, UpdateRun
-from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, timestamp_at, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value, is_number, timestamp_at, type_name
 
 Modifier: TypeAlias = Callable[[str, Value, Env], ModifierNode]
 """Compiles a modifier from its path and argument. MqlError for an invalid argument."""
 
 
-def set_(_path: str, argument: Value, _env: Env) -> ModifierNode:
+def compile_set(_path: str, argument: Value, _env: Env) -> ModifierNode:
     """Compile `$set`."""
     return ModifierNode(_setter(argument))
 
 
-def set_on_insert(_path: str, argument: Value, _env: Env) -> ModifierNode:
+def compile_set_on_insert(_path: str, argument: Value, _env: Env) -> ModifierNode:
     """Compile `$setOnInsert`."""
     return ModifierNode(_setter(argument), only_inserting=True)
 
 
-def unset(_path: str, _argument: Value, _env: Env) -> ModifierNode:
+def compile_unset(_path: str, _argument: Value, _env: Env) -> ModifierNode:
     """Compile `$unset`; its argument is ignored."""
     return ModifierNode(lambda _old, _trail, _run: MISSING, lenient=True)
 
 
-def increment(path: str, argument: Value, _env: Env) -> ModifierNode:
+def compile_increment(path: str, argument: Value, _env: Env) -> ModifierNode:
     """Compile `$inc`. A missing field counts as 0."""
     _check_number("increment", path, argument)
 
@@ -44,7 +44,7 @@ def increment(path: str, argument: Value, _env: Env) -> ModifierNode:
     return ModifierNode(act)
 
 
-def multiply(path: str, argument: Value, _env: Env) -> ModifierNode:
+def compile_multiply(path: str, argument: Value, _env: Env) -> ModifierNode:
     """Compile `$mul`. A missing field becomes 0 of the argument's type."""
     _check_number("multiply", path, argument)
 
@@ -54,21 +54,21 @@ def multiply(path: str, argument: Value, _env: Env) -> ModifierNode:
     return ModifierNode(act)
 
 
-def minimum(_path: str, argument: Value, env: Env) -> ModifierNode:
+def compile_minimum(_path: str, argument: Value, env: Env) -> ModifierNode:
     """Compile `$min`, by the order of all types."""
     key = env.collation.order_key
     limit = key(argument)
     return ModifierNode(lambda old, _trail, _run: argument if old is MISSING or limit < key(old) else old)
 
 
-def maximum(_path: str, argument: Value, env: Env) -> ModifierNode:
+def compile_maximum(_path: str, argument: Value, env: Env) -> ModifierNode:
     """Compile `$max`, by the order of all types."""
     key = env.collation.order_key
     limit = key(argument)
     return ModifierNode(lambda old, _trail, _run: argument if old is MISSING or limit > key(old) else old)
 
 
-def current_date(_path: str, argument: Value, env: Env) -> ModifierNode:
+def compile_current_date(_path: str, argument: Value, env: Env) -> ModifierNode:
     """Compile `$currentDate: true`, `{$type: "date"}` or `{$type: "timestamp"}`."""
     value: Value = DatetimeMS(env.now)
     if type(argument) is dict:
@@ -80,7 +80,7 @@ def current_date(_path: str, argument: Value, env: Env) -> ModifierNode:
                 "The '$type' string field is required to be 'date' or 'timestamp': {$currentDate: {field : {$type: 'date'}}}"
             )
         if argument["$type"] == "timestamp":
-            value = timestamp(env)
+            value = command_timestamp(env)
     elif type(argument) is not bool:
         raise bad_value(
             f"{type_name(argument)} is not valid type for $currentDate."
@@ -89,7 +89,7 @@ def current_date(_path: str, argument: Value, env: Env) -> ModifierNode:
     return ModifierNode(_setter(value))
 
 
-def timestamp(env: Env) -> Timestamp:
+def command_timestamp(env: Env) -> Timestamp:
     """Return the time of the command as a Timestamp, in seconds."""
     return timestamp_at(env.now // 1000)
 
@@ -101,7 +101,7 @@ _BITS: Final[Mapping[str, Callable[[int, int], int]]] = {
 }
 
 
-def bit(_path: str, argument: Value, _env: Env) -> ModifierNode:
+def compile_bit(_path: str, argument: Value, _env: Env) -> ModifierNode:
     """Compile `$bit: {and | or | xor: <integer>}`. Several operations apply in order; a missing field counts as 0."""
     format_ = "{$bit: {field: {and/or/xor: #}}"
     if type(argument) is not dict:
@@ -112,12 +112,12 @@ def bit(_path: str, argument: Value, _env: Env) -> ModifierNode:
         if name not in _BITS:
             raise bad_value(
                 f"The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which is an unknown operator:"
-                f" {{{name}: {shell(operand)}}}"
+                f" {{{name}: {format_value(operand)}}}"
             )
         if not arithmetic.is_integer(operand):
             raise bad_value(
                 f"The $bit modifier field must be an Integer(32/64 bit); a '{type_name(operand)}' is not supported here:"
-                f" {{{name}: {shell(operand)}}}"
+                f" {{{name}: {format_value(operand)}}}"
             )
     if not argument:
         raise bad_value(f"You must pass in at least one bitwise operation. The format is: {format_}")
@@ -138,7 +138,7 @@ def bit(_path: str, argument: Value, _env: Env) -> ModifierNode:
 
 def id_of(document: Document) -> str:
     """Return the `_id` of a document as messages print it."""
-    return f"_id: {shell(document['_id'])}" if "_id" in document else "no id"
+    return f"_id: {format_value(document['_id'])}" if "_id" in document else "no id"
 
 
 def _setter(value: Value) -> Callable[[Value, Trail, UpdateRun], Value]:
@@ -147,7 +147,7 @@ def _setter(value: Value) -> Callable[[Value, Trail, UpdateRun], Value]:
 
 def _check_number(verb: str, path: str, argument: Value) -> None:
     if not is_number(argument):
-        raise MqlError(14, f"Cannot {verb} with non-numeric argument: {{{path}: {shell(argument)}}}")
+        raise MqlError(14, f"Cannot {verb} with non-numeric argument: {{{path}: {format_value(argument)}}}")
 
 
 def _calculate(

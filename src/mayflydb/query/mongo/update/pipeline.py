@@ -12,7 +12,7 @@ from mayflydb.query.mongo.expressions import compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.projection import compile_projection
-from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value, type_name
 
 Stage: TypeAlias = Callable[[Document], Document]
 """Returns the changed document; the argument is not modified."""
@@ -203,8 +203,8 @@ def _replace_with(name: str, spec: Any, env: Env) -> Stage:
         raise MqlError(
             40228,
             f"{subject}must evaluate to an object, but resulting value was: "
-            f"{'MISSING' if value is MISSING else shell(value)}. Type of resulting value: '{type_name(value)}'."
-            f" Input document: {shell(document)}",
+            f"{'MISSING' if value is MISSING else format_value(value)}. Type of resulting value: '{type_name(value)}'."
+            f" Input document: {format_value(document)}",
         )
 
     return stage

@@ -6,20 +6,20 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
 from mayflydb.query.mongo.update.tree import ModifierNode, Trail, UpdateRun, as_index
-from mayflydb.query.mongo.values import MISSING, Document, Value, shell
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value
 
 
 def target_of(source: str, argument: Value) -> str:
     """Return the target path of a `$rename`. MqlError 2 for an invalid argument."""
     if type(argument) is not str:
-        raise bad_value(f"The 'to' field for $rename must be a string: {source}: {shell(argument)}")
+        raise bad_value(f"The 'to' field for $rename must be a string: {source}: {format_value(argument)}")
     if "\0" in argument:
         raise bad_value("The 'to' field for $rename cannot contain an embedded null byte")
     if source == argument:
-        raise bad_value(f"The source and target field for $rename must differ: {source}: {shell(argument)}")
+        raise bad_value(f"The source and target field for $rename must differ: {source}: {format_value(argument)}")
     if argument.startswith(f"{source}.") or source.startswith(f"{argument}."):
         raise bad_value(
-            f"The source and target field for $rename must not be on the same path: {source}: {shell(argument)}"
+            f"The source and target field for $rename must not be on the same path: {source}: {format_value(argument)}"
         )
     if _is_dynamic(source):
         raise bad_value(f"The source field for $rename may not be dynamic: {source}")
@@ -67,7 +67,7 @@ def _value_at(parts: list[str], root: Document) -> Value:
             raise MqlError(
                 28,
                 f"cannot use the part ({before} of {'.'.join(parts)}) to traverse the element"
-                f" ({{{before}: {shell(value)}}})",
+                f" ({{{before}: {format_value(value)}}})",
             )
         if value is MISSING:
             return MISSING

@@ -13,7 +13,7 @@ import msgspec
 
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
-from mayflydb.query.mongo.values import MISSING, Document, Value, shell
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value
 
 Trail: TypeAlias = tuple[str, ...]
 """The parts of a path walked so far, array indexes included."""
@@ -96,7 +96,7 @@ class ElementsNode(msgspec.Struct, frozen=True):
         if old is MISSING:
             raise _no_array_error(trail)
         if type(old) is not list:
-            raise bad_value(f"Cannot apply array updates to non-array element {trail[-1]}: {shell(old)}")
+            raise bad_value(f"Cannot apply array updates to non-array element {trail[-1]}: {format_value(old)}")
         new = old
         for index, element in enumerate(old):
             changed = _null_for_missing(element, self._element(element, (*trail, str(index)), run))
@@ -218,7 +218,7 @@ def _check_unreachable(node: UpdateNode, holder: Value, walked: Trail, trail: Tr
         for name, child in node.ordered_children(trail, run):
             _check_unreachable(child, holder, walked, (*trail, name), run)
         return
-    element, part = f"{{{walked[-1]}: {shell(holder)}}}", trail[len(walked)]
+    element, part = f"{{{walked[-1]}: {format_value(holder)}}}", trail[len(walked)]
     if node.change(MISSING, trail, run) is not MISSING:
         raise MqlError(28, f"Cannot create field '{part}' in element {element}")
     if isinstance(node, ModifierNode) and not node.lenient and not node.only_inserting:

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import msgspec
 from bson import DatetimeMS
 
-from mayflydb.query.mongo.dates import UTC_ZONE, check_unit, shift
+from mayflydb.query.mongo.dates import UTC_ZONE, add_units, check_unit
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Constant, compile_expression
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.numbers import add, int32_of, integral
-from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, shell, type_name
+from mayflydb.query.mongo.numbers import add, exact_int32, exact_integer
+from mayflydb.query.mongo.values import Document, OrderKey, Value, format_value, is_number, order_key, type_name
 
 Bound: TypeAlias = Any
 """The distance of a window's end from the document itself; None if the window is unbounded on this side."""
@@ -69,7 +69,7 @@ class WindowBounds(msgspec.Struct, frozen=True):
 
     def _key(self, value: Value, distance: Value) -> OrderKey:
         if self.unit:
-            return order_key(DatetimeMS(shift(int(value), self.unit, int(distance), UTC_ZONE)))
+            return order_key(DatetimeMS(add_units(int(value), self.unit, int(distance), UTC_ZONE)))
         return order_key(add(value, distance))
 
 
@@ -100,10 +100,10 @@ def _by_documents(spec: Document, sort_by: Document | None, env: Env) -> WindowB
         raise failed_to_parse("'window' field that specifies documents cannot have other fields")
     lower, upper = (_parse_bound(each, env) for each in _pair("documents", spec["documents"]))
     for each in (lower, upper):
-        if each is not None and int32_of(each) is None:
+        if each is not None and exact_int32(each) is None:
             raise failed_to_parse("Numeric document-based bounds must be an integer")
     _check_order(lower, upper)
-    window = WindowBounds(None if lower is None else int32_of(lower), None if upper is None else int32_of(upper))
+    window = WindowBounds(None if lower is None else exact_int32(lower), None if upper is None else exact_int32(upper))
     if not window.is_whole and sort_by is None:
         raise MqlError(5339901, "Document-based bounds require a sortBy")
     return window
@@ -119,7 +119,7 @@ def _by_range(spec: Document, sort_by: Document | None, env: Env) -> WindowBound
         check_unit("$setWindowFields", unit)
     lower, upper = (_parse_bound(each, env) for each in _pair("range", spec["range"]))
     for each in (lower, upper):
-        if each is not None and unit and integral(each) is None:
+        if each is not None and unit and exact_integer(each) is None:
             raise failed_to_parse("With 'unit', range-based bounds must be an integer")
     _check_order(lower, upper)
     if sort_by is None or len(sort_by) != 1:
@@ -134,7 +134,7 @@ def _by_range(spec: Document, sort_by: Document | None, env: Env) -> WindowBound
 
 def _pair(name: str, spec: Value) -> list[Value]:
     if type(spec) is not list or len(spec) != 2:
-        raise failed_to_parse(f"Window bounds must be a 2-element array: {name}: {shell(spec)}")
+        raise failed_to_parse(f"Window bounds must be a 2-element array: {name}: {format_value(spec)}")
     return spec
 
 
@@ -153,5 +153,5 @@ def _parse_bound(spec: Value, env: Env) -> Bound:
 
 def _check_order(lower: Bound, upper: Bound) -> None:
     if lower is not None and upper is not None and order_key(lower) > order_key(upper):
-        message = f"Lower bound must not exceed upper bound: [{shell(lower)}, {shell(upper)}]"
+        message = f"Lower bound must not exceed upper bound: [{format_value(lower)}, {format_value(upper)}]"
         raise MqlError(5339900, message)

@@ -12,10 +12,19 @@ from mayflydb.query.mongo.dates import UNITS
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.numbers import add, decimal_of, divide, double_of, int32_of, integral, multiply, subtract
+from mayflydb.query.mongo.numbers import (
+    add,
+    decimal_of,
+    divide,
+    double_of,
+    exact_int32,
+    exact_integer,
+    multiply,
+    subtract,
+)
 from mayflydb.query.mongo.stages.windows.bounds import WHOLE, WindowBounds, compile_window
 from mayflydb.query.mongo.stages.windows.functions import Partition, WindowFunction
-from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, format_value, is_number, type_name
 
 # --- ranks -----------------------------------------------------------------------------------------------------------
 
@@ -70,9 +79,9 @@ def _shift(name: str, spec: Document, sort_by: Document | None, env: Env) -> Win
     for field in ("output", "by"):
         if field not in given:
             raise failed_to_parse(f"$shift requires '{field}' to be specified.")
-    by = int32_of(given["by"])
+    by = exact_int32(given["by"])
     if by is None:
-        raise failed_to_parse(f"'$shift:by' field must be an integer, but found {shell(given['by'])}")
+        raise failed_to_parse(f"'$shift:by' field must be an integer, but found {format_value(given['by'])}")
     default = compile_expression(given.get("default"), env)(frame_of({}, env))
     return _Shift(compile_expression(given["output"], env), by, None if default is MISSING else default)
 
@@ -222,7 +231,7 @@ def _rate(name: str, spec: Document, sort_by: Document | None, env: Env) -> Wind
     unit = 0
     if "unit" in given:
         if given["unit"] not in UNITS:
-            raise failed_to_parse(f"unknown time unit value: {shell(given['unit'])}")
+            raise failed_to_parse(f"unknown time unit value: {format_value(given['unit'])}")
         if given["unit"] not in _UNIT_MS:
             raise MqlError(5490704, f"unit must be 'week' or smaller, but found {given['unit']}")
         unit = _UNIT_MS[given["unit"]]
@@ -270,16 +279,16 @@ def _moving_average(name: str, spec: Document, sort_by: Document | None, env: En
     if not is_number(alpha):
         raise failed_to_parse("'alpha' must be a number")
     if not 0 < decimal_of(alpha) < 1 and "N" not in given:
-        raise failed_to_parse(f"'alpha' must be between 0 and 1 (exclusive), found alpha: {shell(alpha)}")
+        raise failed_to_parse(f"'alpha' must be between 0 and 1 (exclusive), found alpha: {format_value(alpha)}")
     return _MovingAverage(compile_expression(given["input"], env), Decimal128(str(decimal_of(alpha))))
 
 
 def _alpha_of(spec: Value) -> Value:
     if not is_number(spec):
         raise failed_to_parse(f"'N' field must be an integer, but found type {type_name(spec)}")
-    count = integral(spec)
+    count = exact_integer(spec)
     if count is None:
-        message = f"'N' field must be an integer, but found  N: {shell(spec)}. "
+        message = f"'N' field must be an integer, but found  N: {format_value(spec)}. "
         raise failed_to_parse(message + "To use a non-integer, use the 'alpha' argument instead")
     if count < 1:
         raise failed_to_parse(f"'N' must be greater than zero. Got {count}")
