@@ -1,8 +1,7 @@
 """The only reader of time. All other modules are given a `now`.
 
-Three clocks give instants: `SystemClock` follows the host, `VirtualClock` stands still or ticks from an instant that a person
-set, `BorrowedClock` reads `time.time_ns()` at each call so that a test's time machine moves it. `HighWater` over any of them
-ensures that `now` never falls, not even across a power cut.
+Two clocks give instants: `SystemClock` follows the host, `VirtualClock` stands still or ticks from an instant that a person set.
+`HighWater` over either of them ensures that `now` never falls, not even across a power cut.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from mayflydb.model.instant import HOUR, SECOND, Instant, Span, floor_to_second
 Stopwatch: TypeAlias = Callable[[], int]
 """Monotonic microseconds, for measuring how long work takes; never for expiry."""
 
-ClockMode = Literal["real", "virtual", "system"]
+ClockMode = Literal["real", "virtual"]
 
 JUMP: Span = 5 * SECOND
 """The largest forward step of the wall clock against the boot-time clock that is believed at once."""
@@ -161,21 +160,6 @@ class VirtualClock:
 
     def until(self, instant: Instant) -> Span | None:
         return None if self._ticking_from is None else max(0, instant - self.now())
-
-
-class BorrowedClock:
-    """The time of `time.time_ns()` at each call: a test's time machine moves application and database together."""
-
-    mode: ClockMode = "system"
-
-    def now(self) -> Instant:
-        return time.time_ns() // 1000
-
-    def horizon(self) -> Instant:
-        return self.now()
-
-    def until(self, instant: Instant) -> Span | None:
-        return max(0, instant - self.now())
 
 
 class HighWater:

@@ -15,10 +15,10 @@ from mayflydb.expiry import deadline as truth
 from mayflydb.expiry import ranges
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.due import DuePath, Path
-from mayflydb.model.instant import SECOND, from_rfc3339, from_seconds
+from mayflydb.model.instant import SECOND, from_rfc3339
 from mayflydb.model.record import IGNORED, NEVER
 
-T = from_seconds(1893456000)
+T = 1893456000 * SECOND
 """2030-01-01T00:00:00Z"""
 
 

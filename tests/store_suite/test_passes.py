@@ -17,12 +17,12 @@ from mayflydb.engine.timeline import Advanced, Timeline
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import NotFound
-from mayflydb.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, from_rfc3339, from_seconds
+from mayflydb.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, from_rfc3339
 from mayflydb.model.record import Dates, Expiry, Record
 from mayflydb.store.interface import Entries, Expiries, Get, NextDue
 from store_suite.subject import Subject
 
-T = from_seconds(1893456000)
+T = 1893456000 * SECOND
 SLOT, OTHER = 16, 17
 UNIT = MILLISECOND
 
@@ -80,9 +80,9 @@ class Town:
 
 
 BOUNDARIES = [
-    ("B5", False, from_seconds(1893456000), 10, from_seconds(1893456010)),
-    ("B6", True, from_seconds(1893456000), 10, from_seconds(1893456010)),
-    ("B12", False, from_rfc3339("9999-12-31T23:59:59.000Z"), 0, from_seconds(253402300799)),
+    ("B5", False, 1893456000 * SECOND, 10, 1893456010 * SECOND),
+    ("B6", True, 1893456000 * SECOND, 10, 1893456010 * SECOND),
+    ("B12", False, from_rfc3339("9999-12-31T23:59:59.000Z"), 0, 253402300799 * SECOND),
 ]
 
 
@@ -108,8 +108,8 @@ LIVES: list[tuple[str, tuple[Rule, ...], Dates, Instant | None, int]] = [
     ("MN1", (dated(0),), ((SLOT, T),), T, 1),
     ("MN2", (dated(3600),), ((SLOT, from_rfc3339("1969-12-31T00:00:00Z")),), T, 1),
     ("MN2", (dated(3600),), ((SLOT, INT64[1]),), T, 1),
-    ("MN3", (dated(3600),), ((SLOT, from_rfc3339("2038-01-19T03:14:08Z")),), from_seconds(2**31 + 3600), 1),
-    ("MN3", (dated(3600),), ((SLOT, from_rfc3339("2106-02-07T06:28:16Z")),), from_seconds(2**32 + 3600), 1),
+    ("MN3", (dated(3600),), ((SLOT, from_rfc3339("2038-01-19T03:14:08Z")),), (2**31 + 3600) * SECOND, 1),
+    ("MN3", (dated(3600),), ((SLOT, from_rfc3339("2106-02-07T06:28:16Z")),), (2**32 + 3600) * SECOND, 1),
     ("MN3", (dated(0),), ((SLOT, LAST),), LAST, 1),
     ("MN3", (dated(3600),), ((SLOT, INT64[0]),), None, 0),
     ("MN5", (dated(3600),), (), None, 0),

@@ -21,11 +21,6 @@ DAY: Span = 24 * HOUR
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def from_seconds(seconds: int) -> Instant:
-    """The instant `seconds` after the epoch."""
-    return seconds * SECOND
-
-
 def to_seconds(instant: Instant) -> int:
     """Whole seconds since the epoch, floored."""
     return instant // SECOND
