@@ -57,12 +57,6 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     operation: str | None
     signed_links: tuple[tuple[str, str], ...]
 
-    @property
-    def container_path(self) -> str:
-        """`dbs/d/colls/c`, as far as the path names them."""
-        names = (("dbs", self.database), ("colls", self.container))
-        return "/".join(f"{word}/{name}" for word, name in names if name is not None)
-
 
 def parse(raw: bytes) -> Target:
     """Parse a path as it was sent, with or without outer slashes. BadRequest, with the path, for an unknown one."""

@@ -74,17 +74,6 @@ def database_rid(database: int) -> str:
     return _text(database.to_bytes(4, "big"))
 
 
-def _container_raw(database: int, container: int) -> bytes:
-    if container >> 31:
-        raise OverflowError("a container number has at most 31 bits")
-    return (database << 32 | _TOP_BIT | container).to_bytes(8, "big")
-
-
-def container_rid(database: int, container: int) -> str:
-    """Return the rid of a container, 12 characters. Numbers are never reused, so a later container has another rid."""
-    return _text(_container_raw(database, container))
-
-
 def user_rid(database: int, user: int) -> str:
     """Return the rid of a user, 12 characters."""
     if user >> 31:
@@ -205,8 +194,13 @@ class ContainerLinks(msgspec.Struct, frozen=True, gc=False):
 
 
 def container_links(database: int, container: int) -> ContainerLinks:
-    """Build the links from the catalogue ids of a database and a container in it."""
-    raw = _container_raw(database, container)
+    """Build the links from the catalogue ids of a database and a container in it. The rid has 12 characters.
+
+    Ids are never reused, so a later container of the same name has another rid.
+    """
+    if container >> 31:
+        raise OverflowError("a container number has at most 31 bits")
+    raw = (database << 32 | _TOP_BIT | container).to_bytes(8, "big")
     rid = _text(raw)
     self_link = f"dbs/{database_rid(database)}/colls/{rid}/"
     items_link = f"{self_link}docs/"

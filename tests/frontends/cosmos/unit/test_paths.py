@@ -52,7 +52,6 @@ def test_target(
 def test_operation() -> None:
     target = parse(b"/dbs/d/colls/c/operations/partitionkeydelete/")
     assert (target.resource, target.container, target.operation) == (Resource.CONTAINER, "c", "partitionkeydelete")
-    assert target.container_path == "dbs/d/colls/c"
     assert target.signed_links == (("colls", "dbs/d/colls/c"), ("partitionkey", "dbs/d/colls/c"))
 
 

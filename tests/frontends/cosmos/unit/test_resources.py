@@ -29,7 +29,7 @@ def raw(rid: str) -> bytes:
 
 @given(database=st.integers(0, 2**32 - 1), inner=BITS_31, number=BITS_59)
 def test_rids_read_back(database: int, inner: int, number: int) -> None:
-    rid = resources.container_rid(database, inner)
+    rid = container_links(database, inner).rid
     assert len(raw(rid)) == 8 and raw(rid)[4] & 0x80 and parse_rid(rid) == Rid(RidKind.CONTAINER, database, inner)
     rid = resources.user_rid(database, inner)
     assert len(raw(rid)) == 8 and not raw(rid)[4] & 0x80 and parse_rid(rid) == Rid(RidKind.USER, database, inner)
