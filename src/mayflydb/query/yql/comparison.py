@@ -20,13 +20,10 @@ from mayflydb.query.yql.types import (
     DYNUMBER,
     FLOATS,
     INTEGERS,
-    JSON,
-    JSON_DOCUMENT,
     NUMBERS,
     STRING,
     UTF8,
     UUID,
-    YSON,
     DecimalType,
     DictType,
     EmptyDictType,
@@ -51,7 +48,6 @@ Equal: TypeAlias = Callable[[Any, Any], bool | None]
 
 _TEXTS: Final = (STRING, UTF8)
 _PLAIN: Final = (BOOL, UUID, DYNUMBER)
-_OPAQUE: Final = (JSON, JSON_DOCUMENT, YSON)
 _NAN: Final = "nan"
 
 

@@ -35,7 +35,6 @@ Status = Literal[
 
 ERROR: Final = 1
 WARNING: Final = 2
-INFO: Final = 3
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
