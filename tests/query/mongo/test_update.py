@@ -544,12 +544,6 @@ def test_only_a_document_is_a_replacement() -> None:
     assert not compile_update([], ENV).is_replacement
 
 
-def test_only_a_dollar_in_a_path_asks_for_the_matched_position() -> None:
-    assert compile_update({"$set": {"a.$.b": 1}}, ENV).is_positional
-    assert not compile_update({"$set": {"a.$[].b": "$"}}, ENV).is_positional
-    assert not compile_update({"a": "$"}, ENV).is_positional
-
-
 def test_a_path_pads_an_array_with_a_million_and_a_half_nulls_and_no_more() -> None:
     after = compile_update({"$set": {"a.1500000": 1}}, ENV).apply({"a": []}, None, False)
     assert len(after["a"]) == 1_500_001 and after["a"][-1] == 1

@@ -56,10 +56,6 @@ class Update(Protocol):
     def is_replacement(self) -> bool:
         """True if the update replaces the document. A replacement never applies to several documents."""
 
-    @property
-    def is_positional(self) -> bool:
-        """True if a path contains `$`, so that `apply` needs the matched position."""
-
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
         """Return the document after the update, the same object if nothing changes. The argument is not modified.
 
@@ -96,7 +92,7 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
             raise failed_to_parse(
                 f"The array filter for identifier '{name}' was not used in the update {format_value(spec)}"
             )
-    return _Modifiers(tree.root, tree.positional)
+    return _Modifiers(tree.root)
 
 
 def depth_of(value: Value) -> int:
@@ -113,7 +109,6 @@ def depth_of(value: Value) -> int:
 
 class _Modifiers(msgspec.Struct, frozen=True):
     root: FieldsNode
-    is_positional: bool
     is_replacement: bool = False
 
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
@@ -129,7 +124,6 @@ class _TreeBuilder:
         self.filters = filters
         self.used: set[str] = set()
         self.root = FieldsNode({})
-        self.positional = False
 
     def put(self, path: str, leaf: ModifierNode) -> None:
         """Add a path. MqlError 40 if it conflicts with another path, 2 for a part in a wrong place, 56 for an empty part."""
@@ -153,7 +147,6 @@ class _TreeBuilder:
             return here.children.setdefault(name, below)
         assert isinstance(here, FieldsNode)
         if part == POSITIONAL:
-            self.positional = True
             return here.positional.setdefault(part, below)
         return here.children.setdefault(part, below)
 
@@ -210,7 +203,6 @@ def _check_depth(path: str, argument: Value) -> None:
 
 class _Replacement(msgspec.Struct, frozen=True):
     document: Document
-    is_positional: bool = False
     is_replacement: bool = True
 
     def apply(self, document: Document, _position: int | None, inserting: bool) -> Document:
@@ -223,7 +215,6 @@ class _Replacement(msgspec.Struct, frozen=True):
 
 class _Pipeline(msgspec.Struct, frozen=True):
     stages: list[Stage]
-    is_positional: bool = False
     is_replacement: bool = False
 
     def apply(self, document: Document, _position: int | None, _inserting: bool) -> Document:
