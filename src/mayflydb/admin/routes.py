@@ -1,0 +1,95 @@
+"""The HTTP side of the admin API: a Starlette route for each operation, and errors as problem documents."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from mayflydb.admin.operations import Admin, Operation
+from mayflydb.admin.problems import CONTENT_TYPE, problem, problem_of
+from mayflydb.model.errors import BadRequest, MayflyError
+
+PEM = "application/x-pem-file"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def admin_routes(admin: Admin) -> list[BaseRoute]:
+    """Routes from the table of operations, `info`, and the certificate, under the path of Cosmos DB's emulator too."""
+
+    async def info(request: Request) -> Response:
+        _no_query(request)
+        return _json(admin.info(f"{request.scope['scheme']}://{request.headers['host']}"))
+
+    async def certificate(request: Request) -> Response:
+        return Response(await admin.ca_pem(), media_type=PEM)
+
+    return [
+        *(
+            Route(f"/_mayfly/{operation.path}", _endpoint(operation), methods=[operation.method])
+            for operation in admin.operations()
+        ),
+        Route("/_mayfly/info", info),
+        Route("/_mayfly/cert", certificate),
+        Route("/_explorer/emulator.pem", certificate),
+    ]
+
+
+def error_handlers() -> dict[Any, Any]:
+    """Starlette's handlers of exceptions, which answer with problem documents."""
+    return {MayflyError: _answer_failure, HTTPException: _answer_refusal, Exception: _answer_bug}
+
+
+def _endpoint(operation: Operation) -> Endpoint:
+    decode = msgspec.json.Decoder(operation.takes).decode
+
+    async def from_body(request: Request) -> Response:
+        _no_query(request)
+        body = await request.body()
+        return await answer(lambda: decode(body or b"{}"))
+
+    async def from_query(request: Request) -> Response:
+        query = dict(request.query_params)
+        return await answer(lambda: msgspec.convert(query, operation.takes, strict=False))
+
+    async def answer(parse: Callable[[], msgspec.Struct]) -> Response:
+        try:
+            taken = parse()
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadRequest(str(error)) from error
+        return _json(await operation.call(taken))
+
+    return from_body if operation.method == "POST" else from_query
+
+
+def _no_query(request: Request) -> None:
+    for name in request.query_params:
+        raise BadRequest(f"there is no query parameter {name} here")
+
+
+def _json(document: Any) -> Response:
+    return Response(msgspec.json.encode(document), media_type="application/json")
+
+
+async def _answer_failure(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MayflyError)
+    status, document = problem_of(error)
+    return Response(document, status, media_type=CONTENT_TYPE)
+
+
+async def _answer_refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = f"{request.method} {request.url.path}"
+    document = problem(error.status_code, error.detail, detail, "the admin API is described in the documentation")
+    return Response(document, error.status_code, dict(error.headers or {}), CONTENT_TYPE)
+
+
+async def _answer_bug(request: Request, error: Exception) -> Response:
+    # Starlette raises it again afterwards, so that the listener logs it.
+    return Response(problem(500, "Internal error", "the log says more"), 500, media_type=CONTENT_TYPE)
