@@ -92,28 +92,28 @@ class ClockHandle:
             span = ((by or timedelta()) + parts) // _MICROSECOND
         if span < 0:
             raise ValueError("the clock does not go back; use set")
-        return self._home.call(self._admin.hands.advance(span, sweep))
+        return self._home.call(self._admin.clock.advance(span, sweep))
 
     def set(self, to: datetime | str, *, force: bool = False) -> dict[str, Any]:
         """To an aware datetime, or a time as text. Into the past only over a store that holds nothing newer, and with force."""
-        return self._home.call(self._admin.hands.set(instant_of(to), force))
+        return self._home.call(self._admin.clock.set(instant_of(to), force))
 
     def freeze(self) -> None:
         """Let time stand still."""
-        self._home.call(self._admin.hands.freeze())
+        self._home.call(self._admin.clock.freeze())
 
     def resume(self) -> None:
         """Let time tick on."""
-        self._home.call(self._admin.hands.resume())
+        self._home.call(self._admin.clock.resume())
 
     def next_expiry(self) -> datetime | None:
         """The next deadline; None: nothing dies."""
-        found = self._home.call(self._admin.hands.next_expiry())
+        found = self._home.call(self._admin.clock.next_expiry())
         return None if found is None else to_datetime(found)
 
     def advance_to_next_expiry(self) -> dict[str, Any]:
         """On to the next deadline, if there is one."""
-        return self._home.call(self._admin.hands.advance(None))
+        return self._home.call(self._admin.clock.advance(None))
 
     shift = advance
     move_to = set  # noqa: A003 - the method above, under the name that time machines have for it
@@ -129,7 +129,7 @@ class Events:
     @property
     def expired(self) -> list[Expired]:
         """The records that age removed, in the order they went."""
-        rows = self._home.call(self._admin.outlook.expiries(0))
+        rows = self._home.call(self._admin.reports.list_expiries(0))
         return [_expired(row) for row in rows]
 
 
@@ -224,20 +224,20 @@ class RunningServer:
 
     def reset(self, target: str | None = None, *, keep_clock: bool = False) -> dict[str, Any]:
         """Forget everything, and put a virtual clock back to its start; or forget one target (`cosmos:shop`)."""
-        return self._home.call(self._admin.upkeep.reset(target, keep_clock))
+        return self._home.call(self._admin.maintenance.reset(target, keep_clock))
 
     def start_at(self, instant: datetime | str) -> None:
         """Forget everything, and begin anew with a frozen clock at this time, which later resets go back to."""
         self.reset(keep_clock=True)
-        self._home.call(self._admin.hands.start_at(instant_of(instant)))
+        self._home.call(self._admin.clock.start_at(instant_of(instant)))
 
     def purge(self, target: str | None = None) -> dict[str, Any]:
         """Remove what is due now."""
-        return self._home.call(self._admin.upkeep.purge(target))
+        return self._home.call(self._admin.maintenance.purge(target))
 
     def stats(self) -> dict[str, Any]:
         """Counts, in all and by target."""
-        return self._home.call(self._admin.upkeep.stats())
+        return self._home.call(self._admin.maintenance.stats())
 
     def env(self) -> dict[str, str]:
         """Environment variables that applications look for."""

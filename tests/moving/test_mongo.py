@@ -84,7 +84,7 @@ def shape(server: RunningServer, client: MongoClient[dict[str, Any]]) -> dict[st
         "by both": [each["n"] for each in shop.otps.find({"n": {"$gt": 1}}).hint("both")],
         "users": str(users),
         "sleep": server._admin.engine.monitor.sleep,
-        "due": server._home.call(server._admin.outlook.listing()),
+        "due": server._home.call(server._admin.reports.list_containers()),
         "events ahead": server.clock.next_expiry(),
     }
 

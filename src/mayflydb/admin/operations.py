@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from mayflydb.admin import requests as r
-from mayflydb.admin.clock import Hands
-from mayflydb.admin.expiry import Outlook
+from mayflydb.admin.clock_control import ClockControl
+from mayflydb.admin.maintenance import Maintenance
 from mayflydb.admin.pausing import Pausing
-from mayflydb.admin.targets import Directory, Targets
-from mayflydb.admin.upkeep import Upkeep
+from mayflydb.admin.reports import ExpiryReports
+from mayflydb.admin.targets import TargetResolver, Targets
 from mayflydb.engine.engine import Engine
 
 Call = Callable[[Any], Awaitable[dict[str, Any]]]
@@ -43,36 +43,36 @@ class Admin:
         ca_pem: Callable[[], Awaitable[bytes]],
     ) -> None:
         self.engine = engine
-        self.directory = Directory(engine, spaces)
-        self.hands = Hands(engine, self.directory, time_travel, shared)
-        self.outlook = Outlook(engine, self.directory)
-        self.upkeep = Upkeep(engine, self.directory, self.hands, self.outlook)
-        self.pausing = Pausing(engine, self.directory)
+        self.targets = TargetResolver(engine, spaces)
+        self.clock = ClockControl(engine, self.targets, time_travel, shared)
+        self.reports = ExpiryReports(engine, self.targets)
+        self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports)
+        self.pausing = Pausing(engine, self.targets)
         self.info = info
         self.ca_pem = ca_pem
 
     def operations(self) -> tuple[Operation, ...]:
         """The table that the HTTP side is made from."""
-        hands, outlook, upkeep = self.hands, self.outlook, self.upkeep
+        clock, reports, maintenance = self.clock, self.reports, self.maintenance
         return (
-            Operation("GET", "stats", r.Nothing, lambda _: upkeep.stats()),
-            Operation("GET", "clock", r.Nothing, lambda _: hands.show()),
-            Operation("POST", "clock/advance", r.Advance, lambda body: hands.advance(body.span(), body.sweep)),
-            Operation("POST", "clock/set", r.SetClock, lambda body: hands.set(body.instant(), body.force)),
-            Operation("POST", "clock/freeze", r.Nothing, lambda _: hands.freeze()),
-            Operation("POST", "clock/resume", r.Nothing, lambda _: hands.resume()),
-            Operation("POST", "clock/reset", r.Nothing, lambda _: hands.to_real()),
-            Operation("POST", "clock/confirm", r.Nothing, lambda _: hands.confirm()),
-            Operation("POST", "purge", r.Purge, lambda body: upkeep.purge(body.target)),
-            Operation("POST", "reset", r.Reset, lambda body: upkeep.reset(body.target, body.keep_clock)),
-            Operation("GET", "ttl", r.Listing, lambda query: outlook.listing(query.target)),
-            Operation("GET", "ttl/forecast", r.Forecast, outlook.forecast),
-            Operation("POST", "ttl/preview", r.Preview, lambda body: outlook.preview(body.target, body.change())),
-            Operation("POST", "ttl/set", r.SetTtl, lambda body: outlook.set(body.target, body.change())),
-            Operation("GET", "ttl/explain", r.Explain, lambda query: outlook.explain(query.target, query.id, query.pk)),
+            Operation("GET", "stats", r.Nothing, lambda _: maintenance.stats()),
+            Operation("GET", "clock", r.Nothing, lambda _: clock.show()),
+            Operation("POST", "clock/advance", r.Advance, lambda body: clock.advance(body.span(), body.sweep)),
+            Operation("POST", "clock/set", r.SetClock, lambda body: clock.set(body.instant(), body.force)),
+            Operation("POST", "clock/freeze", r.Nothing, lambda _: clock.freeze()),
+            Operation("POST", "clock/resume", r.Nothing, lambda _: clock.resume()),
+            Operation("POST", "clock/reset", r.Nothing, lambda _: clock.follow_host()),
+            Operation("POST", "clock/confirm", r.Nothing, lambda _: clock.confirm()),
+            Operation("POST", "purge", r.Purge, lambda body: maintenance.purge(body.target)),
+            Operation("POST", "reset", r.Reset, lambda body: maintenance.reset(body.target, body.keep_clock)),
+            Operation("GET", "ttl", r.Listing, lambda query: reports.list_containers(query.target)),
+            Operation("GET", "ttl/forecast", r.Forecast, reports.forecast),
+            Operation("POST", "ttl/preview", r.Preview, lambda body: reports.preview(body.target, body.change())),
+            Operation("POST", "ttl/set", r.SetTtl, lambda body: reports.set_ttl(body.target, body.change())),
+            Operation("GET", "ttl/explain", r.Explain, lambda query: reports.explain(query.target, query.id, query.pk)),
             Operation("POST", "ttl/pause", r.Pause, lambda body: self.pausing.pause(body.target)),
             Operation("POST", "ttl/resume", r.Resume, self._resume),
-            Operation("GET", "ttl/due", r.DueList, outlook.due),
+            Operation("GET", "ttl/due", r.DueList, reports.list_due),
         )
 
     async def _resume(self, body: r.Resume) -> dict[str, Any]:

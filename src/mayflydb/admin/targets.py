@@ -44,101 +44,101 @@ class Targets(Protocol):
     def keeps_empty(self) -> bool:
         """True: a database stays when its last container has gone."""
 
-    def lists(self, database: str, container: Node | None = None) -> bool:
+    def is_listed(self, database: str, container: Node | None = None) -> bool:
         """True: a database, or a container in it, holds records of users and is counted."""
 
-    def settings(self, database: str, container: Node) -> dict[str, Any]:
+    def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl`, and what else there is to say of how its records die."""
 
     def default_ttl(self, container: Node) -> int | None:
         """The default in force; None: off, -1: on without a default."""
 
-    def names(self, container: Node) -> Mapping[int, str]:
+    def index_names(self, container: Node) -> Mapping[int, str]:
         """The names of date indexes, by slot."""
 
     @property
     def causes(self) -> Mapping[Cause, str]:
         """The front end's words for causes of death, as in `expiry.explain.CAUSES`; only those that it has words for."""
 
-    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
+    def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effects of a change. BadRequest or NotFound for a change that cannot be made."""
 
-    async def set(self, database: str, container: Node, change: Change) -> None:
+    async def apply_change(self, database: str, container: Node, change: Change) -> None:
         """Make a change, under the checks that clients meet."""
 
-    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
+    def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Further settings that decide when a record expires."""
 
-    def last_words(self, node: Node) -> bytes:
+    def drop_event(self, node: Node) -> bytes:
         """The last event in the history of a database or container that is dropped here, for protocols that report one."""
 
-    def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
+    def decode_identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """A record's id and partition key, as its clients write them."""
 
-    def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
+    def find_identities(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) where a record of this id may lie; BadRequest when the key does not fit the container."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ContainerTarget(msgspec.Struct, frozen=True):
     """A container with the name people know it by, that of its database, and who can read its records."""
 
     target: str
     database: str
     node: Node
-    targets: Targets
+    front_end: Targets
 
 
-class Directory:
+class TargetResolver:
     """Finds what targets name."""
 
     def __init__(self, engine: Engine, spaces: Sequence[Targets]) -> None:
         self._engine = engine
         self._spaces = {each.space: each for each in spaces}
 
-    async def databases(self) -> list[tuple[str, Node]]:
+    async def list_databases(self) -> list[tuple[str, Node]]:
         """(target, database) of all that people have made, protocol by protocol."""
         found: list[tuple[str, Node]] = []
         for name, targets in self._spaces.items():
             space = await self._engine.node(name)
             if space is not None:
                 nodes = await self._engine.children(space.id)
-                found += [(target_of(targets, node.name), node) for node in nodes if targets.lists(node.name)]
+                found += [(target_of(targets, node.name), node) for node in nodes if targets.is_listed(node.name)]
         return sorted(found, key=lambda pair: pair[0])
 
-    async def containers(self, target: str | None = None) -> list[Place]:
+    async def list_containers(self, target: str | None = None) -> list[ContainerTarget]:
         """The containers that a target names, or all, by name; NotFound for a name that is not there."""
         if target is None:
-            databases = await self.databases()
+            databases = await self.list_databases()
         else:
             targets, database, container = self._parse(target)
             if container is not None:
-                return [await self.container(target)]
+                return [await self.resolve_container(target)]
             databases = [(target_of(targets, database), await self._node(target, targets, database))]
-        found: list[Place] = []
+        found: list[ContainerTarget] = []
         for name, parent in databases:
             targets = self._spaces[name.partition(":")[0]]
             children = await self._engine.children(parent.id)
             found += [
-                Place(target_of(targets, parent.name, child.name), parent.name, child, targets)
+                ContainerTarget(target_of(targets, parent.name, child.name), parent.name, child, targets)
                 for child in children
-                if targets.lists(parent.name, child)
+                if targets.is_listed(parent.name, child)
             ]
-        return sorted(found, key=lambda place: place.target)
+        return sorted(found, key=lambda container: container.target)
 
-    async def container(self, target: str) -> Place:
+    async def resolve_container(self, target: str) -> ContainerTarget:
         """The one container that a target names."""
         targets, database, container = self._parse(target)
         if container is None:
             what = "a database" if targets.databases is None or database in targets.databases else "no path of a table"
             raise BadRequest(f"{target} is {what}", hint=_container_hint(targets, database))
         node = await self._node(target, targets, database, container)
-        return Place(target_of(targets, database, container), database, node, targets)
+        return ContainerTarget(target_of(targets, database, container), database, node, targets)
 
-    async def place(self, space: str, database: str, container: str) -> Place:
+    async def resolve_names(self, space: str, database: str, container: str) -> ContainerTarget:
         """A container by its names as they are."""
-        return await self.container(target_of(self._spaces[space], database, container))
+        return await self.resolve_container(target_of(self._spaces[space], database, container))
 
-    async def node(self, target: str) -> Node:
+    async def resolve_node(self, target: str) -> Node:
         """The database or container that a target names."""
         targets, database, container = self._parse(target)
         return await self._node(target, targets, database, *([] if container is None else [container]))
@@ -151,9 +151,9 @@ class Directory:
         """True: the database of a target stays when it is empty."""
         return self._parse(target)[0].keeps_empty
 
-    def last_words(self, target: str) -> Callable[[Node], bytes]:
+    def drop_events(self, target: str) -> Callable[[Node], bytes]:
         """The last events of the nodes that are dropped with a target."""
-        return self._parse(target)[0].last_words
+        return self._parse(target)[0].drop_event
 
     async def _node(self, target: str, targets: Targets, *names: str) -> Node:
         node = await self._engine.node(targets.space, *names)

@@ -6,7 +6,7 @@ import platform
 from collections import Counter
 
 from mayflydb.admin.operations import Admin
-from mayflydb.admin.targets import Place
+from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.model.instant import SECOND, Instant, Span
@@ -88,18 +88,18 @@ async def _containers(admin: Admin) -> list[Sample]:
     """Per container; beyond the 200th, added up under `_other` (times: the worst of them)."""
     now = await admin.engine.now()
     folded: dict[tuple[str, Labels], float] = {}
-    for number, place in enumerate(await admin.directory.containers()):
-        protocol, _, path = place.target.partition(":")
+    for number, target in enumerate(await admin.targets.list_containers()):
+        protocol, _, path = target.target.partition(":")
         database, container = "_other", "_other"
         if number < MOST_CONTAINERS:
-            database, _, container = path.partition(place.targets.separator)
-            if place.targets.databases is not None:
-                database, container = place.database, place.node.name
+            database, _, container = path.partition(target.front_end.separator)
+            if target.front_end.databases is not None:
+                database, container = target.database, target.node.name
         names = (("db", database), ("container", container))
         counts = [
-            (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, place, now)
+            (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, target, now)
         ]
-        units = [] if place.targets.space == "ydb" else _units(admin, place)
+        units = [] if target.front_end.space == "ydb" else _units(admin, target)
         priced = [(family, (("protocol", protocol), *names, *more), value) for family, more, value in units]
         for family, labels, value in [*counts, *priced]:
             before = folded.get((family, labels))
@@ -107,20 +107,20 @@ async def _containers(admin: Admin) -> list[Sample]:
     return [(family, dict(labels), value) for (family, labels), value in folded.items()]
 
 
-async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, float]]:
-    counts = await admin.outlook.counts(place, now)
-    oldest = await admin.engine.next_deadline(place.node.id) if counts["due"] else None
-    following = await admin.engine.next_deadline(place.node.id, now)
-    default = place.targets.default_ttl(place.node)
+async def _counts(admin: Admin, container: ContainerTarget, now: Instant) -> list[tuple[str, float]]:
+    counts = await admin.reports.counts(container, now)
+    oldest = await admin.engine.next_deadline(container.node.id) if counts["due"] else None
+    following = await admin.engine.next_deadline(container.node.id, now)
+    default = container.front_end.default_ttl(container.node)
     values: dict[str, float | None] = {
         "mayfly_items": counts["records"],
         "mayfly_ttl_default_seconds": default,
         "mayfly_ttl_backlog_items": counts["due"],
-        "mayfly_ttl_purged_total": admin.engine.reaper.purged[place.node.id],
+        "mayfly_ttl_purged_total": admin.engine.reaper.purged[container.node.id],
         "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
     }
-    definition = place.node.definition
+    definition = container.node.definition
     last = last_run(definition, now, counts["records"] + counts["hidden"])
     ahead = next_run(definition, now, admin.engine.reaper.cadence)
     values |= {
@@ -137,13 +137,13 @@ async def _removal(admin: Admin) -> list[Sample]:
     now = await admin.engine.now()
     lags: Counter[str] = Counter()
     tables = 0
-    for place in await admin.directory.containers():
-        definition = place.node.definition
-        if place.targets.space == "ydb" and definition.schedule is not None and place.node.rules:
+    for container in await admin.targets.list_containers():
+        definition = container.node.definition
+        if container.front_end.space == "ydb" and definition.schedule is not None and container.node.rules:
             tables += 1
             last = last_run(definition, now, 0)
             lag = None if last is None else now - last.instant
-            lags[_range(lag)] += place.targets.settings(place.database, place.node)["partitions"]
+            lags[_range(lag)] += container.front_end.ttl_settings(container.database, container.node)["partitions"]
     processed, erased = admin.engine.reaper.run_totals
     ranges: list[Sample] = [
         ("SchemeShard_NumShardsByTtlLag", {"range": each}, lags[each]) for each in (*map(str, LAGS), "inf")
@@ -161,9 +161,9 @@ def _range(lag: Span | None) -> str:
     return next((str(each) for each in LAGS if lag is not None and lag <= each * SECOND), "inf")
 
 
-def _units(admin: Admin, place: Place) -> list[tuple[str, Labels, float]]:
+def _units(admin: Admin, container: ContainerTarget) -> list[tuple[str, Labels, float]]:
     """By operation of Cosmos DB, or command of MongoDB; requests of YDB's have no price."""
-    meter, id = admin.engine.meter, place.node.id
+    meter, id = admin.engine.meter, container.node.id
     units: list[tuple[str, Labels, float]] = [
         ("mayfly_request_units_total", (("operation", operation),), round(value, 2))
         for operation, value in sorted(meter.units.get(id, {}).items())

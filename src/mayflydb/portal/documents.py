@@ -50,35 +50,35 @@ class DocumentsPage:
 
     async def run_pass(self, visit: Visit) -> Response:
         """Purge what is due, as a pass of the TTL monitor would, or a run over a table."""
-        done = await self._admin.upkeep.purge(visit.place.target)
+        done = await self._admin.maintenance.purge(visit.container.target)
         said = f"A {'run' if self._kind == 'rows' else 'pass'} was made: {words.number(done['purged'])} purged"
         return keep(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
 
     async def _found(self, visit: Visit) -> dict[str, Any]:
-        place = visit.place
-        (row,) = (await self._admin.outlook.listing(place.target))["targets"]
+        container = visit.container
+        (row,) = (await self._admin.reports.list_containers(container.target))["targets"]
         documents, following = await self._page(visit)
         now = await self._admin.engine.now()
         ignored, all_read = await self._ignored(visit) if row["ignored_ttl"] else ([], True)
         return {
             "collection": row,
-            "documents": [described(place, record, place.node.rules, now) for record in documents],
+            "documents": [described(container, record, container.node.rules, now) for record in documents],
             "after": following,
             "ignored": [self._why(visit, record) for record in ignored],
             "all_read": all_read,
         }
 
     def _why(self, visit: Visit, record: Record) -> dict[str, Any]:
-        targets, node = visit.place.targets, visit.place.node
-        details = targets.details(visit.database, node, record)
-        id, _ = targets.identity(node, record.partition, record.key)
+        targets, node = visit.container.front_end, visit.container.node
+        details = targets.describe_record(visit.database, node, record)
+        id, _ = targets.decode_identity(node, record.partition, record.key)
         return {"id": id, "ttl": details["own_ttl"], "why": details["ignored_ttl"]}
 
     async def _page(self, visit: Visit) -> tuple[list[Record], str | None]:
         after, now = visit.request.query_params.get("after"), await self._admin.engine.now()
         found: list[Record] = []
         position = None if after is None else position_of(after)
-        async for batch in self._admin.engine.scan(visit.place.node, Scope(), position, now):
+        async for batch in self._admin.engine.scan(visit.container.node, Scope(), position, now):
             found += batch.records
             if len(found) > PAGE:
                 break
@@ -88,7 +88,7 @@ class DocumentsPage:
         """Up to a page of them, and whether all documents were looked at."""
         found: list[Record] = []
         read = 0
-        async for batch in self._admin.engine.scan(visit.place.node, Scope(), None, await self._admin.engine.now()):
+        async for batch in self._admin.engine.scan(visit.container.node, Scope(), None, await self._admin.engine.now()):
             read += len(batch.records)
             found += [record for record in batch.records if record.override == IGNORED]
             if len(found) > PAGE or read >= MOST_READ:

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from mayflydb.admin import shapes
+from mayflydb.admin import formats
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.requests import Preview
-from mayflydb.admin.targets import Place
+from mayflydb.admin.targets import ContainerTarget
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.explain import explain
@@ -45,7 +45,7 @@ class ItemsPage:
         for row in rows:
             row["address"] = f"{visit.address}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}"
         more = f"{visit.address}/items?{urlencode({'after': following})}" if following else None
-        key = ", ".join(visit.place.node.body["partitionKey"]["paths"])
+        key = ", ".join(visit.container.node.body["partitionKey"]["paths"])
         wanted = visit.request.query_params.get("would")
         would = None if wanted is None else words.time_to_live(_default(wanted))
         content = {"rows": rows, "more": more, "key": key, "would": would, "most": MOST}
@@ -83,42 +83,42 @@ class ItemsPage:
         except NotFound:
             message, hint = f"There is no item {id} in {visit.name}.", "Items that have expired are shown no more."
             raise NotFound(message, hint=hint) from None
-        return item, await self._admin.outlook.explain(visit.place.target, id, pk)
+        return item, await self._admin.reports.explain(visit.container.target, id, pk)
 
     async def _rows(self, visit: Visit) -> tuple[list[dict[str, Any]], str | None]:
         """Visible items in the order of their creation, and where the next page begins; or those that `would` asks for."""
         if (wanted := visit.request.query_params.get("would")) is not None:
             return await self._victims(visit, wanted), None
-        after, place = visit.request.query_params.get("after"), visit.place
+        after, container = visit.request.query_params.get("after"), visit.container
         now = await self._admin.engine.now()
         position = None if after is None else position_of(after)
         found: list[Record] = []
-        async for batch in self._admin.engine.scan(place.node, Scope(), position, now):
+        async for batch in self._admin.engine.scan(container.node, Scope(), position, now):
             found += batch.records
             if len(found) > PAGE:
                 break
         following = found[PAGE - 1].seq if len(found) > PAGE else None
         return [
-            described(place, record, place.node.rules, now) for record in found[:PAGE]
+            described(container, record, container.node.rules, now) for record in found[:PAGE]
         ], None if following is None else str(following)
 
     async def _victims(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
         """Items that would expire at once with another default, and why."""
-        place, now = visit.place, await self._admin.engine.now()
-        rules = place.targets.proposal(place.database, place.node, Change(_default(wanted))).rules
-        found = await self._admin.engine.insight.find_expiring_now(place.node, rules, now, MOST)
-        return [described(place, record, rules, now) for record in found]
+        container, now = visit.container, await self._admin.engine.now()
+        rules = container.front_end.propose(container.database, container.node, Change(_default(wanted))).rules
+        found = await self._admin.engine.insight.find_expiring_now(container.node, rules, now, MOST)
+        return [described(container, record, rules, now) for record in found]
 
 
-def described(place: Place, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
+def described(container: ContainerTarget, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
     """A line of the grid."""
-    id, pk = place.targets.identity(place.node, record.partition, record.key)
-    why = explain(record, rules, now, place.targets.names(place.node), place.targets.causes)
+    id, pk = container.front_end.decode_identity(container.node, record.partition, record.key)
+    why = explain(record, rules, now, container.front_end.index_names(container.node), container.front_end.causes)
     return {
         "id": id,
         "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
         "expires_in": _expires_in(why.deadline, why.reason, now),
-        "deadline": shapes.time_or_none(why.deadline),
+        "deadline": formats.time_or_none(why.deadline),
         "text": why.text,
     }
 

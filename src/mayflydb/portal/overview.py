@@ -27,20 +27,20 @@ class OverviewPage:
 
     async def twin(self) -> Response:
         """The same as JSON: what the admin API tells."""
-        listing = await self._admin.outlook.listing()
+        listing = await self._admin.reports.list_containers()
         return json_page(listing | {"forecast": await self._forecast()})
 
     async def _forecast(self) -> dict[str, Any]:
-        return await self._admin.outlook.forecast(Forecast(horizon="1h", buckets=1))
+        return await self._admin.reports.forecast(Forecast(horizon="1h", buckets=1))
 
     async def _content(self) -> dict[str, Any]:
-        names = {node.id: node.name for _, node in await self._admin.directory.databases()}
-        shown = {row["target"]: row for row in (await self._admin.outlook.listing())["targets"]}
+        names = {node.id: node.name for _, node in await self._admin.targets.list_databases()}
+        shown = {row["target"]: row for row in (await self._admin.reports.list_containers())["targets"]}
         rows = []
-        for place in await self._admin.directory.containers():
-            row, database = shown.get(place.target), names.get(place.node.parent)
+        for container in await self._admin.targets.list_containers():
+            row, database = shown.get(container.target), names.get(container.node.parent)
             if row is not None and database is not None:
-                rows.append({**row, "database": database, "way": branch(place), "ttl": _time_to_live(row)})
+                rows.append({**row, "database": database, "way": branch(container), "ttl": _time_to_live(row)})
         figures = {
             "Live items": sum(row["records"] for row in rows),
             "Expire in the next hour": (await self._forecast())["in_horizon"],

@@ -88,8 +88,8 @@ def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterat
     def page(space: str, name: str, answer: Found, method: str = "GET") -> Route:
         async def found(request: Request) -> Response:
             database, container = request.path_params["database"], request.path_params["container"]
-            place = await admin.directory.place(space, database, container)
-            return await answer(Visit(request, place, database))
+            target = await admin.targets.resolve_names(space, database, container)
+            return await answer(Visit(request, target, database))
 
         return Route(f"/_explorer/{space}/{{database}}/{{container}}/{name}", found, methods=[method])
 
@@ -106,8 +106,8 @@ def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterat
 
     def path_page(name: str, answer: Found, method: str = "GET") -> Route:
         async def found(request: Request) -> Response:
-            place = await admin.directory.container(f"ydb:/{quote(request.path_params['path'])}")
-            return await answer(Visit(request, place, place.database))
+            target = await admin.targets.resolve_container(f"ydb:/{quote(request.path_params['path'])}")
+            return await answer(Visit(request, target, target.database))
 
         return Route(f"/_explorer/ydb/{{path:path}}/{name}", found, methods=[method])
 
@@ -134,17 +134,17 @@ def _back(sent: dict[str, str]) -> str:
 async def _move(admin: Admin, by: str) -> str:
     """Move the clock as a button says, and tell what came of it."""
     if by == "resume":
-        await admin.hands.resume()
+        await admin.clock.resume()
         return "The clock ticks"
     if by == "freeze":
-        await admin.hands.freeze()
+        await admin.clock.freeze()
         return "The clock stands still"
     if by == "confirm":
-        await admin.hands.confirm()
+        await admin.clock.confirm()
         return "The host's time is trusted: purging goes on"
     if by not in (*STEPS, "next"):
         raise BadRequest(f"the clock has no button {by!r}")
-    done = await admin.hands.advance(parse_span(STEPS[by]) if by in STEPS else None)
+    done = await admin.clock.advance(parse_span(STEPS[by]) if by in STEPS else None)
     length = words.seconds(int(done["advanced_seconds"]))
     if by == "next" and not done["advanced_seconds"]:
         return "Nothing is going to expire"

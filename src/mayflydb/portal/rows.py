@@ -48,17 +48,17 @@ class RowsPage(DocumentsPage):
         wanted = msgspec.convert({name: sent[name] for name in Fields.__struct_fields__ if name in sent}, Fields)
         if sent.get("action", "save") == "preview":
             return await self._render(visit, wanted, Outcome())
-        settings = visit.place.targets.settings(visit.database, visit.place.node)
+        settings = visit.container.front_end.ttl_settings(visit.database, visit.container.node)
         loaded = _loaded(settings)
         if wanted.seen != loaded.seen:
             return await self._render(visit, wanted, Outcome([MOVED], 412))
         try:
             if (said := _setting(settings, wanted)) != loaded.seen:
                 change = _change(settings, wanted)
-                going: int = (await self._admin.outlook.preview(visit.place.target, change))["expire_now"]
+                going: int = (await self._admin.reports.preview(visit.container.target, change))["expire_now"]
                 if going and not form.is_agreed(wanted.agreed, said, going):
                     return await self._render(visit, wanted, Outcome(asked=going))
-                await self._admin.outlook.set(visit.place.target, change)
+                await self._admin.reports.set_ttl(visit.container.target, change)
         except MayflyError as error:
             text, status = told(error)
             return await self._render(visit, wanted, Outcome([text], status))
@@ -73,7 +73,9 @@ class RowsPage(DocumentsPage):
         try:
             said = _setting(found["collection"], fields)
             if said or loaded.seen:
-                preview = await self._admin.outlook.preview(visit.place.target, _change(found["collection"], fields))
+                preview = await self._admin.reports.preview(
+                    visit.container.target, _change(found["collection"], fields)
+                )
         except MayflyError as error:
             errors = errors or [error.message]
         content = {

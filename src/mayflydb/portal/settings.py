@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.problems import STATUS
 from mayflydb.admin.requests import MAX_TTL
-from mayflydb.admin.targets import Place
+from mayflydb.admin.targets import ContainerTarget
 from mayflydb.engine.proposals import Change
 from mayflydb.model.errors import MayflyError, PreconditionFailed
 from mayflydb.portal import form, words
@@ -54,7 +54,7 @@ class SettingsPage:
         """The same as JSON."""
         container = await self._containers.read(visit.database, visit.name)
         offer = None if container.offer is None else msgspec.to_builtins(container.offer)
-        preview = await self._admin.outlook.preview(visit.place.target, Change(container.body.get("defaultTtl")))
+        preview = await self._admin.reports.preview(visit.container.target, Change(container.body.get("defaultTtl")))
         return json_page({"container": container.body, "throughput": offer, "preview": preview})
 
     async def submit(self, visit: Visit, sent: dict[str, str]) -> Response:
@@ -90,7 +90,7 @@ class SettingsPage:
         default = wanted.default_ttl
         if default == container.body.get("defaultTtl"):
             return 0
-        going: int = (await self._admin.outlook.preview(visit.place.target, Change(default)))["expire_now"]
+        going: int = (await self._admin.reports.preview(visit.container.target, Change(default)))["expire_now"]
         return 0 if form.is_agreed(wanted.agreed, default, going) else going
 
     async def _render(self, visit: Visit, container: Container, fields: Fields, outcome: Outcome = SHOWN) -> Response:
@@ -110,17 +110,17 @@ class SettingsPage:
             "amounts": form.AMOUNTS,
             "body": container.body,
             "offer": container.offer,
-            "paused": visit.place.node.definition.paused,
-            **(await self._outlook(visit.place, fields, loaded)),
+            "paused": visit.container.node.definition.paused,
+            **(await self._describe_effects(visit.container, fields, loaded)),
         }
         said = " ".join(outcome.errors)
         return await self._shell.page(visit.request, "settings.html", content, outcome.status, said)
 
-    async def _outlook(self, place: Place, fields: Fields, loaded: Fields) -> dict[str, Any]:
+    async def _describe_effects(self, container: ContainerTarget, fields: Fields, loaded: Fields) -> dict[str, Any]:
         """The lines below the field, which follow what is typed."""
         default, now = fields.default_ttl, await self._admin.engine.now()
-        preview = None if default == 0 else await self._admin.outlook.preview(place.target, Change(default))
-        census = await self._admin.engine.insight.census(place.node, now)
+        preview = None if default == 0 else await self._admin.reports.preview(container.target, Change(default))
+        census = await self._admin.engine.insight.census(container.node, now)
         current = loaded.default_ttl
         return {
             "preview": preview,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from mayflydb.admin.operations import Admin
-from mayflydb.admin.targets import Place
+from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import SystemClock
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
@@ -36,17 +36,17 @@ class Visit(msgspec.Struct, frozen=True):
     """A request for one of the pages of a container."""
 
     request: Request
-    place: Place
+    container: ContainerTarget
     database: str
 
     @property
     def name(self) -> str:
-        return self.place.node.name
+        return self.container.node.name
 
     @property
     def address(self) -> str:
         """Where the pages of the container begin."""
-        return address(self.place.targets.space, self.database, self.name)
+        return address(self.container.front_end.space, self.database, self.name)
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class Shell:
         shell = {
             "version": __version__,
             "storage": self._admin.info(None)["storage"],
-            "health": (await self._admin.upkeep.health())["store"],
+            "health": (await self._admin.maintenance.health())["store"],
             "clock": await self.clock(),
             "trees": await self._trees(),
             "here": request.url.path,
@@ -114,7 +114,7 @@ class Shell:
     async def clock(self) -> dict[str, Any]:
         """The text of the clock's pill, and the clock's allowed changes."""
         clock, now = self._admin.engine.time.clock, await self._admin.engine.now()
-        shown = self._admin.hands.state(now)
+        shown = self._admin.clock.describe(now)
         away = shown["offset_seconds"]
         sign = "+" if away >= 0 else ""
         state = "frozen" if shown["frozen"] else "ticking"
@@ -131,21 +131,21 @@ class Shell:
     async def _trees(self) -> list[Tree]:
         databases: dict[int, tuple[str, list[Branch]]] = {}
         trees = {space: Tree(space, title, []) for space, title in TITLES.items()}
-        for target, node in await self._admin.directory.databases():
+        for target, node in await self._admin.targets.list_databases():
             databases[node.id] = (node.name, [])
             trees[target.partition(":")[0]].databases.append(databases[node.id])
-        for place in await self._admin.directory.containers():
-            found = databases.get(place.node.parent)
+        for container in await self._admin.targets.list_containers():
+            found = databases.get(container.node.parent)
             if found is not None:
-                found[1].append(branch(place))
+                found[1].append(branch(container))
         # Where nobody has come yet, an empty group for the API that every server has.
         return [tree for tree in trees.values() if tree.databases or tree.space == "cosmos"]
 
 
-def branch(place: Place) -> Branch:
+def branch(container: ContainerTarget) -> Branch:
     """`Settings` alone for a container that has no throughput of its own to scale."""
-    node, space = place.node, place.targets.space
-    base = address(space, place.database, node.name)
+    node, space = container.node, container.front_end.space
+    base = address(space, container.database, node.name)
     if space == "mongo":
         return Branch(node.name, base, f"{base}/documents", (("Documents", f"{base}/documents"),))
     if space == "ydb":

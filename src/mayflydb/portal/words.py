@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mayflydb.admin import shapes
+from mayflydb.admin import formats
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
 
 _UNITS: tuple[tuple[str, Span], ...] = (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND))
@@ -40,7 +40,7 @@ def seconds(count: int) -> str:
 
 def moment(instant: Instant) -> str:
     """`2026-11-20 23:31:10Z`: in UTC, to the second."""
-    return shapes.time(instant - instant % SECOND).replace("T", " ")
+    return formats.time(instant - instant % SECOND).replace("T", " ")
 
 
 def coarse(length: Span) -> str:

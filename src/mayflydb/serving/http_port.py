@@ -50,7 +50,7 @@ class HttpPort:
     def open(self, cosmos: Handler, admin: Admin, caller: Caller) -> None:
         """Let requests through to Cosmos DB's front end, and to the admin API, metrics and pages."""
         assert self._gateway is not None
-        self._gateway.open(cosmos, _load_web_app_once(admin, caller), admin.upkeep.health, _page(self._settings))
+        self._gateway.open(cosmos, _load_web_app_once(admin, caller), admin.maintenance.health, _page(self._settings))
 
     def checks(self, caller: Caller, trusted: bytes | None) -> list[ListenerCheck]:
         """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""

@@ -43,27 +43,27 @@ class CosmosTargets:
         """`caller`: sends requests to the front end of this server."""
         self._caller = caller
 
-    def lists(self, database: str, container: Node | None = None) -> bool:
+    def is_listed(self, database: str, container: Node | None = None) -> bool:
         """Return True: all containers hold records of clients."""
         return True
 
-    def last_words(self, node: Node) -> bytes:
+    def drop_event(self, node: Node) -> bytes:
         """Return nothing: a change feed ends with its container."""
         return b""
 
-    def settings(self, database: str, container: Node) -> dict[str, Any]:
+    def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
         """Return the `default_ttl`."""
         return {"default_ttl": self.default_ttl(container)}
 
-    def names(self, container: Node) -> Mapping[int, str]:
+    def index_names(self, container: Node) -> Mapping[int, str]:
         """Return no names: containers have no date indexes."""
         return {}
 
-    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
+    def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return no further details."""
         return {}
 
-    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
+    def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the rules of another `defaultTtl`, and the current default."""
         if not change.of_default:
             raise BadRequest(
@@ -71,10 +71,10 @@ class CosmosTargets:
             )
         return Proposal(rules_of(change.seconds), self.default_ttl(container))
 
-    async def set(self, database: str, container: Node, change: Change) -> None:
+    async def apply_change(self, database: str, container: Node, change: Change) -> None:
         """Replace the container as a client does. Conflict if the container changes meanwhile."""
         path = ("dbs", database, "colls", container.name)
-        self.proposal(database, container, change)
+        self.propose(database, container, change)
         body = await self._request_json("GET", path)
         sent = {key: value for key, value in body.items() if not key.startswith("_") and key != "defaultTtl"}
         if change.seconds is not None:
@@ -96,13 +96,13 @@ class CosmosTargets:
         value = container.body.get("defaultTtl")
         return None if value is None else int(value)
 
-    def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
+    def decode_identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """Return (id, partition key). The key is a value, or a list for a hierarchical key; `{}` is a missing property."""
         definition = _definition(container)
         parts = [key_value_to_json(value) for value in decode_partition(definition, partition)]
         return key.decode("utf-8", "surrogatepass"), parts[0] if len(parts) == 1 else parts
 
-    def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
+    def find_identities(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """Return each (partition, key) where an item may be. The key is JSON or plain text, and `5` may be either."""
         definition = _definition(container)
         key = id.encode("utf-8", "surrogatepass")

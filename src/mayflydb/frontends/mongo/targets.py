@@ -39,13 +39,13 @@ class MongoTargets:
         self._contracts = contracts
         self._caller = caller
 
-    def lists(self, database: str, container: Node | None = None) -> bool:
+    def is_listed(self, database: str, container: Node | None = None) -> bool:
         """Return True if a database or container holds users' documents. Views hold none."""
         if database == INTERNAL_DATABASE:
             return False
         return container is None or "options" not in container.body or not _ttl_reports().is_view(container)
 
-    def last_words(self, node: Node) -> bytes:
+    def drop_event(self, node: Node) -> bytes:
         """The note that ends a history when the admin API drops the container, for change streams."""
         from mayflydb.frontends.mongo.streams import notes
 
@@ -53,7 +53,7 @@ class MongoTargets:
             return notes.drop_database_event()
         return notes.drop_event("options" in node.body and _ttl_reports().is_view(node))
 
-    def settings(self, database: str, container: Node) -> dict[str, Any]:
+    def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
         """The TTL settings. `default_ttl`: that of the index on `_ts`. `indexes`: all TTL indexes, including that one."""
         indexes = (
             _ttl_reports().ttl_indexes(container, self._contract(database, container))
@@ -67,35 +67,35 @@ class MongoTargets:
         found: int | None = _ttl_reports().default_ttl(container) if "ts" in container.body else None
         return found
 
-    def names(self, container: Node) -> Mapping[int, str]:
+    def index_names(self, container: Node) -> Mapping[int, str]:
         """The names of date indexes by slot."""
         found: Mapping[int, str] = _ttl_reports().slot_names(container) if "slots" in container.body else {}
         return found
 
-    def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
+    def decode_identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """(id, None): documents have no partition key."""
         return _ttl_reports().id_text(key), None
 
-    def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
+    def find_identities(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) of each document that an id may mean: extended JSON, an ObjectId's 24 digits, or plain text."""
         if pk is not None:
             raise BadRequest("documents of MongoDB have no partition key", hint="leave --pk (pk) out")
         found: list[tuple[bytes, bytes]] = _ttl_reports().find_identities(id)
         return found
 
-    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
+    def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Last write, own ttl and the reason why it is ignored, and the date that each TTL index finds."""
         found: dict[str, Any] = _ttl_reports().describe(container, record, self._contract(database, container))
         return found
 
-    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
+    def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """The effect of a change of one TTL index. The default is that of the index on `_ts`."""
         contract = self._contract(database, container)
         resolved = _ttl_reports().resolve_index(container, change, contract)
         found: Proposal = _ttl_reports().propose(container, resolved, contract)
         return found
 
-    async def set(self, database: str, container: Node, change: Change) -> None:
+    async def apply_change(self, database: str, container: Node, change: Change) -> None:
         """Create, change or drop a TTL index, by the commands that a client would send."""
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")

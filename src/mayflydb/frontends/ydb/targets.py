@@ -29,15 +29,15 @@ class YdbTargets:
         self.databases = tuple(databases)
         self._schemes = schemes
 
-    def lists(self, database: str, container: Node | None = None) -> bool:
+    def is_listed(self, database: str, container: Node | None = None) -> bool:
         """True for a database and for a table. Directories and views have no rows."""
         return container is None or "columns" in container.body
 
-    def last_words(self, node: Node) -> bytes:
+    def drop_event(self, node: Node) -> bytes:
         """Return no event: YDB's clients are not told of drops."""
         return b""
 
-    def settings(self, database: str, container: Node) -> dict[str, Any]:
+    def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
         """Return the settings of a table: the TTL column, shown like an index of dates; `partitions`, the number that
         the table reports; `fitting`, the columns that a TTL may use, True for numbers, which need a unit.
         """
@@ -49,32 +49,32 @@ class YdbTargets:
         """Return None: every deadline counts from a column."""
         return None
 
-    def names(self, container: Node) -> Mapping[int, str]:
+    def index_names(self, container: Node) -> Mapping[int, str]:
         """Return the name of the TTL column, by slot."""
         return {container.body["ttl"]["slot"]: container.body["ttl"]["column"]} if self._has_ttl(container) else {}
 
-    def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
+    def decode_identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """Return (key, None). A key of several columns is a JSON list of texts. Tables have no partition key."""
         return _reports().key_text(container, key), None
 
-    def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
-        """Return the (partition, key) pairs of a row whose key is written as in `identity`."""
+    def find_identities(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
+        """Return the (partition, key) pairs of a row whose key is written as in `decode_identity`."""
         if pk is not None:
             raise BadRequest("tables of YDB have no partition key", hint="leave --pk (pk) out")
         found: list[tuple[bytes, bytes]] = _reports().parse_identities(container, id)
         return found
 
-    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
+    def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Return the last write of a row and the date in its TTL column."""
         found: dict[str, Any] = _reports().describe_row(container, record)
         return found
 
-    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
+    def propose(self, database: str, container: Node, change: Change) -> Proposal:
         """Return the preview of a TTL change."""
         found: Proposal = _reports().preview_change(database, container, change)
         return found
 
-    async def set(self, database: str, container: Node, change: Change) -> None:
+    async def apply_change(self, database: str, container: Node, change: Change) -> None:
         """Change the TTL of a table, as ALTER TABLE does."""
         schemes = self._schemes()
         if schemes is None:

@@ -223,7 +223,7 @@ def test_ids_with_characters_of_paths(service: Service, id: str) -> None:
     assert read["resourceBody"]["n"] == 4
     assert [change["id"] for change in proxy.query_items_change_feed(start_time="Beginning")] == [id]
     _, database, _, name = proxy.container_link.split("/")
-    outlook = service.server._admin.outlook
+    outlook = service.server._admin.reports
     explained = service.server._home.call(outlook.explain(f"cosmos:{database}/{name}", id, "p"))
     assert (explained["id"], explained["state"]) == (id, "alive")
     assert service.raw("DELETE", one, None, pk="p").status == 204

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mayflydb.admin.targets import Directory
+from mayflydb.admin.targets import TargetResolver
 from mayflydb.engine.proposals import Change
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, TableSpec, TtlSpec
@@ -25,7 +25,7 @@ COLUMNS = tuple(
 
 
 @pytest.fixture
-def directory(place: Any) -> Directory:
+def targets(place: Any) -> TargetResolver:
     for path, key, ttl in (
         ("/local/carts", ("id",), TtlSpec("at", 60)),
         ("/local/shop/eu/carts", ("id", "s"), None),
@@ -33,16 +33,16 @@ def directory(place: Any) -> Directory:
     ):
         place.run(place.schemes.create(path, TableSpec(COLUMNS, key, ttl=ttl), place.now))
     place.run(place.schemes.create_view("/local/v", "SELECT 1", place.now))
-    return Directory(place.engine, [YdbTargets(("/local", "/Root"), lambda: place.schemes)])
+    return TargetResolver(place.engine, [YdbTargets(("/local", "/Root"), lambda: place.schemes)])
 
 
-def test_all_tables_have_targets(place: Any, directory: Directory) -> None:
-    assert [each.target for each in place.run(directory.containers())] == [
+def test_all_tables_have_targets(place: Any, targets: TargetResolver) -> None:
+    assert [each.target for each in place.run(targets.list_containers())] == [
         "ydb:/Root/a",
         "ydb:/local/carts",
         "ydb:/local/shop/eu/carts",
     ]
-    assert [target for target, _ in place.run(directory.databases())] == ["ydb:/Root", "ydb:/local"]
+    assert [target for target, _ in place.run(targets.list_databases())] == ["ydb:/Root", "ydb:/local"]
 
 
 NAMED = [
@@ -54,23 +54,23 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("target", "database", "name"), NAMED)
-def test_targets_name_tables(place: Any, directory: Directory, target: str, database: str, name: str) -> None:
-    found = place.run(directory.container(target))
+def test_targets_name_tables(place: Any, targets: TargetResolver, target: str, database: str, name: str) -> None:
+    found = place.run(targets.resolve_container(target))
     assert (found.database, found.node.name) == (database, name)
-    assert not directory.is_database(target)
-    assert directory.is_database(f"ydb:{database}")
+    assert not targets.is_database(target)
+    assert targets.is_database(f"ydb:{database}")
 
 
 @pytest.mark.parametrize("target", ["ydb:/local/none", "ydb:/else/t"])
-def test_targets_that_are_not_there(place: Any, directory: Directory, target: str) -> None:
+def test_targets_that_are_not_there(place: Any, targets: TargetResolver, target: str) -> None:
     with pytest.raises(NotFound):
-        place.run(directory.container(target))
+        place.run(targets.resolve_container(target))
 
 
 @pytest.mark.parametrize("target", ["ydb:", "ydb:/", "ydb://"])
-def test_what_is_no_target(place: Any, directory: Directory, target: str) -> None:
+def test_what_is_no_target(place: Any, targets: TargetResolver, target: str) -> None:
     with pytest.raises(BadRequest):
-        place.run(directory.container(target))
+        place.run(targets.resolve_container(target))
 
 
 def record(place: Any, path: str, values: list[Any]) -> Record:
@@ -89,30 +89,32 @@ KEYS = [
 
 
 @pytest.mark.parametrize(("target", "values", "text"), KEYS)
-def test_keys_are_told_and_found(place: Any, directory: Directory, target: str, values: list[Any], text: str) -> None:
-    found = place.run(directory.container(target))
+def test_keys_are_told_and_found(
+    place: Any, targets: TargetResolver, target: str, values: list[Any], text: str
+) -> None:
+    found = place.run(targets.resolve_container(target))
     row = record(place, target.removeprefix("ydb:"), values)
-    assert found.targets.identity(found.node, row.partition, row.key) == (text, None)
-    assert row.key in [key for _, key in found.targets.places(found.node, text, None)]
+    assert found.front_end.decode_identity(found.node, row.partition, row.key) == (text, None)
+    assert row.key in [key for _, key in found.front_end.find_identities(found.node, text, None)]
 
 
 @pytest.mark.parametrize(("target", "text"), [("ydb:/local/carts", "x"), ("ydb:/local/shop/eu/carts", "7")])
-def test_what_is_no_key(place: Any, directory: Directory, target: str, text: str) -> None:
-    found = place.run(directory.container(target))
+def test_what_is_no_key(place: Any, targets: TargetResolver, target: str, text: str) -> None:
+    found = place.run(targets.resolve_container(target))
     with pytest.raises(BadRequest):
-        found.targets.places(found.node, text, None)
+        found.front_end.find_identities(found.node, text, None)
 
 
-def test_how_rows_die(place: Any, directory: Directory) -> None:
-    found = place.run(directory.container("ydb:/local/carts"))
-    targets = found.targets
-    assert targets.settings("/local", found.node)["indexes"] == [
+def test_how_rows_die(place: Any, targets: TargetResolver) -> None:
+    found = place.run(targets.resolve_container("ydb:/local/carts"))
+    front_end = found.front_end
+    assert front_end.ttl_settings("/local", found.node)["indexes"] == [
         {"name": "at", "field": "at", "expire_after_seconds": 60, "counts_from": "a date"}
     ]
-    assert list(targets.names(found.node).values()) == ["at"]
-    told = targets.details("/local", found.node, record(place, "/local/carts", [1, None, 5 * SECOND, None]))
+    assert list(front_end.index_names(found.node).values()) == ["at"]
+    told = front_end.describe_record("/local", found.node, record(place, "/local/carts", [1, None, 5 * SECOND, None]))
     assert told["dates"] == [{"index": "at", "date": "1970-01-01T00:00:05Z"}]
-    told = targets.details("/local", found.node, record(place, "/local/carts", [1, None, None, None]))
+    told = front_end.describe_record("/local", found.node, record(place, "/local/carts", [1, None, None, None]))
     assert told["dates"] == [{"index": "at", "date": None, "reason": "no-anchor", "text": "at is NULL"}]
 
 
@@ -127,9 +129,11 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "after"), CHANGES)
-def test_ttl_is_changed(place: Any, directory: Directory, change: Change, after: tuple[str, int, str] | None) -> None:
-    found = place.run(directory.container("ydb:/local/carts"))
-    place.run(found.targets.set(found.database, found.node, change))
+def test_ttl_is_changed(
+    place: Any, targets: TargetResolver, change: Change, after: tuple[str, int, str] | None
+) -> None:
+    found = place.run(targets.resolve_container("ydb:/local/carts"))
+    place.run(found.front_end.apply_change(found.database, found.node, change))
     ttl = place.run(place.schemes.get_table("/local/carts")).body.ttl
     assert (None if ttl is None else (ttl.column, ttl.expire_after, ttl.unit)) == after
 
@@ -137,26 +141,26 @@ def test_ttl_is_changed(place: Any, directory: Directory, change: Change, after:
 @pytest.mark.parametrize("hides", [False, True])
 @pytest.mark.parametrize("change", [change for change, _ in CHANGES if change.seconds is not None])
 def test_a_proposal_has_the_rule_that_the_change_makes(
-    place: Any, directory: Directory, change: Change, hides: bool
+    place: Any, targets: TargetResolver, change: Change, hides: bool
 ) -> None:
     if hides:
         place.run(place.schemes.alter("/local/carts", AlterSpec(attributes={HIDE_ATTRIBUTE: "true"}), place.now))
-    found = place.run(directory.container("ydb:/local/carts"))
-    proposal = found.targets.proposal(found.database, found.node, change)
-    place.run(found.targets.set(found.database, found.node, change))
+    found = place.run(targets.resolve_container("ydb:/local/carts"))
+    proposal = found.front_end.propose(found.database, found.node, change)
+    place.run(found.front_end.apply_change(found.database, found.node, change))
     made = place.run(place.schemes.get_table("/local/carts")).node.definition.rules
     assert [msgspec.structs.replace(rule, version=0, not_before=None) for rule in made] == list(proposal.rules)
     assert [rule.hides for rule in made] == [hides]
 
 
-def test_a_proposal_knows_dates_that_are_not_there_yet(place: Any, directory: Directory) -> None:
-    found = place.run(directory.container("ydb:/local/carts"))
-    proposal = found.targets.proposal(found.database, found.node, Change(5, field="n"))
+def test_a_proposal_knows_dates_that_are_not_there_yet(place: Any, targets: TargetResolver) -> None:
+    found = place.run(targets.resolve_container("ydb:/local/carts"))
+    proposal = found.front_end.propose(found.database, found.node, Change(5, field="n"))
     assert proposal.dated is not None
     assert [date for _, date in proposal.dated(record(place, "/local/carts", [1, None, None, 9])).dates] == [9 * SECOND]
-    assert found.targets.proposal(found.database, found.node, Change(5)).current == 60
+    assert found.front_end.propose(found.database, found.node, Change(5)).current == 60
     # In another unit the same values are other dates.
-    proposal = found.targets.proposal(found.database, found.node, Change(5, field="n", unit="MILLISECONDS"))
+    proposal = found.front_end.propose(found.database, found.node, Change(5, field="n", unit="MILLISECONDS"))
     assert proposal.dated is not None
     assert [date for _, date in proposal.dated(record(place, "/local/carts", [1, None, None, 9])).dates] == [9_000]
 
@@ -171,7 +175,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "error"), REFUSED)
-def test_what_cannot_be(place: Any, directory: Directory, change: Change, error: type[Exception]) -> None:
-    found = place.run(directory.container("ydb:/local/carts"))
+def test_what_cannot_be(place: Any, targets: TargetResolver, change: Change, error: type[Exception]) -> None:
+    found = place.run(targets.resolve_container("ydb:/local/carts"))
     with pytest.raises(error):
-        found.targets.proposal(found.database, found.node, change)
+        found.front_end.propose(found.database, found.node, change)

@@ -1,4 +1,4 @@
-"""The hands on the clock, as the admin API and in-process tests hold them."""
+"""Reads and moves of the clock, for the admin API and for callers in the process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from mayflydb.admin import shapes
-from mayflydb.admin.targets import Directory, Place
+from mayflydb.admin import formats
+from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.clock import SystemClock, VirtualClock, wall_us
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.timeline import Advanced, SweepMode, Timeline, newest_write
@@ -15,12 +15,12 @@ from mayflydb.model.errors import BadRequest, Conflict, Forbidden
 from mayflydb.model.instant import SECOND, Instant, Span
 
 
-class Hands:
+class ClockControl:
     """Reads and moves time. Moving needs `allowed`, and makes a real clock virtual, unless the store is `shared` with others."""
 
-    def __init__(self, engine: Engine, directory: Directory, allowed: bool, shared: bool) -> None:
+    def __init__(self, engine: Engine, targets: TargetResolver, allowed: bool, shared: bool) -> None:
         self._engine = engine
-        self._directory = directory
+        self._targets = targets
         self._allowed = allowed
         self._shared = shared
         self._timeline: Timeline | None = None
@@ -30,14 +30,14 @@ class Hands:
 
     async def show(self) -> dict[str, Any]:
         """now, mode, frozen, offset_seconds from the host's time, next_expiry (null: nothing dies)."""
-        shown = self.state(await self._engine.now())
-        return shown | {"next_expiry": shapes.time_or_none(await self.next_expiry())}
+        shown = self.describe(await self._engine.now())
+        return shown | {"next_expiry": formats.time_or_none(await self.next_expiry())}
 
-    def state(self, now: Instant) -> dict[str, Any]:
+    def describe(self, now: Instant) -> dict[str, Any]:
         """The same without a look at the store."""
         clock = self._engine.time.clock
         return {
-            "now": shapes.time(now),
+            "now": formats.time(now),
             "mode": clock.mode,
             "frozen": isinstance(clock, VirtualClock) and clock.frozen,
             "offset_seconds": 0 if clock.mode == "real" else round((now - wall_us()) / SECOND),
@@ -46,45 +46,47 @@ class Hands:
     async def next_expiry(self) -> Instant | None:
         """The earliest deadline that lies ahead; None: nothing dies."""
         now = await self._engine.now()
-        places = await self._directory.containers()
-        found = [await self._engine.next_deadline(place.node.id, now) for place in places]
+        containers = await self._targets.list_containers()
+        found = [await self._engine.next_deadline(container.node.id, now) for container in containers]
         return min((deadline for deadline in found if deadline is not None), default=None)
 
     async def advance(self, span: Span | None, sweep: SweepMode = "scheduled") -> dict[str, Any]:
         """Walk on by a span, or (None) to the next expiry, if there is one. Returns when all that was due is done."""
         self.check_allowed("moved")
         async with self._moving:
-            timeline = await self._take()
-            places = await self._directory.containers()
-            nodes = [place.node for place in places]
+            timeline = await self._get_timeline()
+            containers = await self._targets.list_containers()
+            nodes = [container.node for container in containers]
             now = await self._engine.now()
             to = (await timeline.next_expiry(nodes) or now) if span is None else now + span
-            if to > shapes.LAST:
+            if to > formats.LAST:
                 raise BadRequest("the clock ends with the year 9999")
-            return _account(await timeline.walk(to, nodes, sweep), to - now, places)
+            return _summarize_walk(await timeline.walk(to, nodes, sweep), to - now, containers)
 
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
         """Walk on to an instant; Conflict for the past, unless nothing stored is newer and `force` is given."""
         self.check_allowed("moved")
-        if not 0 <= to <= shapes.LAST:
+        if not 0 <= to <= formats.LAST:
             raise BadRequest("the clock runs from 1970 to the end of 9999")
         async with self._moving:
-            places = await self._directory.containers()
+            containers = await self._targets.list_containers()
             now = await self._engine.now()
             if to < now:
-                await self._check_nothing_newer(to, places)
+                await self._check_nothing_newer(to, containers)
                 if not force:
                     raise Conflict("that is in the past", hint='nothing stored is newer: add --force ("force": true)')
-                (await self._take()).roll_back(to)
+                (await self._get_timeline()).roll_back(to)
                 return await self.show()
-            timeline = await self._take()
-            return _account(await timeline.walk(to, [place.node for place in places], "scheduled"), to - now, places)
+            timeline = await self._get_timeline()
+            return _summarize_walk(
+                await timeline.walk(to, [container.node for container in containers], "scheduled"), to - now, containers
+            )
 
     async def freeze(self) -> dict[str, Any]:
         """Let time stand still."""
         self.check_allowed("stopped")
         async with self._moving:
-            (await self._take()).freeze()
+            (await self._get_timeline()).freeze()
         return await self.show()
 
     async def resume(self) -> dict[str, Any]:
@@ -95,21 +97,21 @@ class Hands:
                 self._timeline.resume()
         return await self.show()
 
-    async def to_real(self) -> dict[str, Any]:
+    async def follow_host(self) -> dict[str, Any]:
         """Back to the host's time; Conflict while the store holds anything newer than that."""
         self.check_allowed("moved")
         async with self._moving:
             if self._timeline is not None:
                 wall = wall_us()
                 if wall < await self._engine.now():
-                    await self._check_nothing_newer(wall, await self._directory.containers())
+                    await self._check_nothing_newer(wall, await self._targets.list_containers())
                     self._engine.roll_back(wall)
                 self._engine.time.follow(SystemClock())
                 self._timeline = None
                 self._engine.reaper.wake()
         return await self.show()
 
-    async def to_start(self) -> None:
+    async def return_to_start(self) -> None:
         """Over an empty store: a virtual clock goes back to where it started, and stands still or ticks as before."""
         async with self._moving:
             clock = self._engine.time.clock
@@ -152,8 +154,8 @@ class Hands:
                 hint="for tests, start with --clock virtual --allow-time-travel",
             )
 
-    async def _take(self) -> Timeline:
-        """The hands of the virtual clock; a real one becomes virtual here and ticks on from now."""
+    async def _get_timeline(self) -> Timeline:
+        """The timeline of the virtual clock. A real clock becomes virtual here and ticks on from now."""
         if self._timeline is None:
             self._check_own()
             clock = VirtualClock(await self._engine.now())
@@ -162,21 +164,21 @@ class Hands:
             self._timeline = Timeline(self._engine, clock)
         return self._timeline
 
-    async def _check_nothing_newer(self, instant: Instant, places: list[Place]) -> None:
-        newest = await newest_write(self._engine.reads, [place.node for place in places])
+    async def _check_nothing_newer(self, instant: Instant, containers: list[ContainerTarget]) -> None:
+        newest = await newest_write(self._engine.reads, [container.node for container in containers])
         if newest is not None and newest > instant:
             raise Conflict(
-                f"the store holds something written at {shapes.time(newest)}, later than {shapes.time(instant)}",
+                f"the store holds something written at {formats.time(newest)}, later than {formats.time(instant)}",
                 hint="reset the store first: mayfly reset",
             )
 
 
-def _account(walk: Advanced, span: Span, places: list[Place]) -> dict[str, Any]:
+def _summarize_walk(walk: Advanced, span: Span, containers: list[ContainerTarget]) -> dict[str, Any]:
     # A ticking clock goes a little further than it was asked to while the walk lasts: that is no part of the walk.
-    names: Mapping[int, str] = {place.node.id: place.target for place in places}
+    names: Mapping[int, str] = {container.node.id: container.target for container in containers}
     return {
-        "now": shapes.time(walk.now),
-        "advanced_seconds": shapes.seconds(span),
+        "now": formats.time(walk.now),
+        "advanced_seconds": formats.seconds(span),
         "expired": sum(walk.expired.get(id, 0) for id in names),
         "purged": sum(walk.purged.get(id, 0) for id in names),
         "by_target": {

@@ -1,0 +1,98 @@
+"""Purging on demand, starting afresh, counting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from mayflydb.admin import formats
+from mayflydb.admin.clock_control import ClockControl
+from mayflydb.admin.reports import ExpiryReports
+from mayflydb.admin.targets import TargetResolver
+from mayflydb.engine.engine import Engine
+from mayflydb.model.errors import MayflyError
+
+
+class Maintenance:
+    """Work on the whole store, or on one target of it."""
+
+    def __init__(self, engine: Engine, targets: TargetResolver, clock: ClockControl, reports: ExpiryReports) -> None:
+        self._engine = engine
+        self._targets = targets
+        self._clock = clock
+        self._reports = reports
+
+    async def purge(self, target: str | None = None) -> dict[str, Any]:
+        """Remove what is due now, whatever the schedule, as far as time is trusted. An error means that some may be left."""
+        containers = await self._targets.list_containers(target)
+        now = await self._engine.now()
+        reaper = self._engine.reaper
+        if self._engine.lease is not None:
+            # Other nodes write, too, and do not tell.
+            await reaper.survey()
+        own = [
+            container.node.id
+            for container in containers
+            if container.node.definition.schedule is not None and container.node.rules
+        ]
+        done = Counter({id: (await reaper.run_now(id, now)).erased for id in own})
+        only = None if target is None else [container.node.id for container in containers]
+        done += await reaper.sweep_due(self._engine.time.horizon(), now, "run now", only, at_once=True)
+        by_target = {container.target: done[container.node.id] for container in containers if done[container.node.id]}
+        answer = {"now": formats.time(now), "purged": sum(by_target.values()), "by_target": by_target}
+        # A run on demand of a container with a schedule of its own goes on in spite of a pause of purging.
+        paused = [
+            container.target
+            for container in containers
+            if container.node.definition.paused
+            and (container.node.id not in own or container.node.definition.paused == "expiry")
+        ]
+        return answer | {"paused": paused} if paused else answer
+
+    async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:
+        """Forget everything, or a target; says how much that was. Without a target a virtual clock goes back to its start."""
+        self._clock.check_allowed("reset")
+        containers = await self._targets.list_containers(target)
+        records = [(await self._reports.totals(container)).records for container in containers]
+        if target is None:
+            databases = len(await self._targets.list_databases())
+            await self._engine.reset()
+            if keep_clock:
+                self._engine.roll_back(await self._engine.now())
+            else:
+                await self._clock.return_to_start()
+        else:
+            databases = int(self._targets.is_database(target))
+            node = await self._targets.resolve_node(target)
+            words, now = self._targets.drop_events(target), await self._engine.now()
+            await self._engine.definitions.drop(node.id, note_of=words, now=now)
+            if not databases and not self._targets.keeps_empty(target):
+                await self._engine.definitions.drop(node.parent, only_empty=True)
+        now = await self._engine.now()
+        counts = {"databases": databases, "containers": len(containers), "records": sum(records)}
+        return {"now": formats.time(now), **counts}
+
+    async def stats(self) -> dict[str, Any]:
+        """Counts in all, and per container; `purged` since the server started."""
+        now = await self._engine.now()
+        rows = {}
+        for container in await self._targets.list_containers():
+            counts = await self._reports.counts(container, now)
+            rows[container.target] = counts | {"purged": self._engine.reaper.purged[container.node.id]}
+        return {
+            "now": formats.time(now),
+            "databases": len(await self._targets.list_databases()),
+            "containers": len(rows),
+            "records": sum(row["records"] for row in rows.values()),
+            "targets": rows,
+        }
+
+    async def health(self) -> dict[str, str]:
+        """`store`: ok, or why it cannot answer; `clock`: real or virtual."""
+        store = "ok"
+        try:
+            await self._engine.now()
+            await self._targets.list_databases()
+        except MayflyError as error:
+            store = str(error)
+        return {"store": store, "clock": self._engine.time.clock.mode}

@@ -1,0 +1,233 @@
+"""The admin API's reports on expiry: forecasts, explanations and previews."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from mayflydb.admin import formats, requests
+from mayflydb.admin.targets import ContainerTarget, TargetResolver
+from mayflydb.engine.catalog import Definition
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.insight import Forecast, edges_of
+from mayflydb.engine.proposals import Change
+from mayflydb.engine.runs import last_run, next_run
+from mayflydb.expiry.explain import Explanation, explain
+from mayflydb.model.errors import NotFound
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record, Totals
+
+PAGE = 1000
+
+
+class ExpiryReports:
+    """Reads the future under the rules in force, or under others. Changes nothing."""
+
+    def __init__(self, engine: Engine, targets: TargetResolver) -> None:
+        self._engine = engine
+        self._targets = targets
+        self._insight = engine.insight
+
+    async def list_containers(self, target: str | None = None) -> dict[str, Any]:
+        """Every container with its rule, counts and next expiry."""
+        now = await self._engine.now()
+        return {"now": formats.time(now), "targets": [await self._row(p, now) for p in await self._find(target)]}
+
+    async def _row(self, container: ContainerTarget, now: Instant) -> dict[str, Any]:
+        counts = await self.counts(container, now)
+        ahead = await self._engine.next_deadline(container.node.id, now)
+        settings = container.front_end.ttl_settings(container.database, container.node)
+        shown = {"target": container.target, **settings, "paused": container.node.definition.paused}
+        row = {**shown, **counts, "next_expiry": formats.time_or_none(ahead)}
+        if "indexes" in settings and container.node.definition.schedule is None:
+            # What is due at this very instant has had its pass; nobody waits for one where no rule does.
+            passes = any(rule.passes for rule in container.node.rules)
+            row["next_pass"] = formats.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
+        if container.node.definition.schedule is not None:
+            row |= self._runs(container.node.definition, now, counts["records"] + counts["hidden"])
+        return row
+
+    async def totals(self, container: ContainerTarget) -> Totals:
+        """The counts of a container, hidden records included."""
+        return await self._insight.totals(container.node.id)
+
+    async def counts(self, container: ContainerTarget, now: Instant) -> dict[str, int]:
+        """Records that are visible, hidden or due and not yet purged, and what their own ttls are."""
+        totals = await self._insight.totals(container.node.id)
+        hiding = [rule for rule in container.node.rules if rule.hides]
+        hidden = (await self._insight.due_counts(container.node.id, hiding, [now]))[0]
+        due = (await self._insight.due_counts(container.node.id, container.node.rules, [now]))[0]
+        return {
+            "records": totals.records - hidden,
+            "hidden": hidden,
+            "due": due,
+            "own_ttl": totals.own,
+            "ignored_ttl": totals.ignored,
+        }
+
+    async def set_ttl(self, target: str, change: Change) -> dict[str, Any]:
+        """Make a change as a client would, and show what the container is like then."""
+        container = await self._targets.resolve_container(target)
+        await container.front_end.apply_change(container.database, container.node, change)
+        now = await self._engine.now()
+        return {"now": formats.time(now), **await self._row(await self._targets.resolve_container(target), now)}
+
+    async def preview(self, target: str, change: Change) -> dict[str, Any]:
+        """The effects that a change would have now."""
+        container = await self._targets.resolve_container(target)
+        now = await self._engine.now()
+        proposal = container.front_end.propose(container.database, container.node, change)
+        found = await self._insight.preview_of(container.node, proposal, now)
+        return {
+            "now": formats.time(now),
+            **({} if proposal.index is None else {"index": proposal.index}),
+            "current": proposal.current,
+            "proposed": change.seconds,
+            "records": found.records,
+            "expire_now": found.expire_now,
+            "expire_within": found.expire_within,
+            "own_ttl": found.own_ttl,
+            "never": found.never,
+            "reappear_now": found.reappear_now,
+            "exact": True,
+            **({"statements": proposal.statements} if proposal.statements else {}),
+            "sample": [self._identity(container, record)[0] for record in found.sample],
+        }
+
+    async def forecast(self, wanted: requests.Forecast) -> dict[str, Any]:
+        """Deaths per bucket, each after `from` and up to `to`; the first bucket is from now, the last to the horizon."""
+        now = await self._engine.now()
+        span = wanted.span()
+        found = [
+            await self._insight.forecast(container.node, now, span, wanted.buckets)
+            for container in await self._find(wanted.target)
+        ]
+        edges = edges_of(now, span, wanted.buckets)
+        counts = [sum(each.buckets[n].count for each in found) for n in range(wanted.buckets)]
+        return {
+            "now": formats.time(now),
+            "bucket_seconds": formats.seconds(span // wanted.buckets),
+            "buckets": [
+                {"from": formats.time(after), "to": formats.time(until), "count": count}
+                for (after, until), count in zip(pairwise(edges), counts, strict=True)
+            ],
+            **_sums(found),
+            "exact": True,
+        }
+
+    async def explain(self, target: str, id: str, pk: str | None) -> dict[str, Any]:
+        """One record, hidden ones included: its deadline, and why; or why it has none."""
+        container = await self._targets.resolve_container(target)
+        now = await self._engine.now()
+        for partition, key in container.front_end.find_identities(container.node, id, pk):
+            record = await self._engine.get_stored(container.node.id, partition, key)
+            if record is not None:
+                why = explain(
+                    record,
+                    container.node.rules,
+                    now,
+                    container.front_end.index_names(container.node),
+                    container.front_end.causes,
+                )
+                paused = container.node.definition.paused
+                details = container.front_end.describe_record(container.database, container.node, record)
+                reason, text = _refined(why, details)
+                return {
+                    "now": formats.time(now),
+                    **self._named(container, record),
+                    "state": why.state,
+                    "deadline": formats.time_or_none(why.deadline),
+                    "reason": "paused" if paused == "expiry" else reason,
+                    "text": text if paused is None else _PAUSED[paused].format(text),
+                    **details,
+                }
+        raise NotFound(f"there is no such record in {container.target}", hint="purged records are not kept")
+
+    async def list_due(self, wanted: requests.DueList) -> dict[str, Any]:
+        """Records by deadline, after `from` and up to `to`; those that are hidden already included, unless `from` says now."""
+        now = await self._engine.now()
+        since = None if wanted.since is None else requests.moment(wanted.since)
+        to = formats.LAST if wanted.to is None else requests.moment(wanted.to)
+        limit = wanted.checked_limit()
+        found: list[tuple[Instant, str, Record, ContainerTarget]] = []
+        for container in await self._find(wanted.target):
+            dying = await self._insight.find_expiring(container.node, since, to, limit)
+            found += [(when, container.target, record, container) for when, record in dying]
+        found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
+        rows = []
+        names = {
+            container.target: container.front_end.index_names(container.node)
+            for container in {each[1]: each[3] for each in found}.values()
+        }
+        for when, target, record, container in found[:limit]:
+            why = explain(record, container.node.rules, now, names[target], container.front_end.causes)
+            shown = {"deadline": formats.time(when), "state": why.state, "reason": why.reason, "text": why.text}
+            rows.append(self._named(container, record) | shown)
+        return {"now": formats.time(now), "records": rows}
+
+    async def list_expiries(self, after: int) -> list[dict[str, Any]]:
+        """Every record that age removed, with a number above `after`, in the order it went; of containers that are there."""
+        containers = {container.node.id: container for container in await self._find(None)}
+        found: list[dict[str, Any]] = []
+        while events := await self._engine.expiries(after, PAGE):
+            after = events[-1].id
+            for event in events:
+                container = containers.get(event.container)
+                if container is not None:
+                    id, pk = container.front_end.decode_identity(container.node, event.partition, event.key)
+                    found.append(
+                        {
+                            "seq": event.id,
+                            "target": container.target,
+                            "id": id,
+                            "pk": pk,
+                            "due": event.deadline,
+                            "purged_at": event.purged,
+                            "reason": event.cause,
+                        }
+                    )
+        return found
+
+    def _runs(self, definition: Definition, now: Instant, records: int) -> dict[str, Any]:
+        """When passes over a container with a schedule of its own are made, and what the last one came to."""
+        last = last_run(definition, now, records)
+        return {
+            "last_run": None if last is None else formats.time(last.instant),
+            "processed": 0 if last is None else last.processed,
+            "erased": 0 if last is None else last.erased,
+            "next_run": formats.time_or_none(next_run(definition, now, self._engine.reaper.cadence)),
+        }
+
+    async def _find(self, target: str | None) -> list[ContainerTarget]:
+        return await self._targets.list_containers(target)
+
+    def _identity(self, container: ContainerTarget, record: Record) -> tuple[str, Any]:
+        return container.front_end.decode_identity(container.node, record.partition, record.key)
+
+    def _named(self, container: ContainerTarget, record: Record) -> dict[str, Any]:
+        id, pk = self._identity(container, record)
+        return {"target": container.target, "id": id, "pk": pk}
+
+
+_PAUSED = {
+    "purge": "{}; purging is paused",
+    "expiry": "expiry is paused: nobody dies until it is resumed",
+}
+
+
+def _refined(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
+    """Without any instant to count from: what stands in the container of the dates."""
+    dates = details.get("dates", ())
+    if why.reason != "no-anchor" or not dates:
+        return why.reason, why.text
+    reasons = {row["reason"] for row in dates}
+    return "wrong-type" if "wrong-type" in reasons else why.reason, "; ".join(row["text"] for row in dates)
+
+
+def _sums(found: list[Forecast]) -> dict[str, int]:
+    names = ("due_now", "in_horizon", "later", "never")
+    rows = [msgspec.structs.asdict(each) for each in found]
+    return {name: sum(row[name] for row in rows) for name in names}
