@@ -271,18 +271,3 @@ OF_EXPRESSIONS: list[tuple[list[Expression], Type | None]] = [
 def test_common_of_expressions(expressions: list[Expression], result: Type | None) -> None:
     found = conversions.unify(expressions)
     assert (found and found[0]) == result
-
-
-WARNINGS = [
-    (INT32, UINT64, "Consider using explicit CAST or BITCAST to convert from Int32 to Uint64"),
-    (UINT64, INT64, "Consider using explicit CAST or BITCAST to convert from Uint64 to Int64"),
-    (INT32, INT64, None),
-    (UINT32, INT64, None),
-    (INT64, DOUBLE, None),
-    (INT32, INT32, None),
-]
-
-
-@pytest.mark.parametrize(("source", "to", "text"), WARNINGS)
-def test_warnings(source: Type, to: Type, text: str | None) -> None:
-    assert conversions.warning(source, to) == text

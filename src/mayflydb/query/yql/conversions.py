@@ -136,21 +136,6 @@ def _widen_decimal(source: DecimalType, to: DecimalType) -> Convert | None:
     return _infallible_cast(source, to)
 
 
-def warning(source: Type, to: Type) -> str | None:
-    """YDB's warning for an integer that widens by its bits, so that a negative number changes; None if nothing can
-    change."""
-    if source not in INTEGERS or to not in INTEGERS or source == to:
-        return None
-    if not casting.find_cast(source, to) or not _may_fail(source, to):
-        return None
-    return f"Consider using explicit CAST or BITCAST to convert from {source} to {to}"
-
-
-def _may_fail(source: Type, to: Type) -> bool:
-    converter = casting.find_cast(source, to)
-    return converter is not None and converter[1]
-
-
 # --- one type for several --------------------------------------------------------------------------------------------
 
 
