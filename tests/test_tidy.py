@@ -230,7 +230,7 @@ PARTICIPLES: dict[str, int] = {
     "sockets": 3,
 }
 VAGUE: dict[str, int] = {"cli": 43, "sockets": 2, "store": 64}
-CLASSES: dict[str, int] = {"Call": 3, "Place": 3, "Row": 3, "Transaction": 3}
+CLASSES: dict[str, int] = {"Place": 3, "Row": 3, "Transaction": 3}
 """Names that classes of more than two modules have."""
 
 

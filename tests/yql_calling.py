@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mayflydb.query.yql import arithmetic, comparison, texts
-from mayflydb.query.yql.expression import Bound, Expression, Invocation, Operand, TypeOperand
+from mayflydb.query.yql.expression import BoundLambda, Expression, Invocation, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position
 from mayflydb.query.yql.functions import find, find_aggregate
 from mayflydb.query.yql.schemas import Run
@@ -38,10 +38,10 @@ class Fn:
         self._function = function
         self.arity = function.__code__.co_argcount
 
-    def bind(self, types: Sequence[Type]) -> Bound:
+    def bind(self, types: Sequence[Type]) -> BoundLambda:
         parameters = [column(kind, number) for number, kind in enumerate(types)]
         body = self._function(*parameters)
-        return Bound(body.type, lambda arguments, row, run: body.evaluate(arguments, run))
+        return BoundLambda(body.type, lambda arguments, row, run: body.evaluate(arguments, run))
 
 
 def column(kind: Type, number: int) -> Expression:
@@ -121,9 +121,9 @@ def op(operator: str, left: Any, right: Any) -> Expression:
     one, two = operand(left), operand(right)
     assert isinstance(one, Expression) and isinstance(two, Expression)
     found = (
-        (BOOL, comparison.relation(operator, bare(one.type), bare(two.type)))
+        (BOOL, comparison.find_relation(operator, bare(one.type), bare(two.type)))
         if operator in ("==", "!=", "<", "<=", ">", ">=")
-        else arithmetic.binary(operator, bare(one.type), bare(two.type))
+        else arithmetic.find_binary(operator, bare(one.type), bare(two.type))
     )
     assert found is not None and found[1] is not None
     kind, apply = found[0], found[1]

@@ -21,7 +21,7 @@ from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec, TableSpec
 from mayflydb.frontends.ydb.schemes.views import table_view
 from mayflydb.query.yql import texts
-from mayflydb.query.yql.comparison import compare, sort_key
+from mayflydb.query.yql.comparison import find_order, sort_key
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.keys import decode_key, encode_key
 from mayflydb.query.yql.types import PRIMITIVES, UINT64, OptionalType, Primitive, Value
@@ -99,7 +99,7 @@ def text(type: Primitive) -> bool:
 
 def order(type: Primitive) -> bool:
     low, high, _ = EXAMPLES[type.name]
-    found = compare(type, type)
+    found = find_order(type, type)
     if type.name in NO_CODEC:
         return found is None
     return found is not None and (found(low, high) or 0) < 0 and sort_key(type)(low) < sort_key(type)(high)

@@ -34,7 +34,7 @@ class Likely(Trees):
 
     def call(self, depth: int) -> s.Expression:
         found = super().call(depth)
-        return self.literal() if isinstance(found, s.Call) and found.name == "DateTime::Format" else found
+        return self.literal() if isinstance(found, s.FunctionCall) and found.name == "DateTime::Format" else found
 
     def target(self) -> s.TableRef:
         return self.table()

@@ -65,7 +65,7 @@ Double Double Double Double Double Double Double Double Double -
 @pytest.mark.parametrize(("row", "line"), list(zip(NAMES, SUMS.split("\n")[1:-1], strict=True)))
 def test_where_numbers_meet(row: str, line: str) -> None:
     for column, name in zip(NAMES, line.split(), strict=True):
-        sum_of = arithmetic.binary("+", PRIMITIVES[row], PRIMITIVES[column])
+        sum_of = arithmetic.find_binary("+", PRIMITIVES[row], PRIMITIVES[column])
         assert sum_of is not None
         assert sum_of[0] == PRIMITIVES[row if name == "-" else name], column
 
@@ -165,7 +165,7 @@ VALUES: list[tuple[Type, Value, str, Type, Value, Type, Value]] = [
 
 @pytest.mark.parametrize(("left", "a", "operator", "right", "b", "type", "result"), VALUES)
 def test_values(left: Type, a: Value, operator: str, right: Type, b: Value, type: Type, result: Value) -> None:
-    operation = arithmetic.binary(operator, left, right)
+    operation = arithmetic.find_binary(operator, left, right)
     assert operation is not None
     assert operation[0] == type
     got = operation[1](a, b)
@@ -183,7 +183,7 @@ NAN = [
 
 @pytest.mark.parametrize(("left", "a", "operator", "right", "b"), NAN)
 def test_no_number(left: Type, a: Value, operator: str, right: Type, b: Value) -> None:
-    operation = arithmetic.binary(operator, left, right)
+    operation = arithmetic.find_binary(operator, left, right)
     assert operation is not None
     assert math.isnan(operation[1](a, b))
 
@@ -214,8 +214,8 @@ REFUSED = [
 @pytest.mark.parametrize(("left", "operator", "right", "text"), REFUSED)
 def test_refusals(left: Type, operator: str, right: Type, text: str) -> None:
     bare = [each.item if isinstance(each, OptionalType) else each for each in (left, right)]
-    assert arithmetic.binary(operator, *bare) is None
-    assert arithmetic.refusal(operator, left, right) == text
+    assert arithmetic.find_binary(operator, *bare) is None
+    assert arithmetic.refusal_message(operator, left, right) == text
 
 
 UNARY: list[tuple[str, Type, Value, Type, Value]] = [
@@ -237,7 +237,7 @@ UNARY: list[tuple[str, Type, Value, Type, Value]] = [
 
 @pytest.mark.parametrize(("operator", "operand", "value", "type", "result"), UNARY)
 def test_unary(operator: str, operand: Type, value: Value, type: Type, result: Value) -> None:
-    operation = arithmetic.unary(operator, operand)
+    operation = arithmetic.find_unary(operator, operand)
     assert operation is not None
     assert (operation[0], operation[1](value)) == (type, result)
 
@@ -251,8 +251,8 @@ UNARY_REFUSED = [
 
 @pytest.mark.parametrize(("operator", "operand", "text"), UNARY_REFUSED)
 def test_unary_refusals(operator: str, operand: Type, text: str) -> None:
-    assert arithmetic.unary(operator, operand) is None
-    assert arithmetic.refusal(operator, operand) == text
+    assert arithmetic.find_unary(operator, operand) is None
+    assert arithmetic.refusal_message(operator, operand) == text
 
 
 def test_integers_wrap_as_their_bits_do(chance: random.Random) -> None:
@@ -261,7 +261,7 @@ def test_integers_wrap_as_their_bits_do(chance: random.Random) -> None:
         left, right = chance.choice(INTEGERS), chance.choice(INTEGERS)
         a, b = (chance.choice([*BOUNDS[each], chance.randint(*BOUNDS[each])]) for each in (left, right))
         operator = chance.choice("+-*/%")
-        operation = arithmetic.binary(operator, left, right)
+        operation = arithmetic.find_binary(operator, left, right)
         assert operation is not None
         type = operation[0].item if isinstance(operation[0], OptionalType) else operation[0]
         low, high = BOUNDS[type]

@@ -110,7 +110,7 @@ ROWS = {
 def test_the_matrix(source: str) -> None:
     got = ""
     for name in COLUMNS:
-        result = conversions.cast(PRIMITIVES[source], PRIMITIVES[name])
+        result = conversions.resolve_cast(PRIMITIVES[source], PRIMITIVES[name])
         got += "." if result is None else "o" if result[0] == PRIMITIVES[name] else "m"
     expected = ROWS[source].replace(" ", "")
     differ = [f"{name}: {a}, not {b}" for name, a, b in zip(COLUMNS, got, expected, strict=True) if a != b]
@@ -291,7 +291,7 @@ VALUES: list[tuple[Type, Value, Type, Type, Value]] = [
 
 @pytest.mark.parametrize(("source", "value", "to", "type", "result"), VALUES)
 def test_values(source: Type, value: Value, to: Type, type: Type, result: Value) -> None:
-    cast = conversions.cast(source, to)
+    cast = conversions.resolve_cast(source, to)
     assert cast is not None
     assert cast[0] == type
     got = cast[1](value)
@@ -316,7 +316,7 @@ IMPOSSIBLE = [
 
 @pytest.mark.parametrize(("source", "to"), IMPOSSIBLE)
 def test_impossible(source: Type, to: Type) -> None:
-    assert conversions.cast(source, to) is None
+    assert conversions.resolve_cast(source, to) is None
 
 
 BITS = [
@@ -331,11 +331,11 @@ BITS = [
 
 @pytest.mark.parametrize(("source", "value", "to", "type", "result"), BITS)
 def test_bits(source: Type, value: Value, to: Type, type: Type, result: Value) -> None:
-    cast = conversions.bitcast(source, to)
+    cast = conversions.resolve_bitcast(source, to)
     assert cast is not None
     assert (cast[0], cast[1](value)) == (type, result)
 
 
 def test_bits_are_those_of_integers() -> None:
-    assert conversions.bitcast(DOUBLE, INT64) is None
-    assert conversions.bitcast(STRING, INT64) is None
+    assert conversions.resolve_bitcast(DOUBLE, INT64) is None
+    assert conversions.resolve_bitcast(STRING, INT64) is None

@@ -111,7 +111,7 @@ ORDER: list[tuple[Type, Value, Type, Value, int | None]] = [
 
 @pytest.mark.parametrize(("left", "a", "right", "b", "order"), ORDER)
 def test_order(left: Type, a: Value, right: Type, b: Value, order: int | None) -> None:
-    compare, back = comparison.compare(left, right), comparison.compare(right, left)
+    compare, back = comparison.find_order(left, right), comparison.find_order(right, left)
     assert compare is not None and back is not None
     assert compare(a, b) == order
     assert back(b, a) == (None if order is None else -order)
@@ -139,9 +139,9 @@ INCOMPARABLE = [
 
 @pytest.mark.parametrize(("left", "right"), INCOMPARABLE)
 def test_incomparable(left: Type, right: Type) -> None:
-    assert comparison.compare(left, right) is None
-    assert comparison.compare(right, left) is None
-    assert comparison.relation("<", left, right) is None
+    assert comparison.find_order(left, right) is None
+    assert comparison.find_order(right, left) is None
+    assert comparison.find_relation("<", left, right) is None
 
 
 S1, S2 = StructType((("a", INT32), ("b", UTF8))), StructType((("b", STRING), ("a", INT64)))
@@ -172,7 +172,7 @@ EQUAL: list[tuple[Type, Value, Type, Value, bool | None]] = [
 
 @pytest.mark.parametrize(("left", "a", "right", "b", "same"), EQUAL)
 def test_equality(left: Type, a: Value, right: Type, b: Value, same: bool | None) -> None:
-    equal, different = comparison.relation("==", left, right), comparison.relation("!=", left, right)
+    equal, different = comparison.find_relation("==", left, right), comparison.find_relation("!=", left, right)
     assert equal is not None and different is not None
     assert equal(a, b) is same
     assert different(a, b) is (None if same is None else not same)
@@ -189,8 +189,8 @@ UNEQUATABLE = [
 
 @pytest.mark.parametrize(("left", "right"), UNEQUATABLE)
 def test_no_equality(left: Type, right: Type) -> None:
-    assert comparison.relation("==", left, right) is None
-    assert comparison.relation("!=", left, right) is None
+    assert comparison.find_relation("==", left, right) is None
+    assert comparison.find_relation("!=", left, right) is None
 
 
 RELATIONS = [
@@ -206,27 +206,27 @@ RELATIONS = [
 
 @pytest.mark.parametrize(("operator", "a", "b", "holds"), RELATIONS)
 def test_relations(operator: str, a: int, b: int, holds: bool) -> None:
-    relation = comparison.relation(operator, INT8, INT64)
+    relation = comparison.find_relation(operator, INT8, INT64)
     assert relation is not None
     assert relation(a, b) is holds
 
 
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">=", "=="])
 def test_nothing_holds_of_nan(operator: str) -> None:
-    relation = comparison.relation(operator, DOUBLE, DOUBLE)
+    relation = comparison.find_relation(operator, DOUBLE, DOUBLE)
     assert relation is not None
     assert relation(math.nan, math.nan) is False
 
 
 def test_a_null_inside_is_no_answer() -> None:
-    relation = comparison.relation("<", PAIR, PAIR)
+    relation = comparison.find_relation("<", PAIR, PAIR)
     assert relation is not None
     assert relation((1, None), (1, 2)) is None
 
 
 def test_the_refusal() -> None:
     text = "Uncompatible types in compare: Optional<Int32> '==' String"
-    assert comparison.refusal("==", OptionalType(INT32), STRING) == text
+    assert comparison.refusal_message("==", OptionalType(INT32), STRING) == text
 
 
 SORTED: list[tuple[Type, list[Value]]] = [
@@ -259,7 +259,7 @@ def test_nan_sorts_last() -> None:
 
 def test_sorting_agrees_with_comparing(chance: random.Random) -> None:
     type = TupleType((INT32, ListType(DOUBLE), UTF8))
-    compare, key = comparison.compare(type, type), comparison.sort_key(type)
+    compare, key = comparison.find_order(type, type), comparison.sort_key(type)
     assert compare is not None
     values = [
         (

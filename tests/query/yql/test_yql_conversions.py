@@ -113,7 +113,7 @@ LITERALS: list[tuple[Type, Value, Type, Value]] = [
 
 @pytest.mark.parametrize(("source", "value", "to", "result"), LITERALS)
 def test_literals(source: Type, value: Value, to: Type, result: Value) -> None:
-    converted = conversions.implicit(literal(source, value), to)
+    converted = conversions.convert_implicitly(literal(source, value), to)
     got = evaluated(converted)
     assert got == result and got.__class__ is result.__class__
     assert converted is None or converted.type == to
@@ -191,7 +191,7 @@ WIDENED: list[tuple[Type, Value, Type, Value]] = [
 
 @pytest.mark.parametrize(("source", "value", "to", "result"), WIDENED)
 def test_values(source: Type, value: Value, to: Type, result: Value) -> None:
-    converted = conversions.implicit(variable(source, value), to)
+    converted = conversions.convert_implicitly(variable(source, value), to)
     got = evaluated(converted)
     assert got == result and got.__class__ is result.__class__
     assert converted is None or converted.type == to
@@ -209,7 +209,7 @@ CONSTANTS: list[tuple[Type, Value, Type, Value]] = [
 
 @pytest.mark.parametrize(("source", "value", "to", "result"), CONSTANTS)
 def test_constant_containers_fit_by_their_parts(source: Type, value: Value, to: Type, result: Value) -> None:
-    assert evaluated(conversions.implicit(conversions.constant(source, value), to)) == result
+    assert evaluated(conversions.convert_implicitly(conversions.constant(source, value), to)) == result
 
 
 COMMON: list[tuple[list[Type], Type | None]] = [
@@ -250,9 +250,9 @@ COMMON: list[tuple[list[Type], Type | None]] = [
 
 @pytest.mark.parametrize(("types", "result"), COMMON)
 def test_common(types: list[Type], result: Type | None) -> None:
-    assert conversions.common(types) == result
+    assert conversions.common_type(types) == result
     # Whatever they meet in, each of them becomes by itself.
-    assert result is None or all(conversions.widen(each, result) for each in types)
+    assert result is None or all(conversions.find_widening(each, result) for each in types)
 
 
 OF_EXPRESSIONS: list[tuple[list[Expression], Type | None]] = [

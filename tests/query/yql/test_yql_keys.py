@@ -64,7 +64,7 @@ def dynumber(chance: random.Random) -> Decimal:
 
 VALUES: dict[Type, Callable[[random.Random], Value]] = {
     BOOL: lambda chance: chance.random() < 0.5,
-    **{each: integer(each) for each in (*INTEGERS, *moments.NARROW, *moments.WIDE, *moments.SPANS)},
+    **{each: integer(each) for each in (*INTEGERS, *moments.NARROW, *moments.WIDE, *moments.INTERVALS)},
     STRING: data,
     UTF8: text,
     UUID: lambda chance: chance.randbytes(16) if chance.random() < 0.5 else bytes(15) + bytes([chance.randrange(256)]),

@@ -6,7 +6,7 @@ import pytest
 
 from mayflydb.query.yql import names
 from mayflydb.query.yql.faults import Fault
-from mayflydb.query.yql.parser import read_type
+from mayflydb.query.yql.parser import parse_type
 from mayflydb.query.yql.types import INT16, INT32, INT64, PRIMITIVES, Type
 
 READ = [
@@ -45,7 +45,7 @@ READ = [
 
 @pytest.mark.parametrize(("text", "type"), READ)
 def test_reads(text: str, type: str) -> None:
-    assert str(names.resolve(read_type(text))) == type
+    assert str(names.resolve_type(parse_type(text))) == type
 
 
 REFUSED = [
@@ -64,7 +64,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "message"), REFUSED)
 def test_refuses(text: str, message: str) -> None:
     with pytest.raises(Fault) as refusal:
-        names.resolve(read_type(text))
+        names.resolve_type(parse_type(text))
     assert str(refusal.value) == message
 
 
@@ -81,4 +81,4 @@ SERIALS: list[tuple[str, Type | None]] = [
 
 @pytest.mark.parametrize(("text", "type"), SERIALS)
 def test_serials(text: str, type: Type | None) -> None:
-    assert names.serial(read_type(text)) == type
+    assert names.find_serial_type(parse_type(text)) == type

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from mayflydb.query.yql.faults import Fault
-from mayflydb.query.yql.lexer import tokens
+from mayflydb.query.yql.lexer import tokenize
 from mayflydb.query.yql.parser import parse
 from query.yql.printing import write
 from query.yql.trees import Trees
@@ -28,7 +28,7 @@ def test_what_is_written_is_read_again(chance: random.Random, part: int) -> None
 
 def mutate(text: str, chance: random.Random) -> str:
     """The text with a few of its tokens dropped, doubled, swapped or replaced, or cut somewhere."""
-    cut = tokens(text)
+    cut = tokenize(text)
     words = [text[cut.starts[i] : cut.end(i)] for i in range(len(cut.kinds))]
     for _ in range(chance.randint(1, 4)):
         place = chance.randrange(len(words))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from mayflydb.query.yql.faults import Fault
-from mayflydb.query.yql.parser import parse, read_type
+from mayflydb.query.yql.parser import parse, parse_type
 
 UNION_ORDER = "ORDER BY within UNION ALL is only allowed after last subquery"
 BEHIND = "expecting {<EOF>, ';'}"
@@ -199,4 +199,4 @@ def test_what_is_not_supported_is_refused_by_name(text: str, what: str | None) -
 @pytest.mark.parametrize("text", ["", "Int32 Int32", "List<", "List<Int32>>", "'a'", "Struct<a>", "Int32;"])
 def test_what_is_no_type(text: str) -> None:
     with pytest.raises(Fault):
-        read_type(text)
+        parse_type(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayflydb.query.yql.parser import parse, read_type
+from mayflydb.query.yql.parser import parse, parse_type
 from query.yql.printing import write, write_query, write_type
 
 EXPRESSIONS = [
@@ -181,8 +181,8 @@ TYPES = [
 
 @pytest.mark.parametrize(("text", "expected"), TYPES, ids=[text for text, _ in TYPES])
 def test_types(text: str, expected: str) -> None:
-    assert write_type(read_type(text)) == expected
-    assert read_type(expected) == read_type(text)
+    assert write_type(parse_type(text)) == expected
+    assert parse_type(expected) == parse_type(text)
 
 
 QUERIES = [

@@ -226,7 +226,7 @@ def test_casts(chance: random.Random) -> None:
     for _ in range(4000):
         source = type_of(chance)
         to = like(source, chance)
-        cast = conversions.cast(source, to)
+        cast = conversions.resolve_cast(source, to)
         if cast is None:
             continue
         some += 1
@@ -248,14 +248,14 @@ def test_what_widens_stays_a_value(chance: random.Random) -> None:
     for _ in range(6000):
         source = type_of(chance)
         to = like(source, chance)
-        widen = conversions.widen(source, to)
+        widen = conversions.find_widening(source, to)
         if widen is None:
             continue
         some += 1
         value = value_of(source, chance)
         assert holds(to, widen(value)), (str(source), value, str(to))
         # What goes by itself goes by CAST, too.
-        assert conversions.cast(source, to) is not None, (str(source), str(to))
+        assert conversions.resolve_cast(source, to) is not None, (str(source), str(to))
     assert some > 200
 
 
@@ -264,12 +264,12 @@ def test_the_common_type_takes_all(chance: random.Random) -> None:
     for _ in range(6000):
         first = type_of(chance)
         types = [first, like(first, chance)]
-        common = conversions.common(types)
+        common = conversions.common_type(types)
         if common is None:
             continue
         some += 1
         for each in types:
-            widen = conversions.widen(each, common)
+            widen = conversions.find_widening(each, common)
             assert widen is not None, (*map(str, types), str(common))
             assert holds(common, widen(value_of(each, chance)))
     assert some > 200
@@ -280,7 +280,7 @@ def test_constants_fit_or_not(chance: random.Random) -> None:
         source = type_of(chance)
         to = like(source, chance)
         literal = conversions.constant(source, value_of(source, chance), literal=True)
-        converted = conversions.implicit(literal, to)
+        converted = conversions.convert_implicitly(literal, to)
         assert converted is None or holds(to, converted.evaluate((), None)), (str(source), literal.value, str(to))  # type: ignore[arg-type]
 
 
@@ -288,11 +288,11 @@ def test_operators(chance: random.Random) -> None:
     for _ in range(20000):
         left, right = type_of(chance, 0), type_of(chance, 0)
         operator = chance.choice([*"+-*/%&|^", "<<", ">>", "|<<", ">>|", "||"])
-        found = arithmetic.binary(operator, left, chance.choice([left, right]))
+        found = arithmetic.find_binary(operator, left, chance.choice([left, right]))
         if found is None:
-            assert arithmetic.refusal(operator, left, right)
+            assert arithmetic.refusal_message(operator, left, right)
             continue
-        found = arithmetic.binary(operator, left, left)
+        found = arithmetic.find_binary(operator, left, left)
         if found is None:
             continue
         a, b = value_of(left, chance), value_of(left, chance)
@@ -307,7 +307,7 @@ def test_equal_values_group_together(chance: random.Random) -> None:
         a, b = value_of(type, chance), value_of(type, chance)
         key = comparison.group_key(type)
         assert key(a) == key(a) and hash(key(a)) == hash(key(a))
-        equal = comparison.equal(type, type)
+        equal = comparison.find_equality(type, type)
         if equal is not None and a is not None and b is not None and equal(a, b):
             assert key(a) == key(b), (str(type), a, b)
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from mayflydb.query.yql import definitions as d
 from mayflydb.query.yql import statements as st
 from mayflydb.query.yql import syntax as s
-from mayflydb.query.yql.parser.calls import TYPES_OF
+from mayflydb.query.yql.parser.calls import TYPE_ARGUMENTS
 from query.yql.printing import write_query
 
 T = TypeVar("T")
@@ -134,15 +134,15 @@ class Trees:
     def call(self, depth: int) -> s.Expression:
         if self.flag():
             kind = s.TypeArgument(AT, self.type_name(depth))
-            return s.Call(AT, "Nothing", (s.Argument(AT, kind),))
+            return s.FunctionCall(AT, "Nothing", (s.Argument(AT, kind),))
         name = self.chance.choice(FUNCTIONS)
         arguments = self.arguments(depth)
-        if name.upper() in TYPES_OF:
+        if name.upper() in TYPE_ARGUMENTS:
             arguments = arguments[:2]
         star = not arguments and self.flag()
         over: s.Window | str | None = self.word() if self.flag() else self.maybe(lambda: self.window(depth))
         nulls = self.chance.choice((None, True, False)) if over is not None else None
-        return s.Call(AT, name, arguments, bool(arguments) and self.flag(), star, over, nulls)
+        return s.FunctionCall(AT, name, arguments, bool(arguments) and self.flag(), star, over, nulls)
 
     def access(self, depth: int) -> s.Expression:
         of = self.expression(depth)
@@ -352,7 +352,7 @@ class Trees:
         return d.Setting(AT, "KEY_" + self.chance.choice("AB"), value)
 
     def ttl(self) -> d.Setting:
-        interval = s.Call(AT, "Interval", (s.Argument(AT, s.Literal_(AT, "string", b"PT1H")),))
+        interval = s.FunctionCall(AT, "Interval", (s.Argument(AT, s.Literal_(AT, "string", b"PT1H")),))
         tiers = self.chance.choice((((interval, None),), ((interval, "/cold/store"), (interval, None))))
         return d.Setting(AT, "TTL", d.Ttl(AT, tiers, self.word(), self.chance.choice((None, "SECONDS", "NANOSECONDS"))))
 

@@ -13,14 +13,16 @@ from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables, Views
 from mayflydb.frontends.ydb.transactions import Mode, aborted, scheme_change
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
-from mayflydb.query.yql.schemas import Chance, Run
+from mayflydb.query.yql.schemas import RandomSource, Run
 from mayflydb.query.yql.types import Value
 
 
 class Environment:
     """The parts of a server that queries need. `chance`: the source of ids and of Random()."""
 
-    def __init__(self, engine: Engine, schemes: Schemes, chance: Chance, stopwatch: Stopwatch = monotonic_us) -> None:
+    def __init__(
+        self, engine: Engine, schemes: Schemes, chance: RandomSource, stopwatch: Stopwatch = monotonic_us
+    ) -> None:
         self.engine = engine
         self.schemes = schemes
         self.sequences = schemes.sequences

@@ -14,7 +14,7 @@ import msgspec
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Fault, Issue, fault
-from mayflydb.query.yql.schemas import Chance
+from mayflydb.query.yql.schemas import RandomSource
 
 Mode = Literal[
     "serializable_read_write", "snapshot_read_only", "snapshot_read_write", "online_read_only", "stale_read_only"
@@ -71,7 +71,7 @@ class OpenTransaction(msgspec.Struct, eq=False):
 class Transactions:
     """The open transactions of one session. `chance`: an unguessable source of ids."""
 
-    def __init__(self, session: TransactionOwner, chance: Chance) -> None:
+    def __init__(self, session: TransactionOwner, chance: RandomSource) -> None:
         self._chance = chance
         self._open = session.transactions
 
@@ -100,7 +100,7 @@ class Transactions:
         transaction.close()
 
 
-def new_id(chance: Chance) -> str:
+def new_id(chance: RandomSource) -> str:
     """Return a new id: 26 letters and digits, of 130 random bits."""
     bits = chance.getrandbits(130)
     return "".join(_DIGITS[bits >> shift & 31] for shift in range(0, 130, 5))

@@ -58,7 +58,7 @@ _BITWISE: Final[Mapping[str, Callable[[int, int], int]]] = {"&": python.and_, "|
 _SHIFTS: Final = ("<<", ">>", "|<<", ">>|")
 
 
-def binary(operator: str, left: Type, right: Type) -> tuple[Type, Callable[[Value, Value], Value]] | None:
+def find_binary(operator: str, left: Type, right: Type) -> tuple[Type, Callable[[Value, Value], Value]] | None:
     """Return the type of `left operator right` and the function that computes it; None if these types have no such
     operator.
 
@@ -68,26 +68,26 @@ def binary(operator: str, left: Type, right: Type) -> tuple[Type, Callable[[Valu
     if operator == "||":
         return _concatenation(left, right)
     if operator in _BITWISE:
-        return _bits(_BITWISE[operator], left, right)
+        return _bit_operation(_BITWISE[operator], left, right)
     if operator in _SHIFTS:
-        return _shift(operator, left, right)
+        return _shift_operation(operator, left, right)
     if operator not in _ARITHMETIC:
         return None
     if isinstance(left, DecimalType) or isinstance(right, DecimalType):
-        return _decimals(operator, left, right)
+        return _decimal_operation(operator, left, right)
     if left in NUMBERS and right in NUMBERS:
-        return _numbers(operator, left, right)
-    return _moments(operator, left, right)
+        return _number_operation(operator, left, right)
+    return _moment_operation(operator, left, right)
 
 
-def unary(operator: str, operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
+def find_unary(operator: str, operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
     """Return the same for a unary `-`, `+`, `~` or `NOT`."""
-    if operator == "+" and (operand in NUMBERS or isinstance(operand, DecimalType) or operand in moments.SPANS):
+    if operator == "+" and (operand in NUMBERS or isinstance(operand, DecimalType) or operand in moments.INTERVALS):
         return operand, lambda value: value
     if operator == "-":
         return _negation(operand)
     if operator == "~" and operand in UNSIGNED:
-        wrap = wrapping(operand)
+        wrap = integer_wrapper(operand)
         return operand, lambda value: wrap(~value)
     if operator == "NOT" and isinstance(operand, Primitive) and operand.name == "Bool":
         return operand, lambda value: not value
@@ -97,8 +97,8 @@ def unary(operator: str, operand: Type) -> tuple[Type, Callable[[Value], Value]]
 _VERBS: Final = {"+": "add", "-": "substract", "*": "multiply", "/": "divide", "%": "mod"}
 
 
-def refusal(operator: str, left: Type, right: Type | None = None) -> str:
-    """YDB's message for operands that `binary` (`unary`, if `right` is None) refuses, spelled as YDB spells it.
+def refusal_message(operator: str, left: Type, right: Type | None = None) -> str:
+    """YDB's message for operands that `find_binary` (`find_unary`, if `right` is None) refuses, spelled as YDB spells it.
 
     `left` and `right` are the types as the query has them, Optional included. The issue lies below `Type annotation`
     and `At function: +`.
@@ -126,11 +126,11 @@ def refusal(operator: str, left: Type, right: Type | None = None) -> str:
 
 def _negation(operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
     if operand in INTEGERS:
-        wrap = wrapping(operand)
+        wrap = integer_wrapper(operand)
         return operand, lambda value: wrap(-value)
     if isinstance(operand, DecimalType):
         return operand, decimals.negate
-    if operand in FLOATS or operand in moments.SPANS:
+    if operand in FLOATS or operand in moments.INTERVALS:
         return operand, python.neg
     return None
 
@@ -143,21 +143,21 @@ def common_number(left: Type, right: Type) -> Type:
     return left if RANKS[left] >= RANKS[right] else right
 
 
-def wrapping(type: Type) -> Callable[[int], int]:
+def integer_wrapper(type: Type) -> Callable[[int], int]:
     """Return the function that wraps an integer around into the range of a type, by its bits."""
     low, high = BOUNDS[type]
     span = high - low + 1
     return lambda value: value if low <= value <= high else (value - low) % span + low
 
 
-def _numbers(operator: str, left: Type, right: Type) -> Result:
+def _number_operation(operator: str, left: Type, right: Type) -> Result:
     common = common_number(left, right)
     if common in FLOATS:
         operation = _FLOATING[operator]
         if common == DOUBLE:
             return common, lambda a, b: operation(float(a), float(b))
         return common, lambda a, b: to_single(operation(to_single(a), to_single(b)))
-    wrap = wrapping(common)
+    wrap = integer_wrapper(common)
     # Operands that the common type may not hold, such as a negative Int8 beside a Uint32, wrap around first.
     safe = all(BOUNDS[common][0] <= BOUNDS[each][0] and BOUNDS[each][1] <= BOUNDS[common][1] for each in (left, right))
     whole = _WHOLE[operator]
@@ -180,7 +180,7 @@ def _integer_quotient(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _remainder(a: int, b: int) -> int:
+def _integer_remainder(a: int, b: int) -> int:
     rest = abs(a) % abs(b)
     return -rest if a < 0 else rest
 
@@ -206,7 +206,7 @@ _WHOLE: Final[Mapping[str, Callable[[int, int], int]]] = {
     "-": python.sub,
     "*": python.mul,
     "/": _integer_quotient,
-    "%": _remainder,
+    "%": _integer_remainder,
 }
 _FLOATING: Final[Mapping[str, Callable[[float, float], float]]] = {
     "+": python.add,
@@ -217,13 +217,13 @@ _FLOATING: Final[Mapping[str, Callable[[float, float], float]]] = {
 }
 
 
-def _bits(operation: Callable[[int, int], int], left: Type, right: Type) -> Result | None:
+def _bit_operation(operation: Callable[[int, int], int], left: Type, right: Type) -> Result | None:
     if left not in UNSIGNED or right not in UNSIGNED:
         return None
     return common_number(left, right), operation
 
 
-def _shift(operator: str, left: Type, right: Type) -> Result | None:
+def _shift_operation(operator: str, left: Type, right: Type) -> Result | None:
     """Shifts of an unsigned number; `|<<` and `>>|` rotate its bits."""
     if left not in UNSIGNED or right not in INTEGERS:
         return None
@@ -244,7 +244,7 @@ def _shift(operator: str, left: Type, right: Type) -> Result | None:
 # --- decimals --------------------------------------------------------------------------------------------------------
 
 
-def _decimals(operator: str, left: Type, right: Type) -> Result | None:
+def _decimal_operation(operator: str, left: Type, right: Type) -> Result | None:
     """Operators on two equal Decimal types, or on a Decimal and an integer; YDB has only `*`, `/` and `%` for the
     latter."""
     type = left if isinstance(left, DecimalType) else right
@@ -252,7 +252,7 @@ def _decimals(operator: str, left: Type, right: Type) -> Result | None:
         return None
     if left != right and (operator in "+-" or right not in INTEGERS):
         # Only a product may have the integer on its left side: the operands change places.
-        swapped = binary(operator, right, left) if operator == "*" and left in INTEGERS else None
+        swapped = find_binary(operator, right, left) if operator == "*" and left in INTEGERS else None
         return None if swapped is None else (swapped[0], lambda a, b: swapped[1](b, a))
     precision, scale = type.precision, type.scale
     shared = 0 if left != right else scale
@@ -288,22 +288,22 @@ def _bytes(text: str | bytes) -> bytes:
 # --- moments and intervals -------------------------------------------------------------------------------------------
 
 
-def _moments(operator: str, left: Type, right: Type) -> Result | None:
+def _moment_operation(operator: str, left: Type, right: Type) -> Result | None:
     match operator:
-        case "+" if left in moments.SPANS and right in moments.MOMENTS:
+        case "+" if left in moments.INTERVALS and right in moments.MOMENTS:
             later = _moment_plus_interval(right, left, 1)
             return later[0], lambda a, b: later[1](b, a)
-        case "+" | "-" if left in moments.MOMENTS and right in moments.SPANS:
+        case "+" | "-" if left in moments.MOMENTS and right in moments.INTERVALS:
             return _moment_plus_interval(left, right, 1 if operator == "+" else -1)
         case "-" if left in moments.MOMENTS and right in moments.MOMENTS:
             return _difference(left, right)
-        case "+" | "-" if left in moments.SPANS and right in moments.SPANS:
+        case "+" | "-" if left in moments.INTERVALS and right in moments.INTERVALS:
             return _interval_result(_wider(left, right), _WHOLE[operator])
-        case "*" if left in INTEGERS and right in moments.SPANS:
+        case "*" if left in INTEGERS and right in moments.INTERVALS:
             return _interval_result(right, python.mul)
-        case "*" if left in moments.SPANS and right in INTEGERS:
+        case "*" if left in moments.INTERVALS and right in INTEGERS:
             return _interval_result(left, python.mul)
-        case "/" if left in moments.SPANS and right in INTEGERS:
+        case "/" if left in moments.INTERVALS and right in INTEGERS:
             return _interval_result(left, lambda a, b: _integer_quotient(a, b) if b else None)
     return None
 
@@ -345,11 +345,11 @@ _WIDE_FORMS: Final[Mapping[Type, Primitive]] = dict(zip(moments.NARROW, moments.
 
 def _difference(left: Type, right: Type) -> Result:
     wide = left in moments.WIDE or right in moments.WIDE
-    first, second = _instant(left), _instant(right)
+    first, second = _to_micros(left), _to_micros(right)
     return INTERVAL64 if wide else INTERVAL, lambda a, b: first(a) - second(b)
 
 
-def _instant(type: Type) -> Callable[[Any], int]:
+def _to_micros(type: Type) -> Callable[[Any], int]:
     scale = moments.SCALES[type]
     if type in moments.ZONED:
         return lambda value: int(value[0]) * scale

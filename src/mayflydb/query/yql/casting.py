@@ -73,7 +73,7 @@ def find_cast(source: Type, to: Type) -> Converter | None:
         return _from_integer(source, to)
     if source in FLOATS:
         return _from_float(to)
-    if source in moments.MOMENTS or source in moments.SPANS:
+    if source in moments.MOMENTS or source in moments.INTERVALS:
         return _from_moment(source, to)
     if (source, to) == (JSON, JSON_DOCUMENT):
         return lambda value: texts.from_text(JSON_DOCUMENT, value), False
@@ -105,7 +105,7 @@ def _utf8(value: bytes) -> Value:
 def _from_text(source: Type, to: Type) -> Converter | None:
     if not texts.has_text(to):
         return None
-    read = _read(to)
+    read = _text_reader(to)
     if source == UTF8:
         return read, True
     if to == YSON:
@@ -118,7 +118,7 @@ def _from_text(source: Type, to: Type) -> Converter | None:
     return read_bytes, True
 
 
-def _read(to: Type) -> Callable[[str], Value]:
+def _text_reader(to: Type) -> Callable[[str], Value]:
     def read(text: str) -> Value:
         value = texts.from_text(to, text)
         return FAILED if value is None else value
@@ -143,7 +143,7 @@ def _from_bool(to: Type) -> Converter | None:
     return (float, False) if to in FLOATS else None
 
 
-def _between(low: int, high: int) -> Callable[[int], Value]:
+def _within_limits(low: int, high: int) -> Callable[[int], Value]:
     return lambda value: value if low <= value <= high else FAILED
 
 
@@ -159,7 +159,7 @@ def _from_integer(source: Type, to: Type) -> Converter | None:
     fails = not (low <= BOUNDS[source][0] and BOUNDS[source][1] <= high)
     if to in moments.ZONED:
         return lambda value: (value, _ZONE) if low <= value <= high else FAILED, fails
-    return (_between(low, high) if fails else identity), fails
+    return (_within_limits(low, high) if fails else identity), fails
 
 
 def _from_float(to: Type) -> Converter | None:
@@ -226,41 +226,41 @@ def _from_decimal(source: DecimalType, to: Type) -> Converter | None:
 def _from_moment(source: Type, to: Type) -> Converter | None:
     if to in INTEGERS or to in FLOATS:
         return _to_number(source, to)
-    if source in moments.SPANS and to in moments.SPANS:
+    if source in moments.INTERVALS and to in moments.INTERVALS:
         low, high = moments.LIMITS[to]
         fails = moments.LIMITS[source][1] > high
-        return (_between(low, high) if fails else identity), fails
+        return (_within_limits(low, high) if fails else identity), fails
     if source in moments.MOMENTS and to in moments.MOMENTS:
         return _to_moment(source, to)
     return None
 
 
-def _number(source: Type) -> Callable[[Any], int]:
+def _number_reader(source: Type) -> Callable[[Any], int]:
     return (lambda value: int(value[0])) if source in moments.ZONED else int
 
 
 def _to_number(source: Type, to: Type) -> Converter:
-    number = _number(source)
+    number = _number_reader(source)
     if to in FLOATS:
         single = to == FLOAT
         return lambda value: to_single(number(value)) if single else float(number(value)), False
     low, high = BOUNDS[to]
     least, greatest = moments.LIMITS[source]
-    within = _between(low, high)
+    within = _within_limits(low, high)
     return lambda value: within(number(value)), not (low <= least and greatest <= high)
 
 
 def _to_moment(source: Type, to: Type) -> Converter:
-    number = _number(source)
+    number = _number_reader(source)
     low, high = moments.LIMITS[to]
-    least, greatest = (moments.scale(limit, source, to) for limit in moments.LIMITS[source])
+    least, greatest = (moments.rescale(limit, source, to) for limit in moments.LIMITS[source])
     fails = not (low <= least and greatest <= high)
 
     if to == TZ_DATE and source in (TZ_DATETIME, TZ_TIMESTAMP):
         return lambda value: (zones.day_of(value[0] * moments.SCALES[source], value[1]), value[1]), False
 
     def convert(value: Any) -> Value:
-        there = moments.scale(number(value), source, to)
+        there = moments.rescale(number(value), source, to)
         if not low <= there <= high:
             return FAILED
         if to not in moments.ZONED:
@@ -292,7 +292,7 @@ def _literal_integer(value: int, to: Type) -> Value:
         return Decimal(value)
     if isinstance(to, DecimalType):
         converter = _to_decimal(INT64 if value < 0 else UINT64, to)
-    elif to in FLOATS or to in INTEGERS or to in moments.NARROW or to in moments.WIDE or to in moments.SPANS:
+    elif to in FLOATS or to in INTEGERS or to in moments.NARROW or to in moments.WIDE or to in moments.INTERVALS:
         converter = _from_integer(INT64 if value < 0 else UINT64, to)
     else:
         converter = None

@@ -51,20 +51,20 @@ _PLAIN: Final = (BOOL, UUID, DYNUMBER)
 _NAN: Final = "nan"
 
 
-def compare(left: Type, right: Type) -> Compare | None:
+def find_order(left: Type, right: Type) -> Compare | None:
     """Return the comparison of two types: a number below, equal to or above zero, or None for NaN or a NULL inside a
     value.
 
     The function takes no NULL at the top level. The result is None instead of a function if the types do not compare.
     """
     if isinstance(left, DecimalType) or isinstance(right, DecimalType):
-        return _decimals(left, right)
+        return _decimal_order(left, right)
     if isinstance(left, Primitive) and isinstance(right, Primitive):
-        return _primitives(left, right)
-    return _containers(left, right, compare)
+        return _primitive_order(left, right)
+    return _container_order(left, right, find_order)
 
 
-def equal(left: Type, right: Type) -> Equal | None:
+def find_equality(left: Type, right: Type) -> Equal | None:
     """Return the equality of two types; the function takes no NULL and returns None where a NULL inside a value
     decides.
 
@@ -72,25 +72,25 @@ def equal(left: Type, right: Type) -> Equal | None:
     """
     match left, right:
         case OptionalType(), _:
-            return _unwrap_optionals(equal(left.item, right.item if isinstance(right, OptionalType) else right))
+            return _unwrap_optionals(find_equality(left.item, right.item if isinstance(right, OptionalType) else right))
         case _, OptionalType():
-            return _unwrap_optionals(equal(left, right.item))
+            return _unwrap_optionals(find_equality(left, right.item))
         case TaggedType(), _:
-            return equal(left.item, right)
+            return find_equality(left.item, right)
         case _, TaggedType():
-            return equal(left, right.item)
+            return find_equality(left, right.item)
         case TupleType(), TupleType() if len(left.items) == len(right.items):
-            return _all_equal(tuple(map(equal, left.items, right.items)))
+            return _tuple_equality(tuple(map(find_equality, left.items, right.items)))
         case StructType(), StructType():
-            return _structs(left, right)
+            return _struct_equality(left, right)
         case ListType(), ListType():
-            return _lists(equal(left.item, right.item))
+            return _list_equality(find_equality(left.item, right.item))
         case DictType(), DictType() if left.key == right.key:
-            return _dicts(left, equal(left.payload, right.payload))
+            return _dict_equality(left, find_equality(left.payload, right.payload))
         case VariantType(), VariantType() if left == right:
-            return _variants(left)
-    ordered = compare(left, right)
-    return None if ordered is None else _same(ordered)
+            return _variant_equality(left)
+    ordered = find_order(left, right)
+    return None if ordered is None else _equality_of_order(ordered)
 
 
 _OPERATORS: Final[Mapping[str, Callable[[int], bool]]] = {
@@ -101,18 +101,18 @@ _OPERATORS: Final[Mapping[str, Callable[[int], bool]]] = {
 }
 
 
-def relation(operator: str, left: Type, right: Type) -> Equal | None:
+def find_relation(operator: str, left: Type, right: Type) -> Equal | None:
     """Return the function for `==`, `!=`, `<`, `<=`, `>` or `>=`: True, False or None for NULL. None if the types have
     no such relation.
 
     All relations with NaN are false except `!=`.
     """
     if operator in ("==", "!="):
-        same = equal(left, right)
+        same = find_equality(left, right)
         if same is None or operator == "==":
             return same
         return _negate(same)
-    ordered = compare(left, right)
+    ordered = find_order(left, right)
     if ordered is None:
         return None
     order, holds = ordered, _OPERATORS[operator]
@@ -127,59 +127,59 @@ def relation(operator: str, left: Type, right: Type) -> Equal | None:
     return relate
 
 
-def refusal(operator: str, left: Type, right: Type) -> str:
-    """YDB's message for types that `relation` refuses. The issue lies below `Type annotation` and `At function: ==`."""
+def refusal_message(operator: str, left: Type, right: Type) -> str:
+    """YDB's message for types that `find_relation` refuses. The issue lies below `Type annotation` and `At function: ==`."""
     return f"Uncompatible types in compare: {format_long(left)} '{operator}' {format_long(right)}"
 
 
 # --- types without parts ---------------------------------------------------------------------------------------------
 
 
-def _order(a: Any, b: Any) -> int:
+def _compare(a: Any, b: Any) -> int:
     return int(a > b) - int(a < b)
 
 
-def _numbers(a: float, b: float) -> int | None:
+def _compare_numbers(a: float, b: float) -> int | None:
     if a < b:
         return -1
     return 1 if a > b else 0 if a == b else None
 
 
-def _primitives(left: Primitive, right: Primitive) -> Compare | None:
+def _primitive_order(left: Primitive, right: Primitive) -> Compare | None:
     if left in NUMBERS and right in NUMBERS:
-        return _order if left in INTEGERS and right in INTEGERS else _numbers
+        return _compare if left in INTEGERS and right in INTEGERS else _compare_numbers
     if left in moments.MOMENTS and right in moments.MOMENTS:
-        return _moments(left, right)
-    if left in moments.SPANS and right in moments.SPANS:
-        return _order
+        return _moment_order(left, right)
+    if left in moments.INTERVALS and right in moments.INTERVALS:
+        return _compare
     if left in _TEXTS and right in _TEXTS:
-        return _order if left == right else _mixed_texts
-    return _order if left == right and left in _PLAIN else None
+        return _compare if left == right else _compare_mixed_texts
+    return _compare if left == right and left in _PLAIN else None
 
 
-def _mixed_texts(a: str | bytes, b: str | bytes) -> int:
-    return _order(_bytes(a), _bytes(b))
+def _compare_mixed_texts(a: str | bytes, b: str | bytes) -> int:
+    return _compare(_bytes(a), _bytes(b))
 
 
 def _bytes(text: str | bytes) -> bytes:
     return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
 
 
-def _moments(left: Type, right: Type) -> Compare:
+def _moment_order(left: Type, right: Type) -> Compare:
     if moments.SCALES[left] == moments.SCALES[right] and left not in moments.ZONED and right not in moments.ZONED:
-        return _order
-    first, second = _instant(left), _instant(right)
-    return lambda a, b: _order(first(a), second(b))
+        return _compare
+    first, second = _to_micros(left), _to_micros(right)
+    return lambda a, b: _compare(first(a), second(b))
 
 
-def _instant(type: Type) -> Callable[[Any], int]:
+def _to_micros(type: Type) -> Callable[[Any], int]:
     scale = moments.SCALES[type]
     if type in moments.ZONED:
         return lambda value: int(value[0]) * scale
     return lambda value: int(value) * scale
 
 
-def _decimals(left: Type, right: Type) -> Compare | None:
+def _decimal_order(left: Type, right: Type) -> Compare | None:
     """Compare Decimals and integers at the larger of the two scales; the infinities are moved beyond every scaled
     number."""
     scales = [_scale(each) for each in (left, right)]
@@ -193,7 +193,7 @@ def _decimals(left: Type, right: Type) -> Compare | None:
     def order(a: int, b: int) -> int | None:
         if (special[0] and a == DECIMAL_NAN) or (special[1] and b == DECIMAL_NAN):
             return None
-        return _order(_rescale(a, up[0], special[0]), _rescale(b, up[1], special[1]))
+        return _compare(_scale_up(a, up[0], special[0]), _scale_up(b, up[1], special[1]))
 
     return order
 
@@ -207,7 +207,7 @@ def _scale(type: Type) -> int | None:
 _BEYOND: Final = 10**80
 
 
-def _rescale(value: int, factor: int, special: bool) -> int:
+def _scale_up(value: int, factor: int, special: bool) -> int:
     if special and abs(value) == DECIMAL_INF:
         return _BEYOND if value > 0 else -_BEYOND
     return value * factor
@@ -216,7 +216,7 @@ def _rescale(value: int, factor: int, special: bool) -> int:
 # --- types with parts ------------------------------------------------------------------------------------------------
 
 
-def _containers(left: Type, right: Type, of: Callable[[Type, Type], Compare | None]) -> Compare | None:
+def _container_order(left: Type, right: Type, of: Callable[[Type, Type], Compare | None]) -> Compare | None:
     match left, right:
         case OptionalType(), _:
             return _unwrap_optionals(of(left.item, right.item if isinstance(right, OptionalType) else right))
@@ -231,11 +231,11 @@ def _containers(left: Type, right: Type, of: Callable[[Type, Type], Compare | No
         case _, NullType():
             return lambda a, b: None
         case TupleType(), TupleType() if len(left.items) == len(right.items):
-            return _lexical(tuple(map(of, left.items, right.items)))
+            return _tuple_order(tuple(map(of, left.items, right.items)))
         case ListType(), ListType():
             return _list_order(of(left.item, right.item))
         case (ListType() | EmptyListType(), EmptyListType()) | (EmptyListType(), ListType()):
-            return lambda a, b: _order(len(a), len(b))
+            return lambda a, b: _compare(len(a), len(b))
         case VoidType(), VoidType():
             return lambda a, b: 0
         case EmptyDictType(), EmptyDictType():
@@ -256,7 +256,7 @@ def _unwrap_optionals(of: Callable[[Any, Any], Any] | None) -> Callable[[Any, An
     return compare_inner
 
 
-def _lexical(orders: tuple[Compare | None, ...]) -> Compare | None:
+def _tuple_order(orders: tuple[Compare | None, ...]) -> Compare | None:
     known = [each for each in orders if each is not None]
     if len(known) < len(orders):
         return None
@@ -281,12 +281,12 @@ def _list_order(item: Compare | None) -> Compare | None:
             result = None if first is None or second is None else each(first, second)
             if result != 0:
                 return result
-        return _order(len(a), len(b))
+        return _compare(len(a), len(b))
 
     return order
 
 
-def _same(order: Compare) -> Equal:
+def _equality_of_order(order: Compare) -> Equal:
     def same(a: Value, b: Value) -> bool | None:
         result = order(a, b)
         return result == 0
@@ -302,7 +302,7 @@ def _negate(same: Equal) -> Equal:
     return different
 
 
-def _each(pairs: list[tuple[Equal, Value, Value]]) -> bool | None:
+def _all_equal_pairs(pairs: list[tuple[Equal, Value, Value]]) -> bool | None:
     """Return False if any pair differs, None (NULL) if none is known to differ and one is NULL, else True."""
     answer: bool | None = True
     for same, a, b in pairs:
@@ -313,35 +313,35 @@ def _each(pairs: list[tuple[Equal, Value, Value]]) -> bool | None:
     return answer
 
 
-def _all_equal(relations: tuple[Equal | None, ...]) -> Equal | None:
+def _tuple_equality(relations: tuple[Equal | None, ...]) -> Equal | None:
     known = [each for each in relations if each is not None]
     if len(known) < len(relations):
         return None
-    return lambda a, b: _each(list(zip(known, a, b, strict=True)))
+    return lambda a, b: _all_equal_pairs(list(zip(known, a, b, strict=True)))
 
 
-def _structs(left: StructType, right: StructType) -> Equal | None:
+def _struct_equality(left: StructType, right: StructType) -> Equal | None:
     """Equality of Structs member by member; the order of the members does not matter."""
     places = {name: place for place, (name, _) in enumerate(right.members)}
     if len(left.members) != len(right.members) or any(name not in places for name, _ in left.members):
         return None
     order = [places[name] for name, _ in left.members]
-    items = tuple(equal(type, right.members[places[name]][1]) for name, type in left.members)
-    whole = _all_equal(items)
+    items = tuple(find_equality(type, right.members[places[name]][1]) for name, type in left.members)
+    whole = _tuple_equality(items)
     if whole is None:
         return None
     same = whole
     return lambda a, b: same(a, tuple(b[place] for place in order))
 
 
-def _lists(item: Equal | None) -> Equal | None:
+def _list_equality(item: Equal | None) -> Equal | None:
     if item is None:
         return None
     each = item
-    return lambda a, b: len(a) == len(b) and _each([(each, *pair) for pair in zip(a, b, strict=True)])
+    return lambda a, b: len(a) == len(b) and _all_equal_pairs([(each, *pair) for pair in zip(a, b, strict=True)])
 
 
-def _dicts(type: DictType, payload: Equal | None) -> Equal | None:
+def _dict_equality(type: DictType, payload: Equal | None) -> Equal | None:
     if payload is None:
         return None
     each = payload
@@ -350,17 +350,17 @@ def _dicts(type: DictType, payload: Equal | None) -> Equal | None:
     def same(a: dict[Any, Any], b: dict[Any, Any]) -> bool | None:
         if len(a) != len(b) or any(key not in b for key in a):
             return False
-        return True if void else _each([(each, value, b[key]) for key, value in a.items()])
+        return True if void else _all_equal_pairs([(each, value, b[key]) for key, value in a.items()])
 
     return same
 
 
-def _variants(type: VariantType) -> Equal | None:
-    relations = [equal(part, part) for part in _alternatives(type)]
+def _variant_equality(type: VariantType) -> Equal | None:
+    relations = [find_equality(part, part) for part in _alternatives(type)]
     known = [each for each in relations if each is not None]
     if len(known) < len(relations):
         return None
-    return lambda a, b: a[0] == b[0] and _each([(known[a[0]], a[1], b[1])])
+    return lambda a, b: a[0] == b[0] and _all_equal_pairs([(known[a[0]], a[1], b[1])])
 
 
 def _alternatives(type: VariantType) -> tuple[Type, ...]:
@@ -390,7 +390,7 @@ def has_no_null(type: Type) -> bool:
 
 def is_sortable(type: Type) -> bool:
     """True if ORDER BY accepts values of the type."""
-    return isinstance(type, NullType) or compare(type, type) is not None
+    return isinstance(type, NullType) or find_order(type, type) is not None
 
 
 def sort_key(type: Type) -> Callable[[Value], Any]:
@@ -429,7 +429,7 @@ def _identity(value: Value) -> Any:
 
 
 def _by_text(a: Any, b: Any) -> int:
-    return _order(repr(a), repr(b))
+    return _compare(repr(a), repr(b))
 
 
 _VARIANT: Final = cmp_to_key(_by_text)
@@ -446,9 +446,9 @@ def group_key(type: Type) -> Callable[[Value], Hashable]:
         case OptionalType(item):
             return _group_optional(item)
         case TupleType(items):
-            return _group_parts(items)
+            return _group_tuple(items)
         case StructType(members):
-            return _group_parts(tuple(part for _, part in members))
+            return _group_tuple(tuple(part for _, part in members))
         case ListType(item):
             key = group_key(item)
             return lambda value: tuple(key(part) for part in value)
@@ -478,7 +478,7 @@ def _group_optional(item: Type) -> Callable[[Value], Hashable]:
     return lambda value: None if value is None else inner(value)
 
 
-def _group_parts(items: tuple[Type, ...]) -> Callable[[Value], Hashable]:
+def _group_tuple(items: tuple[Type, ...]) -> Callable[[Value], Hashable]:
     keys = [group_key(item) for item in items]
     if all(key is _identity for key in keys):
         return _identity

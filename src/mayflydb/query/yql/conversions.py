@@ -1,4 +1,4 @@
-"""Conversions between types: the implicit ones (`implicit`, `common`) and those of CAST (`cast`).
+"""Conversions between types: the implicit ones (`convert_implicitly`, `common_type`) and those of CAST (`resolve_cast`).
 
 A literal becomes any type that can hold its value. Any other value only widens: to a number of a higher rank (see
 `arithmetic`), from Utf8, Json or Yson to String, from a date to a finer or wider one, from T to T?. Between containers
@@ -47,7 +47,7 @@ from mayflydb.query.yql.types import (
 # --- values that widen -----------------------------------------------------------------------------------------------
 
 
-def widen(source: Type, to: Type) -> Convert | None:
+def find_widening(source: Type, to: Type) -> Convert | None:
     """Return the implicit conversion of a value of `source`, NULL included, to `to`; None if there is none."""
     if source == to:
         return identity
@@ -63,13 +63,13 @@ def widen(source: Type, to: Type) -> Convert | None:
         case EmptyDictType(), DictType():
             return lambda value: {}
         case TaggedType(_, item), TaggedType(tag, inner) if source.tag == tag:
-            return widen(item, inner)
+            return find_widening(item, inner)
     converter = find_conversion(source, to, _widen_part, strict=True)
     return None if converter is None or converter[1] else converter[0]
 
 
 def _widen_part(source: Type, to: Type) -> Converter | None:
-    step = widen(source, to)
+    step = find_widening(source, to)
     return None if step is None else (step, False)
 
 
@@ -77,14 +77,14 @@ def _into_optional(source: Type, to: OptionalType) -> Convert | None:
     if isinstance(source, NullType):
         return identity
     if isinstance(source, OptionalType) and _depth(source) >= _depth(to):
-        inner = widen(source.item, to.item)
+        inner = find_widening(source.item, to.item)
         if inner is None or inner is identity:
             return inner
         step, nested = inner, isinstance(to.item, OptionalType)
         return lambda value: (
             None if value is None else Just(step(value.value)) if nested and isinstance(value, Just) else step(value)
         )
-    inner = widen(source, to.item)
+    inner = find_widening(source, to.item)
     return None if inner is None else _wrap_in_just(inner, to.item)
 
 
@@ -139,7 +139,7 @@ def _widen_decimal(source: DecimalType, to: DecimalType) -> Convert | None:
 # --- one type for several --------------------------------------------------------------------------------------------
 
 
-def common(types: Iterable[Type]) -> Type | None:
+def common_type(types: Iterable[Type]) -> Type | None:
     """The type to which all of these are converted implicitly; None if there is none, or no types are given."""
     result: Type | None = None
     for each in types:
@@ -154,7 +154,7 @@ def unify(expressions: Sequence[Expression]) -> tuple[Type, list[Expression]] | 
 
     If the literals among them fit the common type of the other expressions, that type wins.
     """
-    found = common([each.type for each in expressions])
+    found = common_type([each.type for each in expressions])
     if found is None or any(each.literal for each in expressions):
         found = _type_of_others(expressions) or found
     if found is None:
@@ -165,29 +165,29 @@ def unify(expressions: Sequence[Expression]) -> tuple[Type, list[Expression]] | 
 
 def _type_of_others(expressions: Sequence[Expression]) -> Type | None:
     """The common type of the expressions that are no literals; None if one of the literals does not fit."""
-    found = common([each.type for each in expressions if not each.literal])
+    found = common_type([each.type for each in expressions if not each.literal])
     if found is None or any(fit_expression(each, found) is None for each in expressions):
         return None
     return found
 
 
 def fit_expression(expression: Expression, to: Type) -> Expression | None:
-    """Convert implicitly as `implicit` does, but refuse an integer literal that is too large for an integer type.
+    """Convert implicitly as `convert_implicitly` does, but refuse an integer literal that is too large for an integer type.
 
     An integer whose value is not known when the query is bound widens by its type alone.
     """
     if expression.type == to:
         return expression
-    made = implicit(expression, to)
+    made = convert_implicitly(expression, to)
     if made is None or not expression.literal or made.literal:
         return made
     return None if bare(expression.type) in INTEGERS and bare(to) in INTEGERS else made
 
 
 def _common_pair(left: Type, right: Type) -> Type | None:
-    if left == right or widen(right, left) is not None:
+    if left == right or find_widening(right, left) is not None:
         return left
-    if widen(left, right) is not None:
+    if find_widening(left, right) is not None:
         return right
     match left, right:
         case NullType(), _:
@@ -246,7 +246,7 @@ def _common_struct(left: StructType, right: StructType) -> Type | None:
 # --- expressions -----------------------------------------------------------------------------------------------------
 
 
-def implicit(expression: Expression, to: Type) -> Expression | None:
+def convert_implicitly(expression: Expression, to: Type) -> Expression | None:
     """Convert an expression implicitly: a literal that fits, or a value that widens. None if there is no such
     conversion."""
     if expression.type == to:
@@ -255,7 +255,7 @@ def implicit(expression: Expression, to: Type) -> Expression | None:
         fitted = _fit_constant(expression.value, expression.type, to)
         if fitted is not FAILED:
             return constant(to, fitted, literal=True)
-    step = widen(expression.type, to)
+    step = find_widening(expression.type, to)
     if step is not None:
         return _convert_expression(expression, to, step)
     if expression.constant and not isinstance(expression.type, (Primitive, DecimalType)):
@@ -305,7 +305,7 @@ def _fit_constant(value: Value, source: Type, to: Type) -> Value:
 # --- CAST ------------------------------------------------------------------------------------------------------------
 
 
-def cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
+def resolve_cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
     """Return the type of `CAST(e AS to)` and its function from a value of `source`, NULL included; None if there is no
     such CAST.
 
@@ -327,10 +327,10 @@ def cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
     return optional(to), convert
 
 
-def bitcast(source: Type, to: Type) -> tuple[Type, Convert] | None:
+def resolve_bitcast(source: Type, to: Type) -> tuple[Type, Convert] | None:
     """Return the type and the function of `BITCAST(e AS to)`; None unless both types are integers."""
     if isinstance(source, OptionalType):
-        inner = bitcast(source.item, to.item if isinstance(to, OptionalType) else to)
+        inner = resolve_bitcast(source.item, to.item if isinstance(to, OptionalType) else to)
         if inner is None:
             return None
         step = inner[1]

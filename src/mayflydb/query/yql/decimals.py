@@ -56,11 +56,11 @@ def parse(text: str, type: DecimalType) -> int | None:
     else:
         # Cut off digits before int(): a text may be long, and the digits cut off only decide the rounding.
         kept, cut = digits[:shift], digits[shift:]
-        value = clamp(int(kept or "0") + _up(int(kept[-1:] or "0"), cut), type.precision)
+        value = clamp(int(kept or "0") + _rounding_carry(int(kept[-1:] or "0"), cut), type.precision)
     return -value if sign == "-" else value
 
 
-def _up(last: int, cut: str) -> int:
+def _rounding_carry(last: int, cut: str) -> int:
     """1 if the digits that are cut off round the last digit up, else 0."""
     if cut[0] != "5":
         return int(cut[0] > "5")

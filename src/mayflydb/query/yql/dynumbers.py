@@ -33,7 +33,7 @@ def parse(text: str) -> Decimal | None:
     return Decimal((sign == "-", tuple(map(int, digits)), power - len(digits)))
 
 
-def parts(value: Decimal) -> tuple[bool, str, int]:
+def split_digits(value: Decimal) -> tuple[bool, str, int]:
     """Return the sign (True if negative), the digits without zeros at both ends ("" for zero), and the exponent of
     `.<digits>e<exponent>`."""
     sign, raw, exponent = value.as_tuple()
@@ -47,13 +47,13 @@ def is_valid(value: Decimal) -> bool:
     """True if the number is finite and within the limits."""
     if not value.is_finite():
         return False
-    _, digits, power = parts(value)
+    _, digits, power = split_digits(value)
     return not digits or (len(digits) <= DIGITS and _MIN_EXPONENT <= power <= _MAX_EXPONENT)
 
 
 def to_text(value: Decimal) -> str:
     """Format as `.314e1`, `-.5` or `0`."""
-    negative, digits, power = parts(value)
+    negative, digits, power = split_digits(value)
     if not digits:
         return "0"
     return f"{'-' if negative else ''}.{digits}{f'e{power}' if power else ''}"
@@ -66,7 +66,7 @@ def to_bytes(value: Decimal) -> bytes:
     The bytes of positive numbers sort in order. A negative number sorts before its own prefixes; `keys` corrects that
     in its own encoding.
     """
-    negative, digits, power = parts(value)
+    negative, digits, power = split_digits(value)
     if not digits:
         return b"\x01"
     body = bytes([power + 129]) + bytes.fromhex(digits + "0" * (len(digits) % 2))

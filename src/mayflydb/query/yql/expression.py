@@ -34,11 +34,11 @@ class Lambda(Protocol):
     @property
     def arity(self) -> int: ...
 
-    def bind(self, types: Sequence[Type]) -> Bound:
+    def bind(self, types: Sequence[Type]) -> BoundLambda:
         """Bind the body for arguments of these types. Faults: those of the body."""
 
 
-class Bound(msgspec.Struct, frozen=True):
+class BoundLambda(msgspec.Struct, frozen=True):
     """A bound lambda. `call(arguments, row, run)` returns the value of the body; `row` and `run` belong to the
     expression around it."""
 

@@ -89,7 +89,7 @@ def unsupported(what: str, position: Position | None = None) -> Fault:
     return fault(f"{what} is not supported", position)
 
 
-def no_table(database: str, path: str, position: Position | None = None) -> Fault:
+def missing_table_fault(database: str, path: str, position: Position | None = None) -> Fault:
     """The refusal of a table or view that does not exist: `Table metadata loading` > cause."""
     cause = Issue(
         f"Cannot find table '{database}.[{path}]' because it does not exist or you do not have access permissions. "

@@ -183,30 +183,30 @@ def _decode_float(key: bytes, at: int) -> tuple[float, int]:
     return _DOUBLE.unpack(bits)[0], at + 8
 
 
-_BIAS: Final = 1 << 127
+_DECIMAL_BIAS: Final = 1 << 127
 
 
 def _encode_decimal(value: int) -> bytes:
-    return (value + _BIAS).to_bytes(16, "big")
+    return (value + _DECIMAL_BIAS).to_bytes(16, "big")
 
 
 def _decode_decimal(key: bytes, at: int) -> tuple[int, int]:
     if len(key) < at + 16:
         raise ValueError(f"no key: a Decimal is cut off at {at}")
-    return int.from_bytes(key[at : at + 16], "big") - _BIAS, at + 16
+    return int.from_bytes(key[at : at + 16], "big") - _DECIMAL_BIAS, at + 16
 
 
 _NEGATIVE, _ZERO, _POSITIVE = 1, 2, 3
-_EXPONENT: Final = 129
+_EXPONENT_BIAS: Final = 129
 
 
 def _encode_dynumber(value: Decimal) -> bytes:
-    negative, digits, power = dynumbers.parts(value)
+    negative, digits, power = dynumbers.split_digits(value)
     if not digits:
         return bytes((_ZERO,))
     digits += "0" * (len(digits) % 2)
     pairs = (int(digits[place : place + 2]) + 1 for place in range(0, len(digits), 2))
-    body = bytes((power + _EXPONENT, *pairs, 0))
+    body = bytes((power + _EXPONENT_BIAS, *pairs, 0))
     return bytes((_NEGATIVE,)) + body.translate(_COMPLEMENT) if negative else bytes((_POSITIVE,)) + body
 
 
@@ -220,7 +220,7 @@ def _decode_dynumber(key: bytes, at: int) -> tuple[Decimal, int]:
     body = key[at + 1 : end]
     body = body.translate(_COMPLEMENT) if sign == _NEGATIVE else body
     digits = "".join(f"{pair - 1:02}" for pair in body[1:])
-    value = dynumbers.parse(f"{'-' if sign == _NEGATIVE else ''}.{digits}e{body[0] - _EXPONENT}")
+    value = dynumbers.parse(f"{'-' if sign == _NEGATIVE else ''}.{digits}e{body[0] - _EXPONENT_BIAS}")
     if value is None:
         raise ValueError(f"no key: no DyNumber at {at}")
     return value, end + 1
@@ -252,7 +252,7 @@ def _codec(type: Type) -> tuple[Encode, Decode]:
 _CODECS: Final[Mapping[Type, tuple[Encode, Decode]]] = {
     BOOL: (_encode_bool, _decode_bool),
     **{each: _fixed_width_codec((BOUNDS[each][1].bit_length() + 7) // 8, each in SIGNED) for each in INTEGERS},
-    **{each: _fixed_width_codec(8, signed=True) for each in (*moments.NARROW, *moments.WIDE, *moments.SPANS)},
+    **{each: _fixed_width_codec(8, signed=True) for each in (*moments.NARROW, *moments.WIDE, *moments.INTERVALS)},
     **{each: _zoned_codec(_fixed_width_codec(8, signed=True)) for each in moments.ZONED},
     STRING: (_encode_bytes, _decode_bytes),
     UTF8: (_encode_text, _decode_text),

@@ -88,12 +88,12 @@ class Tokens:
     written. `starts`: offsets in characters.
     """
 
-    __slots__ = ("ansi", "kinds", "places", "starts", "text", "texts")
+    __slots__ = ("ansi", "kinds", "positions", "starts", "text", "texts")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.ansi = False
-        self.places = LinePositions(text)
+        self.positions = LinePositions(text)
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.starts: list[int] = []
@@ -103,18 +103,18 @@ class Tokens:
         return self.starts[index] + len(self.texts[index])
 
 
-def tokens(text: str) -> Tokens:
+def tokenize(text: str) -> Tokens:
     """Tokenize a text. Faults: a character that begins no token; a text in another language."""
     found = Tokens(text)
     if "--!" in text:
-        found.ansi = _is_ansi(text, found.places)
+        found.ansi = _is_ansi(text, found.positions)
     kinds, texts, starts = found.kinds, found.texts, found.starts
     match, keywords = (_ANSI_TOKEN if found.ansi else _TOKEN).match, KEYWORDS
     offset = 0
     while True:
         token = match(text, offset)
         if token is None:
-            raise _unknown_token(text, offset, found.places)
+            raise _unknown_token(text, offset, found.positions)
         group = token.lastindex
         assert group is not None
         value = token[group]
@@ -132,19 +132,19 @@ def tokens(text: str) -> Tokens:
             return found
 
 
-def _unknown_token(text: str, offset: int, places: LinePositions) -> Exception:
+def _unknown_token(text: str, offset: int, positions: LinePositions) -> Exception:
     blank = _BLANK.match(text, offset)
     start = blank.end() if blank else offset
-    return syntax_fault(f"token recognition error at: '{text[start : start + 16]}'", places.at(start))
+    return syntax_fault(f"token recognition error at: '{text[start : start + 16]}'", positions.at(start))
 
 
-def _is_ansi(text: str, places: LinePositions) -> bool:
+def _is_ansi(text: str, positions: LinePositions) -> bool:
     """True if the lines before the first statement ask for the ANSI lexer. Faults: they ask for another language."""
     ansi = False
     offset = 0
     while mode := _MODE.match(text, offset):
         if mode[1] in _FOREIGN:
-            raise unsupported(f"--!{mode[1]}", places.at(mode.start(1)))
+            raise unsupported(f"--!{mode[1]}", positions.at(mode.start(1)))
         ansi = ansi or mode[1] == "ansi_lexer"
         offset = mode.end()
     return ansi

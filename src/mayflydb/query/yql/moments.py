@@ -35,7 +35,7 @@ NARROW: Final = (DATE, DATETIME, TIMESTAMP)
 WIDE: Final = (DATE32, DATETIME64, TIMESTAMP64)
 ZONED: Final = (TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP)
 MOMENTS: Final = (*NARROW, *WIDE, *ZONED)
-SPANS: Final = (INTERVAL, INTERVAL64)
+INTERVALS: Final = (INTERVAL, INTERVAL64)
 
 _FIRST_DAY, _LAST_DAY = -53_375_809, 53_375_807
 _DAYS: Final = 49_673
@@ -81,7 +81,7 @@ def fits(type: Type, value: int) -> bool:
     return low <= value <= high
 
 
-def scale(value: int, source: Type, to: Type) -> int:
+def rescale(value: int, source: Type, to: Type) -> int:
     """Convert a date or time to the unit of `to`, rounding towards the past. The result may lie beyond the limits of
     `to`."""
     return value * SCALES[source] // SCALES[to]

@@ -68,7 +68,7 @@ SERIALS: Final[Mapping[str, Primitive]] = {
 _FOREIGN: Final = ("callable", "resource", "stream", "flow", "generic")
 
 
-def resolve(name: TypeName) -> Type:
+def resolve_type(name: TypeName) -> Type:
     """Resolve the name of a type. Faults: it is unknown, its arguments are wrong, or it is not supported."""
     word = name.name.lower()
     if word in _FOREIGN:
@@ -81,7 +81,7 @@ def resolve(name: TypeName) -> Type:
     return build(name)
 
 
-def serial(name: TypeName) -> Primitive | None:
+def find_serial_type(name: TypeName) -> Primitive | None:
     """The type of the values of a Serial column; None if the type is no Serial."""
     return None if name.arguments else SERIALS.get(name.name.lower())
 
@@ -98,7 +98,7 @@ def _types(name: TypeName, count: int | None = None) -> tuple[Type, ...]:
     arguments = [argument for argument in name.arguments if isinstance(argument, TypeName)]
     if len(arguments) != len(name.arguments) or count not in (None, len(arguments)):
         raise _wrong(name, "types" if count is None else f"exactly {count} type{'s' if count > 1 else ''}")
-    return tuple(map(resolve, arguments))
+    return tuple(map(resolve_type, arguments))
 
 
 def _optional(name: TypeName) -> Type:
@@ -148,9 +148,9 @@ def _enum(name: TypeName) -> Type:
 def _tagged_type(name: TypeName) -> Type:
     match name.arguments:
         case (TypeName() as item, str() as tag):
-            return TaggedType(tag, resolve(item))
+            return TaggedType(tag, resolve_type(item))
         case (TypeName() as item, TypeName(name=tag)):
-            return TaggedType(tag, resolve(item))
+            return TaggedType(tag, resolve_type(item))
     raise _wrong(name, "a type and a tag")
 
 

@@ -138,7 +138,7 @@ class Tables(Protocol):
         """Write the rows, and return the `returning` columns of each. Faults: violated constraints, in YDB's words."""
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """The source of Random(), RandomNumber() and RandomUuid(), such as `random.Random`."""
 
     def random(self) -> float: ...
@@ -155,7 +155,7 @@ class Run(msgspec.Struct):
 
     now: int
     parameters: Mapping[str, Value]
-    chance: Chance
+    chance: RandomSource
     user: str = "root@builtin"
     database: str = "/local"
     named: dict[int, Value] = {}

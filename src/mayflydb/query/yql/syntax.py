@@ -154,7 +154,7 @@ class Argument(Syntax, frozen=True):
     name: str | None = None
 
 
-class Call(Syntax, frozen=True):
+class FunctionCall(Syntax, frozen=True):
     """`Name(arguments)`, `Module::Name(arguments)`; `name` is as written, with the module.
 
     `distinct`: `COUNT(DISTINCT x)`. `star`: `COUNT(*)`. `over`: the window of a window function. A constructor such as
@@ -249,7 +249,7 @@ Expression: TypeAlias = (
     | In
     | Case
     | Cast
-    | Call
+    | FunctionCall
     | Apply
     | TypeArgument
     | Lambda
@@ -360,7 +360,7 @@ class GroupBy(Syntax, frozen=True):
     items: tuple[Item, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
     compact: bool = False
-    hop: Call | None = None
+    hop: FunctionCall | None = None
 
 
 class Select(Syntax, frozen=True):

@@ -92,7 +92,7 @@ def _read_bool(text: str) -> bool | None:
     return {"true": True, "false": False}.get(text.lower())
 
 
-def _integer(type: Primitive) -> Callable[[str], int | None]:
+def _integer_reader(type: Primitive) -> Callable[[str], int | None]:
     low, high = BOUNDS[type]
 
     def read(text: str) -> int | None:
@@ -203,15 +203,15 @@ def _write_bytes(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _span(longest: int) -> Callable[[str], int | None]:
+def _interval_reader(longest: int) -> Callable[[str], int | None]:
     return lambda text: intervals.parse(text, longest)
 
 
-def _moment(type: Primitive) -> Callable[[str], int | None]:
+def _moment_reader(type: Primitive) -> Callable[[str], int | None]:
     return lambda text: moments.parse(type, text)
 
 
-def _moment_text(type: Primitive) -> Callable[[int], str]:
+def _moment_writer(type: Primitive) -> Callable[[int], str]:
     return lambda value: moments.to_text(type, value)
 
 
@@ -219,7 +219,7 @@ def _zoned_reader(type: Primitive) -> Callable[[str], tuple[int, str] | None]:
     return lambda text: zones.parse(type, text)
 
 
-def _zoned_text(type: Primitive) -> Callable[[tuple[int, str]], str]:
+def _zoned_writer(type: Primitive) -> Callable[[tuple[int, str]], str]:
     return lambda value: zones.to_text(type, value)
 
 
@@ -229,7 +229,7 @@ def _identity(value: str) -> str:
 
 _READERS: Final[Mapping[Type, Callable[[str], Value]]] = {
     BOOL: _read_bool,
-    **{each: _integer(each) for each in INTEGERS},
+    **{each: _integer_reader(each) for each in INTEGERS},
     FLOAT: _read_single,
     DOUBLE: _read_double,
     STRING: _read_bytes,
@@ -239,9 +239,9 @@ _READERS: Final[Mapping[Type, Callable[[str], Value]]] = {
     JSON_DOCUMENT: _read_document,
     UUID: uuids.parse,
     DYNUMBER: dynumbers.parse,
-    INTERVAL: _span(intervals.MAX_INTERVAL),
-    INTERVAL64: _span(intervals.MAX_INTERVAL_64),
-    **{each: _moment(each) for each in (*moments.NARROW, *moments.WIDE)},
+    INTERVAL: _interval_reader(intervals.MAX_INTERVAL),
+    INTERVAL64: _interval_reader(intervals.MAX_INTERVAL_64),
+    **{each: _moment_reader(each) for each in (*moments.NARROW, *moments.WIDE)},
     **{each: _zoned_reader(each) for each in moments.ZONED},
 }
 
@@ -259,6 +259,6 @@ _WRITERS: Final[Mapping[Type, Callable[[Any], str]]] = {
     DYNUMBER: dynumbers.to_text,
     INTERVAL: format_iso,
     INTERVAL64: format_iso,
-    **{each: _moment_text(each) for each in (*moments.NARROW, *moments.WIDE)},
-    **{each: _zoned_text(each) for each in moments.ZONED},
+    **{each: _moment_writer(each) for each in (*moments.NARROW, *moments.WIDE)},
+    **{each: _zoned_writer(each) for each in moments.ZONED},
 }

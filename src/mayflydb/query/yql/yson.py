@@ -21,10 +21,10 @@ _CLOSERS: Final = {ord("["): ord("]"), ord("{"): ord("}"), ord("<"): ord(">")}
 
 def is_valid(data: bytes) -> bool:
     """True if the data is one document, with nothing but blanks around it."""
-    return _Check(data).document()
+    return _Validator(data).check_document()
 
 
-class _Check:
+class _Validator:
     """Checks a document with an explicit stack, so that deep nesting takes memory and never ends in a RecursionError."""
 
     def __init__(self, data: bytes) -> None:
@@ -32,70 +32,70 @@ class _Check:
         self.at = 0
         self.open: list[int] = []
 
-    def document(self) -> bool:
+    def check_document(self) -> bool:
         """Check the whole document: a value, then the rest of each open container."""
-        if not self.value():
+        if not self.check_value():
             return False
         while self.open:
-            if not self.after():
+            if not self.check_after_item():
                 return False
-        self.blanks()
+        self.skip_blanks()
         return self.at == len(self.data)
 
-    def blanks(self) -> int | None:
+    def skip_blanks(self) -> int | None:
         """Skip blanks, and return the next byte without consuming it."""
         match = _BLANKS.match(self.data, self.at)
         self.at = match.end() if match else self.at
         return self.data[self.at] if self.at < len(self.data) else None
 
-    def value(self) -> bool:
+    def check_value(self) -> bool:
         """Check a scalar, or the beginning of a container down to its first scalar or empty container."""
         while True:
-            byte = self.blanks()
+            byte = self.skip_blanks()
             if byte is None:
                 return False
             closer = _CLOSERS.get(byte)
             if closer is None:
-                return self.scalar(byte)
+                return self.check_scalar(byte)
             self.at += 1
             self.open.append(closer)
-            if self.blanks() == closer:
+            if self.skip_blanks() == closer:
                 return True
-            if closer != ord("]") and not self.key():
+            if closer != ord("]") and not self.check_key():
                 return False
 
-    def after(self) -> bool:
+    def check_after_item(self) -> bool:
         """Check the end of the innermost container, or `;` and the next item."""
         closer = self.open[-1]
-        byte = self.blanks()
+        byte = self.skip_blanks()
         if byte == ord(";"):
             self.at += 1
-            byte = self.blanks()
+            byte = self.skip_blanks()
             if byte != closer:
-                return (closer == ord("]") or self.key()) and self.value()
+                return (closer == ord("]") or self.check_key()) and self.check_value()
         if byte != closer:
             return False
         self.at += 1
         self.open.pop()
         # Attributes come before a value.
-        return closer != ord(">") or self.value()
+        return closer != ord(">") or self.check_value()
 
-    def key(self) -> bool:
-        byte = self.blanks()
-        if byte is None or not (self.binary_string() if byte == _STRING else self.one_of(_QUOTED, _WORD)):
+    def check_key(self) -> bool:
+        byte = self.skip_blanks()
+        if byte is None or not (self.skip_binary_string() if byte == _STRING else self.skip_one_of(_QUOTED, _WORD)):
             return False
-        if self.blanks() != ord("="):
+        if self.skip_blanks() != ord("="):
             return False
         self.at += 1
         return True
 
-    def scalar(self, byte: int) -> bool:
+    def check_scalar(self, byte: int) -> bool:
         match byte:
             case 1:
-                return self.binary_string()
+                return self.skip_binary_string()
             case 2 | 6:
                 self.at += 1
-                return self.one_of(_VARINT)
+                return self.skip_one_of(_VARINT)
             case 3:
                 self.at += 9
                 return self.at <= len(self.data)
@@ -103,9 +103,9 @@ class _Check:
                 self.at += 1
                 return True
             case _:
-                return self.one_of(_QUOTED, _NUMBER, _CONSTANT, _WORD)
+                return self.skip_one_of(_QUOTED, _NUMBER, _CONSTANT, _WORD)
 
-    def one_of(self, *grammars: re.Pattern[bytes]) -> bool:
+    def skip_one_of(self, *grammars: re.Pattern[bytes]) -> bool:
         for grammar in grammars:
             match = grammar.match(self.data, self.at)
             if match is not None:
@@ -113,7 +113,7 @@ class _Check:
                 return True
         return False
 
-    def binary_string(self) -> bool:
+    def skip_binary_string(self) -> bool:
         """Check a length as a signed varint in zigzag form, and as many bytes."""
         match = _VARINT.match(self.data, self.at + 1)
         if match is None:

@@ -9,13 +9,13 @@ import pytest
 
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.cli.ydb.json_values import from_json, to_json
-from mayflydb.query.yql.names import resolve
-from mayflydb.query.yql.parser import read_type
+from mayflydb.query.yql.names import resolve_type
+from mayflydb.query.yql.parser import parse_type
 from mayflydb.query.yql.types import Just, Type, Value
 
 
 def type_named(text: str) -> Type:
-    return resolve(read_type(text))
+    return resolve_type(parse_type(text))
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from mayflydb.query.yql.syntax import (
     Between,
     Binary,
     Binding,
-    Call,
     Case,
     Cast,
     Compound,
     DictOf,
     Expression,
     Frame,
+    FunctionCall,
     In,
     Item,
     Json,
@@ -57,7 +57,7 @@ _LAST_NAME: Final = re.compile(r"(?<![\w$.:])\w+$")
 
 _EQUALITIES: Final = frozenset({"==", "!=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _POWERS: Final[dict[str, float]] = {
-    **powers.POWERS,
+    **powers.BINDING_POWERS,
     **dict.fromkeys(_EQUALITIES, _EQUALITY),
     **dict.fromkeys((">>", ">>|"), powers.BITS),
     "??": _COALESCE,
@@ -164,7 +164,7 @@ def _arguments(nodes: tuple[Argument, ...]) -> str:
     return ", ".join(map(_argument, nodes))
 
 
-def call(node: Call) -> str:
+def call(node: FunctionCall) -> str:
     inside = "*" if node.star else ("DISTINCT " if node.distinct else "") + _arguments(node.arguments)
     written = f"{function(node.name)}({inside})"
     if node.ignore_nulls is not None:
@@ -298,7 +298,7 @@ WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     In: _in,
     Case: _case,
     Cast: _cast,
-    Call: call,
+    FunctionCall: call,
     Apply: _apply,
     TypeArgument: lambda node: type_name(node.type),
     Lambda: _lambda,

@@ -11,8 +11,8 @@ from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec
 from mayflydb.frontends.ydb.serials import check_sequence, sequence_of
 from mayflydb.frontends.ydb.tables import StoredColumn
-from mayflydb.query.yql.names import resolve
-from mayflydb.query.yql.parser import read_type
+from mayflydb.query.yql.names import resolve_type
+from mayflydb.query.yql.parser import parse_type
 from mayflydb.query.yql.types import (
     DOUBLE,
     FLOAT,
@@ -46,7 +46,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 @lru_cache(maxsize=1024)
 def type_of(text: str) -> Type:
     """Return the type that `format_type` has written."""
-    return resolve(read_type(text))
+    return resolve_type(parse_type(text))
 
 
 def check_columns(columns: Sequence[ColumnSpec]) -> None:

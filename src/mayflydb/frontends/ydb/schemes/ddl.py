@@ -25,7 +25,7 @@ from mayflydb.frontends.ydb.serials import SequenceChange, sequence_name
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.query.yql import definitions as ast
-from mayflydb.query.yql.faults import Issue, fault, no_table, unsupported
+from mayflydb.query.yql.faults import Issue, fault, missing_table_fault, unsupported
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.syntax import At
 
@@ -81,7 +81,7 @@ async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, p
     if isinstance(entry, ViewEntry) and statement.kind == "VIEW":
         return show_view(entry, name), name, "View"
     if entry is None:
-        raise no_table(CLUSTER, path, statement.at)
+        raise missing_table_fault(CLUSTER, path, statement.at)
     raise wrong_kind(path, statement.kind.lower())
 
 
@@ -186,5 +186,5 @@ async def _grant(schemes: Schemes, call: Call, statement: ast.Grant, prefix: str
 async def _get_entry(schemes: Schemes, path: str, at: At) -> Entry:
     entry = await schemes.find(path)
     if entry is None:
-        raise no_table(CLUSTER, path, at)
+        raise missing_table_fault(CLUSTER, path, at)
     return entry

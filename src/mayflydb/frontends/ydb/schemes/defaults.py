@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from mayflydb.query.yql.conversions import implicit
+from mayflydb.query.yql.conversions import convert_implicitly
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.names import SIMPLE
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.schemas import Run
-from mayflydb.query.yql.syntax import Call, Item, Literal_, Select, Syntax, Unary
 from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import FunctionCall, Item, Literal_, Select, Syntax, Unary
 from mayflydb.query.yql.texts import from_text, to_text
 from mayflydb.query.yql.types import (
     BOOL,
@@ -98,7 +98,7 @@ def _value(tree: Tree, type: Type) -> Value:
         if bare(type) == type:
             raise _mismatch(tree, literal.type, type)
         return None
-    converted = implicit(literal, type)
+    converted = convert_implicitly(literal, type)
     if converted is None:
         raise _mismatch(tree, literal.type, type)
     return converted.evaluate((), _NO_RUN)
@@ -125,7 +125,7 @@ def _literal(tree: Tree, type: Type) -> Expression:
             return _constant(FLOAT if suffix == "f" else DOUBLE, float(value or 0))
         case Literal_(kind="string", value=value, suffix=suffix):
             return _string(value, _STRINGS.get(suffix, STRING))
-        case Call(name=name, arguments=arguments) if arguments:
+        case FunctionCall(name=name, arguments=arguments) if arguments:
             return _call_literal(tree, name, bare(type))
         case _:
             raise fault("Default expression of a column must be a literal", tree.at)
@@ -142,7 +142,7 @@ def _string(value: object, type: Type) -> Expression:
     return _constant(type, raw if type in (STRING, YSON) else raw.decode())
 
 
-def _call_literal(tree: Call, name: str, wanted: Type) -> Expression:
+def _call_literal(tree: FunctionCall, name: str, wanted: Type) -> Expression:
     """Evaluate a literal written as a call: `Timestamp("...")`, `Decimal("1.5", 22, 9)`."""
     first = tree.arguments[0].value
     type = wanted if name.lower() == "decimal" else SIMPLE.get(name.lower())

@@ -28,8 +28,8 @@ from mayflydb.frontends.ydb.tables import Unit
 from mayflydb.query.yql import definitions as ast
 from mayflydb.query.yql import intervals
 from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
-from mayflydb.query.yql.names import resolve, serial
-from mayflydb.query.yql.syntax import Call, Expression, Literal_
+from mayflydb.query.yql.names import find_serial_type, resolve_type
+from mayflydb.query.yql.syntax import Expression, FunctionCall, Literal_
 from mayflydb.query.yql.types import Primitive, bare, optional
 
 SECOND: Final = 1_000_000
@@ -73,10 +73,10 @@ def _check_kind(statement: ast.CreateTable) -> None:
 def _column(given: ast.ColumnSpec) -> ColumnSpec:
     if given.type is None:
         raise fault(f"Column {given.name} has no type", given.at)
-    counted = serial(given.type)
+    counted = find_serial_type(given.type)
     if counted is not None:
         return _serial_column(given, counted)
-    type = resolve(given.type)
+    type = resolve_type(given.type)
     type = bare(type) if given.not_null else optional(type)
     default = None if given.default is None else default_text(given.default, type)
     return ColumnSpec(given.name, type, _family_name(given.family), default)
@@ -158,7 +158,7 @@ def ttl_spec(given: ast.Ttl) -> TtlSpec:
 def _span(given: Expression) -> int:
     """Return the whole seconds of an Interval literal."""
     match given:
-        case Call(name=name, arguments=(argument,)) if name.lower() == "interval" and argument.name is None:
+        case FunctionCall(name=name, arguments=(argument,)) if name.lower() == "interval" and argument.name is None:
             literal = argument.value
         case _:
             raise _no_interval(given)
@@ -206,7 +206,7 @@ def _with(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
     replace = msgspec.structs.replace
     match action:
         case ast.AddColumn(column=column):
-            if column.type is not None and serial(column.type) is not None:
+            if column.type is not None and find_serial_type(column.type) is not None:
                 raise fault("Column addition with serial data type is unsupported", column.at)
             return replace(spec, add_columns=(*spec.add_columns, _column(column)))
         case ast.DropColumn(name=name):

@@ -101,7 +101,7 @@ def sum_type(call: Invocation, kind: Type) -> Type:
     raise argument_fault(call, f"Expected numeric, decimal or interval type, but got: {format_type(kind)}")
 
 
-def adder(kind: Type) -> Callable[[Value, Value], Value]:
+def find_addition(kind: Type) -> Callable[[Value, Value], Value]:
     """Return the addition in the type of a sum."""
     if isinstance(kind, DecimalType):
         return add_decimals
@@ -132,7 +132,7 @@ def build_sum(call: Invocation, given: Expression) -> Aggregation:
         return fold_values(NULL, _first_of_two)
     kind = sum_type(call, bare(given.type))
     first = float if kind == DOUBLE else int if kind == UINT64 else _identity
-    return fold_values(nullable_like(given, kind), adder(kind), first)
+    return fold_values(nullable_like(given, kind), find_addition(kind), first)
 
 
 def _first_of_two(left: Value, right: Value) -> Value:
@@ -150,7 +150,7 @@ def build_average(call: Invocation, given: Expression) -> Aggregation:
     if given.type == NULL:
         return fold_values(NULL, _first_of_two)
     total = sum_type(call, source)
-    add = adder(total) if isinstance(total, DecimalType) else _add_exactly
+    add = find_addition(total) if isinstance(total, DecimalType) else _add_exactly
     divide: Callable[[Value, int], Value] = _quotient
     kind: Type = DOUBLE
     if isinstance(source, DecimalType):
@@ -195,7 +195,7 @@ def _mean_decimal(total: int, number: int) -> int:
 # --- the least and the greatest --------------------------------------------------------------------------------------
 
 
-def ordering(call: Invocation, kind: Type) -> Callable[[Value], Any]:
+def find_ordering(call: Invocation, kind: Type) -> Callable[[Value], Any]:
     """Return a key that orders values of this type."""
     if not comparison.is_sortable(kind):
         raise argument_fault(call, f"Expected comparable type, but got: {format_type(kind)}")
@@ -206,7 +206,7 @@ def _extreme(greatest: bool) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
         count_operands(call, 1)
         given = value_at(call, 0)
-        key = ordering(call, bare(given.type))
+        key = find_ordering(call, bare(given.type))
         if greatest:
             return fold_values(given.type, lambda state, value: value if key(value) > key(state) else state)
         return fold_values(given.type, lambda state, value: value if key(value) < key(state) else state)
@@ -223,7 +223,7 @@ def _extreme_by(greatest: bool) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
         given = count_operands(call, 2, 3)
         value, by = value_at(call, 0), value_at(call, 1)
-        key = ordering(call, bare(by.type))
+        key = find_ordering(call, bare(by.type))
         if given == 3:
             return _collect_tied(bare(value.type), key, _limit(call, 2), greatest)
 
@@ -266,7 +266,7 @@ def _best_by(greatest: bool) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
         count_operands(call, 3)
         value, by = value_at(call, 0), value_at(call, 1)
-        key, limit = ordering(call, bare(by.type)), _limit(call, 2)
+        key, limit = find_ordering(call, bare(by.type)), _limit(call, 2)
 
         def step(state: Value, values: Values) -> Value:
             if values[0] is None or values[1] is None:
@@ -303,7 +303,7 @@ def _top(greatest: bool) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
         count_operands(call, 2)
         value = value_at(call, 0)
-        key, limit = ordering(call, bare(value.type)), _limit(call, 1)
+        key, limit = find_ordering(call, bare(value.type)), _limit(call, 1)
 
         def step(state: Value, values: Values) -> Value:
             if values[0] is None:
@@ -360,11 +360,11 @@ def _distinct_list(call: Invocation) -> Aggregation:
 
 def _count_if(call: Invocation) -> Aggregation:
     count_operands(call, 1)
-    boolean(call, 0)
+    boolean_at(call, 0)
     return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1 if values[0] else state, _identity)
 
 
-def boolean(call: Invocation, index: int) -> Expression:
+def boolean_at(call: Invocation, index: int) -> Expression:
     """The operand, a Bool or Bool?."""
     given = value_at(call, index)
     if given.type != NULL and bare(given.type) != BOOL:
@@ -377,7 +377,7 @@ def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateB
 
     def conditional(call: Invocation) -> Aggregation:
         count_operands(call, 2)
-        boolean(call, 1)
+        boolean_at(call, 1)
         inner = build(call, value_at(call, 0))
         step = inner.step
 
@@ -392,7 +392,7 @@ def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateB
 def _logical(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
         count_operands(call, 1)
-        return fold_values(boolean(call, 0).type, combine)
+        return fold_values(boolean_at(call, 0).type, combine)
 
     return build
 

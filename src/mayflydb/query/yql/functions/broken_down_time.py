@@ -32,7 +32,7 @@ _CYCLE: Final = CYCLE * 86_400
 _FIRST, _LAST = -62_000_000_000, 253_000_000_000
 
 
-class Moment(msgspec.Struct, frozen=True):
+class LocalTime(msgspec.Struct, frozen=True):
     """Local time: `days` since the epoch, `of_day` microseconds of the day, in `zone`."""
 
     days: int
@@ -62,20 +62,20 @@ def is_moment(kind: Type) -> bool:
     return bare(kind) in (TM, TM64) or bare(kind) in MOMENTS
 
 
-def parts_type(kind: Type) -> Primitive:
+def broken_down_type(kind: Type) -> Primitive:
     """The type of the broken-down time of such an instant."""
     return TM64 if bare(kind) in WIDE or bare(kind) == TM64 else TM
 
 
-def from_instant(local: int, zone: str = UTC) -> Moment:
+def from_instant(local: int, zone: str = UTC) -> LocalTime:
     """Break down microseconds since the epoch, as a clock of the zone shows them."""
     days, of_day = divmod(local, DAY)
-    return Moment(days, of_day, zone)
+    return LocalTime(days, of_day, zone)
 
 
-def split(kind: Type, value: Value) -> Moment:
+def break_down(kind: Type, value: Value) -> LocalTime:
     """Break down a value of this type; NULL is not allowed."""
-    if isinstance(value, Moment):
+    if isinstance(value, LocalTime):
         return value
     if kind not in ZONED:
         return from_instant(value * SCALES[kind])
@@ -87,7 +87,7 @@ def split(kind: Type, value: Value) -> Moment:
     return from_instant(utc + offset_at(zone, utc // SECOND) * SECOND, name)
 
 
-def instant(moment: Moment) -> int:
+def to_instant(moment: LocalTime) -> int:
     """Microseconds since the epoch, in UTC."""
     local = moment.days * DAY + moment.of_day
     zone = None if moment.zone == UTC else zone_of(moment.zone)
@@ -100,30 +100,30 @@ def instant(moment: Moment) -> int:
     return (to_utc(zone, seconds - away) + away) * SECOND + rest
 
 
-def make(kind: Type, moment: Moment) -> Value:
+def build_value(kind: Type, moment: LocalTime) -> Value:
     """Return a value of this type, without the finer parts."""
     if kind == TZ_DATE:
-        return (day_of(instant(moment), moment.zone), moment.zone)
+        return (day_of(to_instant(moment), moment.zone), moment.zone)
     if kind in ZONED:
         cut = moment if kind == TZ_TIMESTAMP else truncate_to(moment, SECOND)
-        return (instant(cut) // SCALES[kind], moment.zone)
-    return instant(moment) // SCALES[kind]
+        return (to_instant(cut) // SCALES[kind], moment.zone)
+    return to_instant(moment) // SCALES[kind]
 
 
-def truncate_to(moment: Moment, unit: int) -> Moment:
-    return Moment(moment.days, moment.of_day // unit * unit, moment.zone)
+def truncate_to(moment: LocalTime, unit: int) -> LocalTime:
+    return LocalTime(moment.days, moment.of_day // unit * unit, moment.zone)
 
 
-def moment_in_range(moment: Moment, kind: Type) -> Moment | None:
+def moment_in_range(moment: LocalTime, kind: Type) -> LocalTime | None:
     """Return the moment if it is within the range of its type, else None."""
     limit = TIMESTAMP64 if kind == TM64 else TIMESTAMP
-    return moment if fits(limit, instant(moment)) else None
+    return moment if fits(limit, to_instant(moment)) else None
 
 
-def with_date(moment: Moment, year: int, month: int, day: int) -> Moment | None:
+def with_date(moment: LocalTime, year: int, month: int, day: int) -> LocalTime | None:
     """The same time on another day; None for a day that the calendar does not have."""
     days = days_of(year, month, day)
-    return None if days is None else Moment(days, moment.of_day, moment.zone)
+    return None if days is None else LocalTime(days, moment.of_day, moment.zone)
 
 
 def last_day(year: int, month: int) -> int:

@@ -9,19 +9,19 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from mayflydb.query.yql.expression import Bound, Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.expression import BoundLambda, Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.broken_down_time import (
     DAY,
     SECOND,
     TM,
     TM64,
-    Moment,
+    LocalTime,
+    break_down,
     from_instant,
-    instant,
     is_moment,
     moment_in_range,
-    split,
+    to_instant,
 )
 from mayflydb.query.yql.functions.datetime_module import MONTHS
 from mayflydb.query.yql.functions.support import (
@@ -29,7 +29,7 @@ from mayflydb.query.yql.functions.support import (
     argument_fault,
     coerce,
     evaluate_constant,
-    mismatch,
+    mismatch_fault,
     text_of,
 )
 from mayflydb.query.yql.moments import days_of
@@ -46,13 +46,13 @@ class UnaryFunction:
     def __init__(self, make: Callable[[Type], tuple[Type, Callable[[Value], Value]]]) -> None:
         self._make = make
 
-    def bind(self, types: Sequence[Type]) -> Bound:
+    def bind(self, types: Sequence[Type]) -> BoundLambda:
         kind, change = self._make(types[0])
 
         def call(arguments: tuple[Value, ...], row: Row, run: Run) -> Value:
             return None if arguments[0] is None else change(arguments[0])
 
-        return Bound(kind, call)
+        return BoundLambda(kind, call)
 
 
 def _pattern(call: Invocation) -> list[str]:
@@ -79,17 +79,17 @@ def _pattern(call: Invocation) -> list[str]:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _offset(moment: Moment) -> str:
-    minutes = (moment.days * DAY + moment.of_day - instant(moment)) // (60 * SECOND)
+def _offset(moment: LocalTime) -> str:
+    minutes = (moment.days * DAY + moment.of_day - to_instant(moment)) // (60 * SECOND)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}{abs(minutes) % 60:02d}"
 
 
-def _seconds(moment: Moment, always: bool = False) -> str:
+def _seconds(moment: LocalTime, always: bool = False) -> str:
     second, micro = divmod(moment.of_day, SECOND)
     return f"{second % 60:02d}.{micro:06d}" if micro or always else f"{second % 60:02d}"
 
 
-_WRITERS: Final[dict[str, Callable[[Moment], str]]] = {
+_WRITERS: Final[dict[str, Callable[[LocalTime], str]]] = {
     "%%": lambda moment: "%",
     "%Y": lambda moment: f"{moment.date[0]:04d}",
     "%m": lambda moment: f"{moment.date[1]:02d}",
@@ -120,15 +120,15 @@ def _format(call: Invocation) -> Operand:
 
     def make(kind: Type) -> tuple[Type, Callable[[Value], Value]]:
         if not is_moment(kind):
-            raise mismatch(call, 0, kind, TM)
+            raise mismatch_fault(call, 0, kind, TM)
         source = bare(kind)
-        write = lambda value: "".join(step(split(source, value)) for step in steps).encode()  # noqa: E731
+        write = lambda value: "".join(step(break_down(source, value)) for step in steps).encode()  # noqa: E731
         return optional(STRING) if is_optional(kind) else STRING, write
 
     return UnaryFunction(make)
 
 
-def _step(part: str, always: bool) -> Callable[[Moment], str]:
+def _step(part: str, always: bool) -> Callable[[LocalTime], str]:
     if part == "%S" and always:
         return lambda moment: _seconds(moment, always=True)
     return _WRITERS[part] if part[0] == "%" else lambda moment: part
@@ -168,7 +168,7 @@ def _parse(wide: bool) -> Builder:
 
         def make(source: Type) -> tuple[Type, Callable[[Value], Value]]:
             if bare(source) != STRING and str(bare(source)) != "Utf8":
-                raise mismatch(call, 0, source, STRING)
+                raise mismatch_fault(call, 0, source, STRING)
             return optional(kind), lambda value: _read(reader, value, kind)
 
         return UnaryFunction(make)
@@ -176,7 +176,7 @@ def _parse(wide: bool) -> Builder:
     return build
 
 
-def _read(reader: re.Pattern[bytes], value: Value, kind: Type) -> Moment | None:
+def _read(reader: re.Pattern[bytes], value: Value, kind: Type) -> LocalTime | None:
     found = reader.fullmatch(value.encode() if isinstance(value, str) else value)
     if found is None:
         return None
@@ -191,7 +191,7 @@ def _read(reader: re.Pattern[bytes], value: Value, kind: Type) -> Moment | None:
     if days is None or hour > 23 or minute > 59 or second > 59 or zone_of(zone) is None:
         return None
     micro = int(given.get("fraction", "0").ljust(6, "0"))
-    return moment_in_range(Moment(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone), kind)
+    return moment_in_range(LocalTime(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone), kind)
 
 
 # --- formats with names ----------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ _HOURS: Final = {
 def _parse_format(grammar: str) -> Builder:
     reader = re.compile(grammar.encode())
 
-    def read(value: bytes) -> Moment | None:
+    def read(value: bytes) -> LocalTime | None:
         found = reader.fullmatch(value.strip())
         if found is None:
             return None

@@ -15,13 +15,13 @@ from mayflydb.query.yql.functions.broken_down_time import (
     SECOND,
     TM,
     TM64,
-    Moment,
+    LocalTime,
+    break_down,
+    broken_down_type,
+    build_value,
     is_moment,
     last_day,
-    make,
     moment_in_range,
-    parts_type,
-    split,
     with_date,
 )
 from mayflydb.query.yql.functions.support import (
@@ -31,7 +31,7 @@ from mayflydb.query.yql.functions.support import (
     convert_operand,
     count_operands,
     map_value,
-    mismatch,
+    mismatch_fault,
     value_at,
 )
 from mayflydb.query.yql.moments import days_of
@@ -74,11 +74,11 @@ def moment_at(call: Invocation, index: int) -> Expression:
     if given.type == NULL:
         return Expression(optional(TM), given.evaluate, given.constant)
     if not is_moment(given.type):
-        raise mismatch(call, index, given.type, TM)
+        raise mismatch_fault(call, index, given.type, TM)
     kind = bare(given.type)
     if kind in (TM, TM64):
         return given
-    return map_value(given, parts_type(kind), lambda value: split(kind, value))
+    return map_value(given, broken_down_type(kind), lambda value: break_down(kind, value))
 
 
 def _split(call: Invocation) -> Operand:
@@ -89,12 +89,12 @@ def _split(call: Invocation) -> Operand:
 def _make(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
-        return map_value(moment_at(call, 0), kind, lambda moment: make(kind, moment))
+        return map_value(moment_at(call, 0), kind, lambda moment: build_value(kind, moment))
 
     return build
 
 
-def _get(kind: Type, read: Callable[[Moment], Value]) -> Builder:
+def _get(kind: Type, read: Callable[[LocalTime], Value]) -> Builder:
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
         return map_value(moment_at(call, 0), kind, read)
@@ -108,13 +108,13 @@ def _year(call: Invocation) -> Operand:
     return map_value(given, INT32 if bare(given.type) == TM64 else UINT16, lambda moment: moment.date[0])
 
 
-def _week_of_year(moment: Moment) -> int:
+def _week_of_year(moment: LocalTime) -> int:
     """The week of the year: January 1 is in week 1, and weeks begin on Monday."""
-    first = Moment(moment.days - moment.day_of_year + 1, 0)
+    first = LocalTime(moment.days - moment.day_of_year + 1, 0)
     return (moment.day_of_year + first.weekday - 2) // 7 + 1
 
 
-def _iso_week(moment: Moment) -> int:
+def _iso_week(moment: LocalTime) -> int:
     year, month, day = moment.date
     # The calendar repeats every 400 years; Python's calendar knows only some of them.
     return date(year % 400 + 2000, month, day).isocalendar().week
@@ -165,7 +165,7 @@ def _update(call: Invocation) -> Operand:
     return apply_with_nulls([given, *(each for _, each in parts)], optional(kind), update)
 
 
-def _change(moment: Moment, new: dict[str, Value]) -> Moment | None:
+def _change(moment: LocalTime, new: dict[str, Value]) -> LocalTime | None:
     year, month, day = moment.date
     days = days_of(new.get("Year", year), new.get("Month", month), new.get("Day", day))
     seconds, micro = divmod(moment.of_day, SECOND)
@@ -174,10 +174,10 @@ def _change(moment: Moment, new: dict[str, Value]) -> Moment | None:
     zone = str(new["Timezone"], "utf-8", "replace") if "Timezone" in new else moment.zone
     if days is None or hour > 23 or minute > 59 or second > 59 or micro >= SECOND or zone_of(zone) is None:
         return None
-    return Moment(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone)
+    return LocalTime(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone)
 
 
-def _move(change: Callable[[Moment], Moment | None]) -> Builder:
+def _move(change: Callable[[LocalTime], LocalTime | None]) -> Builder:
     """StartOf.. and EndOf..: NULL beyond the range of the type."""
 
     def build(call: Invocation) -> Operand:
@@ -194,26 +194,26 @@ def _move(change: Callable[[Moment], Moment | None]) -> Builder:
     return build
 
 
-def start_of(moment: Moment, months: int) -> Moment:
+def start_of(moment: LocalTime, months: int) -> LocalTime:
     """The first microsecond of the moment's period; a period is `months` months of the year."""
     year, month, _ = moment.date
     days = days_of(year, (month - 1) // months * months + 1, 1)
     assert days is not None
-    return Moment(days, 0, moment.zone)
+    return LocalTime(days, 0, moment.zone)
 
 
-def end_of(moment: Moment, months: int) -> Moment:
+def end_of(moment: LocalTime, months: int) -> LocalTime:
     """The last microsecond of the moment's period; a period is `months` months of the year."""
     year, month, _ = moment.date
     last = (month - 1) // months * months + months
     days = days_of(year, last, last_day(year, last))
     assert days is not None
-    return Moment(days, DAY - 1, moment.zone)
+    return LocalTime(days, DAY - 1, moment.zone)
 
 
-def _week(moment: Moment, end: bool) -> Moment:
+def _week(moment: LocalTime, end: bool) -> LocalTime:
     monday = moment.days - moment.weekday + 1
-    return Moment(monday + 6, DAY - 1, moment.zone) if end else Moment(monday, 0, moment.zone)
+    return LocalTime(monday + 6, DAY - 1, moment.zone) if end else LocalTime(monday, 0, moment.zone)
 
 
 def _within_day(end: bool) -> Builder:
@@ -233,7 +233,7 @@ def _within_day(end: bool) -> Builder:
                 return moment
             start = moment.of_day // stretch * stretch
             of_day = min(start + stretch, DAY) - 1 if end else start
-            return moment_in_range(Moment(moment.days, of_day, moment.zone), kind)
+            return moment_in_range(LocalTime(moment.days, of_day, moment.zone), kind)
 
         return apply_with_nulls([given, interval], optional(kind), move)
 
@@ -294,13 +294,13 @@ BUILDERS: Final[dict[str, Builder]] = {
     "StartOfQuarter": _move(lambda moment: start_of(moment, 3)),
     "StartOfMonth": _move(lambda moment: start_of(moment, 1)),
     "StartOfWeek": _move(lambda moment: _week(moment, end=False)),
-    "StartOfDay": _move(lambda moment: Moment(moment.days, 0, moment.zone)),
+    "StartOfDay": _move(lambda moment: LocalTime(moment.days, 0, moment.zone)),
     "StartOf": _within_day(end=False),
     "EndOfYear": _move(lambda moment: end_of(moment, 12)),
     "EndOfQuarter": _move(lambda moment: end_of(moment, 3)),
     "EndOfMonth": _move(lambda moment: end_of(moment, 1)),
     "EndOfWeek": _move(lambda moment: _week(moment, end=True)),
-    "EndOfDay": _move(lambda moment: Moment(moment.days, DAY - 1, moment.zone)),
+    "EndOfDay": _move(lambda moment: LocalTime(moment.days, DAY - 1, moment.zone)),
     "EndOf": _within_day(end=True),
     "TimeOfDay": _time_of_day,
     "ShiftYears": _shift(12),

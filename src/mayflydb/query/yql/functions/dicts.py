@@ -16,7 +16,7 @@ from mayflydb.query.yql.functions.support import (
     count_operands,
     lambda_at,
     map_value,
-    mismatch,
+    mismatch_fault,
     value_at,
     wrap_optional,
 )
@@ -69,7 +69,7 @@ def _key_of(call: Invocation, index: int, key: Type) -> Expression:
         return needle
     found = convert_operand(call, index, key, needle)
     if bare(found.type) != bare(key):
-        raise mismatch(call, index, needle.type, key)
+        raise mismatch_fault(call, index, needle.type, key)
     return found
 
 
@@ -103,7 +103,7 @@ def _keys_at(call: Invocation, index: int, key: Type) -> Expression:
         return given
     item = kind.item if isinstance(kind, ListType) else kind.key if isinstance(kind, DictType) else None
     if item is None or (key != NULL and item != key):
-        raise mismatch(call, index, given.type, ListType(key))
+        raise mismatch_fault(call, index, given.type, ListType(key))
     return given
 
 
@@ -135,7 +135,7 @@ def _combine_sets(choose: Callable[[dict[Value, Value], dict[Value, Value]], lis
         left, key, first = dict_at(call, 0)
         right, other, second = dict_at(call, 1)
         if NULL not in (key, other) and key != other:
-            raise mismatch(call, 1, right.type, left.type)
+            raise mismatch_fault(call, 1, right.type, left.type)
         key = other if key == NULL else key
         null = is_optional(left.type) or is_optional(right.type)
         if given == 2:

@@ -10,7 +10,7 @@ from typing import Final
 
 from mayflydb.query.yql.expression import Builder
 from mayflydb.query.yql.functions import hashes
-from mayflydb.query.yql.functions.signatures import module
+from mayflydb.query.yql.functions.signatures import build_module
 
 
 def _city(value: bytes, seed: int | None = None) -> int:
@@ -25,7 +25,7 @@ _OF_SEED: Final = "(String, [Init:Uint64?]) -> Uint64"
 _SMALL_SEED: Final = "(String, [Init:Uint32?]) -> Uint32"
 _RAW: Final = "(String) -> String"
 
-BUILDERS: Final[dict[str, Builder]] = module(
+BUILDERS: Final[dict[str, Builder]] = build_module(
     {
         "Crc32c": ("(String) -> Uint32", hashes.crc32c),
         "Fnv32": (_SMALL_SEED, lambda value, init=None: hashes.fnv(value, 32, 0x811C9DC5 if init is None else init)),

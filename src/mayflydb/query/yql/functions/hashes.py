@@ -30,11 +30,11 @@ def numeric(key: int) -> int:
 # --- CityHash --------------------------------------------------------------------------------------------------------
 
 
-def _f64(data: bytes, at: int) -> int:
+def _load64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-def _f32(data: bytes, at: int) -> int:
+def _load32(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "little")
 
 
@@ -46,7 +46,7 @@ def _mix(value: int) -> int:
     return value ^ (value >> 47)
 
 
-def _pair(low: int, high: int) -> int:
+def _hash_pair(low: int, high: int) -> int:
     a = ((low ^ high) * _MUL) & _MASK
     a ^= a >> 47
     b = ((high ^ a) * _MUL) & _MASK
@@ -54,13 +54,13 @@ def _pair(low: int, high: int) -> int:
     return (b * _MUL) & _MASK
 
 
-def _up_to_16(data: bytes) -> int:
+def _hash_up_to_16(data: bytes) -> int:
     size = len(data)
     if size > 8:
-        a, b = _f64(data, 0), _f64(data, size - 8)
-        return _pair(a, _rotate((b + size) & _MASK, size)) ^ b
+        a, b = _load64(data, 0), _load64(data, size - 8)
+        return _hash_pair(a, _rotate((b + size) & _MASK, size)) ^ b
     if size >= 4:
-        return _pair((size + (_f32(data, 0) << 3)) & _MASK, _f32(data, size - 4))
+        return _hash_pair((size + (_load32(data, 0) << 3)) & _MASK, _load32(data, size - 4))
     if size:
         y = data[0] + (data[size >> 1] << 8)
         z = size + (data[size - 1] << 2)
@@ -68,36 +68,36 @@ def _up_to_16(data: bytes) -> int:
     return _K2
 
 
-def _up_to_32(data: bytes) -> int:
+def _hash_up_to_32(data: bytes) -> int:
     size = len(data)
-    a, b = _f64(data, 0) * _K1 & _MASK, _f64(data, 8)
-    c, d = _f64(data, size - 8) * _K2 & _MASK, _f64(data, size - 16) * _K0 & _MASK
-    return _pair(
+    a, b = _load64(data, 0) * _K1 & _MASK, _load64(data, 8)
+    c, d = _load64(data, size - 8) * _K2 & _MASK, _load64(data, size - 16) * _K0 & _MASK
+    return _hash_pair(
         (_rotate((a - b) & _MASK, 43) + _rotate(c, 30) + d) & _MASK,
         (a + _rotate(b ^ _K3, 20) - c + size) & _MASK,
     )
 
 
-def _up_to_64(data: bytes) -> int:
+def _hash_up_to_64(data: bytes) -> int:
     size = len(data)
 
     def half(z: int, a: int, at: int, end: int) -> tuple[int, int]:
         b, c = _rotate((a + z) & _MASK, 52), _rotate(a, 37)
-        a = (a + _f64(data, at + 8)) & _MASK
+        a = (a + _load64(data, at + 8)) & _MASK
         c = (c + _rotate(a, 7)) & _MASK
-        a = (a + _f64(data, end)) & _MASK
+        a = (a + _load64(data, end)) & _MASK
         return (a + z) & _MASK, (b + _rotate(a, 31) + c) & _MASK
 
-    z = _f64(data, 24)
-    vf, vs = half(z, (_f64(data, 0) + (size + _f64(data, size - 16)) * _K0) & _MASK, 0, 16)
-    a = (_f64(data, 16) + _f64(data, size - 32)) & _MASK
-    wf, ws = half(_f64(data, size - 8), a, size - 32, size - 16)
+    z = _load64(data, 24)
+    vf, vs = half(z, (_load64(data, 0) + (size + _load64(data, size - 16)) * _K0) & _MASK, 0, 16)
+    a = (_load64(data, 16) + _load64(data, size - 32)) & _MASK
+    wf, ws = half(_load64(data, size - 8), a, size - 32, size - 16)
     r = _mix(((vf + ws) * _K2 + (wf + vs) * _K0) & _MASK)
     return (_mix((r * _K0 + vs) & _MASK) * _K2) & _MASK
 
 
-def _weak(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
-    w, x, y, z = (_f64(data, at + step) for step in (0, 8, 16, 24))
+def _weak_hash_32(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+    w, x, y, z = (_load64(data, at + step) for step in (0, 8, 16, 24))
     a = (a + w) & _MASK
     b = _rotate((b + a + z) & _MASK, 21)
     c = a
@@ -110,34 +110,34 @@ def city64(data: bytes) -> int:
     """CityHash64 of version 1.0."""
     size = len(data)
     if size <= 32:
-        return _up_to_16(data) if size <= 16 else _up_to_32(data)
+        return _hash_up_to_16(data) if size <= 16 else _hash_up_to_32(data)
     if size <= 64:
-        return _up_to_64(data)
-    x = _f64(data, 0)
-    y = _f64(data, size - 16) ^ _K1
-    z = _f64(data, size - 56) ^ _K0
-    v = _weak(data, size - 64, size, y)
-    w = _weak(data, size - 32, size * _K1 & _MASK, _K0)
+        return _hash_up_to_64(data)
+    x = _load64(data, 0)
+    y = _load64(data, size - 16) ^ _K1
+    z = _load64(data, size - 56) ^ _K0
+    v = _weak_hash_32(data, size - 64, size, y)
+    w = _weak_hash_32(data, size - 32, size * _K1 & _MASK, _K0)
     z = (z + _mix(v[1]) * _K1) & _MASK
     x = _rotate((z + x) & _MASK, 39) * _K1 & _MASK
     y = _rotate(y, 33) * _K1 & _MASK
     for at in range(0, (size - 1) & ~63, 64):
-        x = _rotate((x + y + v[0] + _f64(data, at + 16)) & _MASK, 37) * _K1 & _MASK
-        y = _rotate((y + v[1] + _f64(data, at + 48)) & _MASK, 42) * _K1 & _MASK
+        x = _rotate((x + y + v[0] + _load64(data, at + 16)) & _MASK, 37) * _K1 & _MASK
+        y = _rotate((y + v[1] + _load64(data, at + 48)) & _MASK, 42) * _K1 & _MASK
         x ^= w[1]
         y ^= v[0]
         z = _rotate(z ^ w[0], 33)
-        v = _weak(data, at, v[1] * _K1 & _MASK, (x + w[0]) & _MASK)
-        w = _weak(data, at + 32, (z + w[1]) & _MASK, y)
+        v = _weak_hash_32(data, at, v[1] * _K1 & _MASK, (x + w[0]) & _MASK)
+        w = _weak_hash_32(data, at + 32, (z + w[1]) & _MASK, y)
         z, x = x, z
-    return _pair(
-        (_pair(v[0], w[0]) + _mix(y) * _K1 + z) & _MASK,
-        (_pair(v[1], w[1]) + x) & _MASK,
+    return _hash_pair(
+        (_hash_pair(v[0], w[0]) + _mix(y) * _K1 + z) & _MASK,
+        (_hash_pair(v[1], w[1]) + x) & _MASK,
     )
 
 
 def city64_with_seed(data: bytes, seed: int) -> int:
-    return _pair((city64(data) - _K2) & _MASK, seed)
+    return _hash_pair((city64(data) - _K2) & _MASK, seed)
 
 
 # --- other hashes ----------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def murmur32(data: bytes, seed: int) -> int:
     found = (seed ^ len(data)) & mask
     whole = len(data) & ~3
     for at in range(0, whole, 4):
-        key = _f32(data, at) * by & mask
+        key = _load32(data, at) * by & mask
         key = (key ^ key >> 24) * by & mask
         found = (found * by & mask) ^ key
     if whole < len(data):
@@ -190,7 +190,7 @@ def murmur64(data: bytes, seed: int) -> int:
     found = (seed ^ len(data) * by) & _MASK
     whole = len(data) & ~7
     for at in range(0, whole, 8):
-        key = _f64(data, at) * by & _MASK
+        key = _load64(data, at) * by & _MASK
         key = (key ^ key >> 47) * by & _MASK
         found = (found ^ key) * by & _MASK
     if whole < len(data):
@@ -204,7 +204,7 @@ def sip(data: bytes, low: int, high: int) -> int:
     a, b = low ^ 0x736F6D6570736575, high ^ 0x646F72616E646F6D
     c, d = low ^ 0x6C7967656E657261, high ^ 0x7465646279746573
     tail = (len(data) & 0xFF) << 56 | int.from_bytes(data[len(data) & ~7 :], "little")
-    words = [_f64(data, at) for at in range(0, len(data) & ~7, 8)]
+    words = [_load64(data, at) for at in range(0, len(data) & ~7, 8)]
     for word in (*words, tail):
         d ^= word
         a, b, c, d = _sip_round(*_sip_round(a, b, c, d))

@@ -40,7 +40,7 @@ Clause = tuple[str, Expression | None, Type | None]
 Outcome = Callable[[Row, Run, str], Value]
 """Gives the result for an empty sequence, or for an error (its text)."""
 
-_DECODER: Final = msgspec.json.Decoder(float_hook=lambda text: json_path.shortest(float(text)))
+_DECODER: Final = msgspec.json.Decoder(float_hook=lambda text: json_path.whole_as_int(float(text)))
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -238,7 +238,7 @@ def _as_text(item: Any) -> Value:
 
 
 def _numeric(call: Invocation, kind: Type) -> Callable[[Any], Value]:
-    whole, broken = conversions.cast(INT64, kind), conversions.cast(DOUBLE, kind)
+    whole, broken = conversions.resolve_cast(INT64, kind), conversions.resolve_cast(DOUBLE, kind)
     if whole is None or broken is None:
         raise argument_fault(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
     of_whole, of_broken = whole[1], broken[1]

@@ -99,14 +99,14 @@ class _PathParser:
             raise fault("Invalid JsonPath: too deep")
         left = self._parse_and()
         while self._skip("||"):
-            left = _either(left, self._parse_and())
+            left = _or(left, self._parse_and())
         self._depth -= 1
         return left
 
     def _parse_and(self) -> Step:
         left = self._parse_comparison()
         while self._skip("&&"):
-            left = _both(left, self._parse_comparison())
+            left = _and(left, self._parse_comparison())
         return left
 
     def _parse_comparison(self) -> Step:
@@ -144,9 +144,9 @@ class _PathParser:
 
     def _parse_unary(self) -> Step:
         if self._skip("-"):
-            return _negate(self._parse_unary(), -1)
+            return _with_sign(self._parse_unary(), -1)
         if self._skip("+"):
-            return _negate(self._parse_unary(), 1)
+            return _with_sign(self._parse_unary(), 1)
         if self._skip("!"):
             inner = self._parse_unary()
             return lambda context: [_not(_truth(inner(context)))]
@@ -156,7 +156,7 @@ class _PathParser:
         kind, word = self._peek()
         self._at += 1
         if kind == "number":
-            value = shortest(float(word)) if any(each in word for each in ".eE") else int(word)
+            value = whole_as_int(float(word)) if any(each in word for each in ".eE") else int(word)
             return lambda context: [value]
         if kind == "string":
             text = _unquote(word)
@@ -360,11 +360,11 @@ def _number(items: Items) -> float:
     return items[0]
 
 
-def _negate(step: Step, sign: int) -> Step:
+def _with_sign(step: Step, sign: int) -> Step:
     return lambda context: [sign * _number([item]) for item in step(context)]
 
 
-def shortest(number: float) -> float:
+def whole_as_int(number: float) -> float:
     """The same number, as an int if it is whole and exact: JSON writes `1`, never `1.0`."""
     return int(number) if abs(number) < 2**53 and number == int(number) and (number or _positive(number)) else number
 
@@ -387,7 +387,7 @@ def _arithmetic(operator: str, left: Step, right: Step) -> Step:
         }[operator]()
         if not math.isfinite(found):
             raise PathError("The result is no number")
-        return [shortest(found)]
+        return [whole_as_int(found)]
 
     return calculate
 
@@ -402,7 +402,7 @@ def _not(value: bool | None) -> bool | None:
     return None if value is None else not value
 
 
-def _both(left: Step, right: Step) -> Step:
+def _and(left: Step, right: Step) -> Step:
     def both(context: PathContext) -> Items:
         values = (_truth(left(context)), _truth(right(context)))
         return [False if False in values else None if None in values else True]
@@ -410,7 +410,7 @@ def _both(left: Step, right: Step) -> Step:
     return both
 
 
-def _either(left: Step, right: Step) -> Step:
+def _or(left: Step, right: Step) -> Step:
     def either(context: PathContext) -> Items:
         values = (_truth(left(context)), _truth(right(context)))
         return [True if True in values else None if None in values else False]
@@ -518,7 +518,7 @@ def _double(item: Any) -> Items:
         found = float(item)
     except ValueError:
         raise PathError("Expected a string with a number") from None
-    return [shortest(found)]
+    return [whole_as_int(found)]
 
 
 def _keys(item: Any) -> Items:
@@ -533,6 +533,6 @@ _METHODS: Final[dict[str, Callable[[Any], Items]]] = {
     "double": _double,
     "ceiling": lambda item: [math.ceil(_number([item]))],
     "floor": lambda item: [math.floor(_number([item]))],
-    "abs": lambda item: [shortest(abs(_number([item])))],
+    "abs": lambda item: [whole_as_int(abs(_number([item])))],
     "keyvalue": _keys,
 }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder
-from mayflydb.query.yql.functions.signatures import module
+from mayflydb.query.yql.functions.signatures import build_module
 from mayflydb.query.yql.texts import to_single
 
 FLOATS, UINT8S, INT8S, BITS = 1, 2, 3, 10
@@ -101,7 +101,7 @@ _ANY: Final = "String|FloatVector|Uint8Vector|Int8Vector|BitVector"
 _BOTH: Final = f"({_ANY}, {_ANY}) -> Float?"
 _NUMBERS: Final = "(List<Float>|List<Double>|List<Uint8>|List<Int8>) -> BitVector"
 
-BUILDERS: Final[dict[str, Builder]] = module(
+BUILDERS: Final[dict[str, Builder]] = build_module(
     {
         "ToBinaryString": ("(List<Float>) -> FloatVector", _pack(FLOATS)),
         "ToBinaryStringFloat": ("(List<Float>) -> FloatVector", _pack(FLOATS)),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
-from mayflydb.query.yql.functions.aggregates import build_average, build_sum, ordering
+from mayflydb.query.yql.functions.aggregates import build_average, build_sum, find_ordering
 from mayflydb.query.yql.functions.support import (
     apply_with_nulls,
     argument_fault,
@@ -20,7 +20,7 @@ from mayflydb.query.yql.functions.support import (
     evaluate_constant,
     lambda_at,
     map_value,
-    mismatch,
+    mismatch_fault,
     value_at,
     values_of,
     wrap_optional,
@@ -112,11 +112,11 @@ def _take_or_skip(take: bool) -> Builder:
 
 # --- with lambdas ----------------------------------------------------------------------------------------------------
 
-Call = Callable[[tuple[Value, ...], Row, Run], Value]
+RunBody = Callable[[tuple[Value, ...], Row, Run], Value]
 
 
 def _with_lambda(
-    call: Invocation, kind: Callable[[Type], Type], run_over: Callable[[list[Value], Call, Row, Run], Value]
+    call: Invocation, kind: Callable[[Type], Type], run_over: Callable[[list[Value], RunBody, Row, Run], Value]
 ) -> Expression:
     """Build a function of a list and a lambda over its items; `kind` maps the type of the lambda's body to that of the
     result.
@@ -149,7 +149,7 @@ def _flat_map(call: Invocation) -> Operand:
             return ListType(body.item)
         raise argument_fault(call, f"Expected list or optional type, but got: {format_type(body)}")
 
-    def flat(values: list[Value], body: Call, row: Row, run: Run) -> Value:
+    def flat(values: list[Value], body: RunBody, row: Row, run: Run) -> Value:
         parts = (body((value,), row, run) for value in values)
         return chain_lists((part if isinstance(part, (list, type(None))) else [part] for part in parts), "ListFlatMap")
 
@@ -186,16 +186,16 @@ def _sorting(descending: bool) -> Builder:
     def build(call: Invocation) -> Operand:
         if count_operands(call, 1, 2) == 1:
             given, item = list_at(call, 0)
-            key = ordering(call, item)
+            key = find_ordering(call, item)
             return map_value(given, bare(given.type), lambda values: sorted(values, key=key, reverse=descending))
         given = value_at(call, 0)
         keys: list[Callable[[Value], Any]] = []
 
         def kind(body: Type) -> Type:
-            keys.append(ordering(call, body))
+            keys.append(find_ordering(call, body))
             return bare(given.type)
 
-        def by(values: list[Value], body: Call, row: Row, run: Run) -> Value:
+        def by(values: list[Value], body: RunBody, row: Row, run: Run) -> Value:
             return sorted(values, key=lambda value: keys[0](body((value,), row, run)), reverse=descending)
 
         return _with_lambda(call, kind, by)
@@ -282,7 +282,7 @@ def _search_operands(call: Invocation) -> tuple[Expression, Expression, Callable
     if item != NULL and bare(needle.type) != bare(item):
         found = convert_operand(call, 1, item, needle) if needle.type != NULL else needle
         if bare(found.type) != bare(item) and found.type != NULL:
-            raise mismatch(call, 1, needle.type, item)
+            raise mismatch_fault(call, 1, needle.type, item)
         needle = found
     return given, needle, comparison.group_key(bare(item))
 
@@ -476,7 +476,7 @@ def _extreme(greatest: bool) -> Builder:
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
         given, item = list_at(call, 0)
-        key = ordering(call, bare(item))
+        key = find_ordering(call, bare(item))
 
         def extreme(values: Value) -> Value:
             some = [value for value in values or () if value is not None]

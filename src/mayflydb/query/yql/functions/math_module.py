@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder
-from mayflydb.query.yql.functions.signatures import module
+from mayflydb.query.yql.functions.signatures import build_module
 
 
 def _safe(function: Callable[..., float]) -> Callable[..., float]:
@@ -96,7 +96,7 @@ _ONE: Final = "(Double) -> Double"
 _TWO: Final = "(Double, Double) -> Double"
 _TESTS: Final = "(Double) -> Bool"
 
-BUILDERS: Final[dict[str, Builder]] = module(
+BUILDERS: Final[dict[str, Builder]] = build_module(
     {
         "Pi": ("() -> Double", lambda: math.pi),
         "E": ("() -> Double", lambda: math.e),

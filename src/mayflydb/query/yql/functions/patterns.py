@@ -25,19 +25,19 @@ def _bytes(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-def matcher(operator: str, pattern: Any, escape: Any = None, position: Position | None = None) -> Test:
+def compile_matcher(operator: str, pattern: Any, escape: Any = None, position: Position | None = None) -> Test:
     """Compile the test of `value OPERATOR pattern [ESCAPE escape]`, with operators in the form of syntax.Like. Fault: a wrong
     pattern.
     """
     text = _bytes(pattern)
     symbol = None if escape is None else _bytes(escape)
     if operator in ("LIKE", "ILIKE"):
-        return like(text, symbol, operator == "ILIKE", position)
+        return compile_like(text, symbol, operator == "ILIKE", position)
     if symbol is not None:
         raise fault(f"ESCAPE is not allowed with {operator}", position)
     if operator == "GLOB":
         return _glob(text)
-    return expression(text, whole=operator == "MATCH", position=position)
+    return compile_regexp(text, whole=operator == "MATCH", position=position)
 
 
 # --- LIKE ------------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ _ANY, _ONE = -1, -2
 
 
 @lru_cache(maxsize=512)
-def like(pattern: bytes, escape: bytes | None, any_case: bool, position: Position | None = None) -> Test:
+def compile_like(pattern: bytes, escape: bytes | None, any_case: bool, position: Position | None = None) -> Test:
     """Compile a LIKE pattern: `%` is any text, `_` one character of UTF-8; `escape` makes the next character a literal."""
     tokens = _tokens(_text(pattern), None if escape is None else _text(escape), position)
     plain = _plain(tokens, any_case)
@@ -217,7 +217,7 @@ def _slow() -> Fault:
     return fault("Regular expression takes too long on this text")
 
 
-def expression(pattern: bytes, whole: bool, any_case: bool = False, position: Position | None = None) -> Test:
+def compile_regexp(pattern: bytes, whole: bool, any_case: bool = False, position: Position | None = None) -> Test:
     """Compile REGEXP, which finds a match anywhere, or MATCH (`whole`), which must match the whole text."""
     found = compile_pattern(pattern, any_case, position)
     find = found.fullmatch if whole else found.search

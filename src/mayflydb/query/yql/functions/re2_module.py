@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from mayflydb.query.yql.expression import Bound, Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.expression import BoundLambda, Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.patterns import compile_pattern
 from mayflydb.query.yql.functions.support import (
@@ -22,7 +22,7 @@ from mayflydb.query.yql.functions.support import (
     count_operands,
     evaluate_constant,
     map_value,
-    mismatch,
+    mismatch_fault,
     value_at,
 )
 from mayflydb.query.yql.schemas import Row, Run
@@ -56,7 +56,7 @@ class TextFunction:
         self.arity = 1 + extra
         self._kind, self._change, self._nothing = kind, change, nothing
 
-    def bind(self, types: Sequence[Type]) -> Bound:
+    def bind(self, types: Sequence[Type]) -> BoundLambda:
         for kind in types:
             if bare(kind) not in (STRING, UTF8) and kind != NULL:
                 raise fault(f"Expected String, but got {kind}")
@@ -70,7 +70,7 @@ class TextFunction:
             return _as_source_type(change(*given), text)
 
         null = nothing is None and any(map(is_optional, types))
-        return Bound(optional(result) if null else result, call)
+        return BoundLambda(optional(result) if null else result, call)
 
 
 def _as_source_type(value: Value, text: bool) -> Value:
@@ -89,12 +89,12 @@ def _pattern(call: Invocation) -> tuple[bytes, bool]:
     count_operands(call, 1, 2)
     given = coerce(value_at(call, 0), STRING)
     if given is None:
-        raise mismatch(call, 0, value_at(call, 0).type, STRING)
+        raise mismatch_fault(call, 0, value_at(call, 0).type, STRING)
     any_case = False
     if len(call.operands) == 2:
         options = value_at(call, 1)
         if bare(options.type) != OPTIONS:
-            raise mismatch(call, 1, options.type, OPTIONS)
+            raise mismatch_fault(call, 1, options.type, OPTIONS)
         any_case = bool(evaluate_constant(options, call))
     text: bytes = evaluate_constant(given, call)
     return text, any_case

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
-from mayflydb.query.yql.functions.support import argument_fault, coerce, mismatch
+from mayflydb.query.yql.functions.support import argument_fault, coerce, mismatch_fault
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     PRIMITIVES,
@@ -140,7 +140,7 @@ class _SignatureParser:
         return DictType(parts[0], parts[1]) if name == "Dict" else TupleType(tuple(parts))
 
 
-def function(line: str, call: Callable[..., Value]) -> Builder:
+def build_by_signature(line: str, call: Callable[..., Value]) -> Builder:
     """Return the builder of a function with this signature. `call` gets the values in order, None for omitted arguments."""
 
     def build(invocation: Invocation) -> Operand:
@@ -151,9 +151,9 @@ def function(line: str, call: Callable[..., Value]) -> Builder:
     return build
 
 
-def module(functions: Mapping[str, tuple[str, Callable[..., Value]]]) -> dict[str, Builder]:
+def build_module(functions: Mapping[str, tuple[str, Callable[..., Value]]]) -> dict[str, Builder]:
     """Return the builders of functions that are given as (signature, call)."""
-    return {name: function(line, call) for name, (line, call) in functions.items()}
+    return {name: build_by_signature(line, call) for name, (line, call) in functions.items()}
 
 
 def _arrange(invocation: Invocation, signature: Signature) -> list[tuple[ArgumentSpec, Expression | None]]:
@@ -177,7 +177,7 @@ def _arrange(invocation: Invocation, signature: Signature) -> list[tuple[Argumen
             raise argument_fault(invocation, f"Expected a value as argument #{index + 1}")
         found = _convert(operand, argument)
         if found is None:
-            raise mismatch(invocation, index, operand.type, argument.kinds[0])
+            raise mismatch_fault(invocation, index, operand.type, argument.kinds[0])
         given.append((argument, found))
     if named:
         raise argument_fault(invocation, f"Unknown argument name: {next(iter(named))}")

@@ -16,10 +16,10 @@ from mayflydb.query.yql.functions.support import (
     coerce,
     count_operands,
     evaluate_constant,
-    mismatch,
+    mismatch_fault,
     value_at,
 )
-from mayflydb.query.yql.moments import NARROW, SPANS
+from mayflydb.query.yql.moments import INTERVALS, NARROW
 from mayflydb.query.yql.types import (
     DOUBLE,
     NULL,
@@ -37,7 +37,7 @@ from mayflydb.query.yql.types import (
 def _numeric(call: Invocation, index: int) -> None:
     given = value_at(call, index)
     if given.type != NULL and bare(given.type) not in NUMBERS:
-        raise mismatch(call, index, given.type, DOUBLE)
+        raise mismatch_fault(call, index, given.type, DOUBLE)
 
 
 def _deviation(sample: bool, root: bool) -> AggregateBuilder:
@@ -109,7 +109,7 @@ def _percentile(call: Invocation) -> Aggregation:
     if given is None:
         given = coerce(value_at(call, 1), ListType(DOUBLE))
     if given is None:
-        raise mismatch(call, 1, value_at(call, 1).type, DOUBLE)
+        raise mismatch_fault(call, 1, value_at(call, 1).type, DOUBLE)
     return _between(call, evaluate_constant(given, call))
 
 
@@ -122,7 +122,7 @@ def _between(call: Invocation, share: float | list[float]) -> Aggregation:
     """Interpolate between the two nearest values in order."""
     source = value_at(call, 0)
     kind: Type = DOUBLE
-    if bare(source.type) in (*NARROW, *SPANS):
+    if bare(source.type) in (*NARROW, *INTERVALS):
         kind = bare(source.type)
     elif source.type != NULL and bare(source.type) not in NUMBERS:
         raise argument_fault(call, f"Expected numeric type, but got: {format_type(source.type)}")

@@ -14,9 +14,9 @@ from typing import Final
 
 from mayflydb.query.yql.expression import Builder
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.signatures import module
+from mayflydb.query.yql.functions.signatures import build_module
 from mayflydb.query.yql.functions.text_tools import (
-    distance,
+    levenshtein_distance,
     remove_all,
     remove_first,
     remove_last,
@@ -194,7 +194,7 @@ _HAS: Final = "(String?, String?) -> Bool"
 _OF_SET: Final = "(String, String) -> String"
 _REPLACES: Final = "(String, String, String) -> String"
 
-BUILDERS: Final[dict[str, Builder]] = module(
+BUILDERS: Final[dict[str, Builder]] = build_module(
     {
         "Base64Encode": (_CHANGES, base64.b64encode),
         "Base64EncodeUrl": (_CHANGES, base64.urlsafe_b64encode),
@@ -251,7 +251,7 @@ BUILDERS: Final[dict[str, Builder]] = module(
         "IsAsciiAlpha": (_TESTS, _all(bytes.isalpha)),
         "IsAsciiAlnum": (_TESTS, _all(bytes.isalnum)),
         "IsAsciiHex": (_TESTS, _all(lambda each: each in b"0123456789abcdefABCDEF")),
-        "LevensteinDistance": ("(String, String) -> Uint64", distance),
+        "LevensteinDistance": ("(String, String) -> Uint64", levenshtein_distance),
         "LeftPad": ("(String, Uint64, [String?]) -> String", _pad(left=True)),
         "RightPad": ("(String, Uint64, [String?]) -> String", _pad(left=False)),
         "Hex": ("(Uint64) -> String", lambda value: f"0x{value:016X}".encode()),

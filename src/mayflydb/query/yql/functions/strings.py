@@ -20,7 +20,7 @@ from mayflydb.query.yql.functions.support import (
     convert_operand,
     count_operands,
     map_value,
-    mismatch,
+    mismatch_fault,
     type_at,
     value_at,
 )
@@ -62,7 +62,7 @@ def text_at(call: Invocation, index: int, kind: Type | None = None) -> Expressio
         return given
     found = coerce(given, optional(kind or STRING) if is_optional(given.type) else kind or STRING)
     if found is None:
-        raise mismatch(call, index, given.type, kind or STRING)
+        raise mismatch_fault(call, index, given.type, kind or STRING)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mayflydb.query.yql import conversions
-from mayflydb.query.yql.expression import Bound, Evaluate, Expression, Invocation, Lambda, Operand, TypeOperand
+from mayflydb.query.yql.expression import BoundLambda, Evaluate, Expression, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Fault, type_fault
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
@@ -71,7 +71,7 @@ def type_at(call: Invocation, index: int) -> Type:
     return operand.type
 
 
-def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> Bound:
+def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> BoundLambda:
     """The operand at this position, which must be a lambda, bound for arguments of these types."""
     operand = operand_at(call, index)
     if isinstance(operand, (Expression, TypeOperand)):
@@ -99,7 +99,7 @@ def coerce(given: Expression, to: Type) -> Expression | None:
     """Convert a value to a type as a call does: implicit conversions, texts to String, numbers to floating point. None:
     impossible.
     """
-    found = conversions.implicit(given, to)
+    found = conversions.convert_implicitly(given, to)
     if found is not None:
         return found
     if is_optional(given.type) and not is_optional(to):
@@ -122,11 +122,11 @@ def convert_operand(call: Invocation, index: int, to: Type, given: Expression | 
         return given
     found = coerce(given, optional(to) if is_optional(given.type) else to)
     if found is None:
-        raise mismatch(call, index, given.type, to)
+        raise mismatch_fault(call, index, given.type, to)
     return found
 
 
-def mismatch(call: Invocation, index: int, given: Type, wanted: Type) -> Fault:
+def mismatch_fault(call: Invocation, index: int, given: Type, wanted: Type) -> Fault:
     return argument_fault(
         call,
         f"Mismatch type argument #{index + 1}, type diff: {format_long(given)} != {format_long(wanted)}",

@@ -69,7 +69,7 @@ def remove_last(value: Text, symbols: Text) -> Text:
     return value[: found[-1]] + value[found[-1] + 1 :] if found else value
 
 
-def distance(left: Any, right: Any) -> int:
+def levenshtein_distance(left: Any, right: Any) -> int:
     """Levenshtein's distance: the least number of insertions, deletions and replacements."""
     if len(left) * len(right) > MAX_DISTANCE_CELLS:
         raise fault("The texts are too long for a distance")

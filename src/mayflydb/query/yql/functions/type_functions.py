@@ -64,7 +64,7 @@ def _data(call: Invocation) -> Operand:
     words = [_word(call, index) for index in range(given)]
     if words[0].lower() == "decimal" and given == 3 and words[1].isdigit() and words[2].isdigit():
         return TypeOperand(DecimalType(int(words[1]), int(words[2])))
-    return TypeOperand(names.resolve(TypeName(At(call.position.row, call.position.column), words[0])))
+    return TypeOperand(names.resolve_type(TypeName(At(call.position.row, call.position.column), words[0])))
 
 
 def _word(call: Invocation, index: int) -> str:

@@ -11,9 +11,9 @@ from typing import Final, Literal
 
 from mayflydb.query.yql.expression import Builder
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.signatures import module
+from mayflydb.query.yql.functions.signatures import build_module
 from mayflydb.query.yql.functions.text_tools import (
-    distance,
+    levenshtein_distance,
     remove_all,
     remove_first,
     remove_last,
@@ -96,7 +96,7 @@ _TESTS: Final = "(Utf8) -> Bool"
 _OF_SET: Final = "(Utf8, Utf8) -> Utf8"
 _REPLACES: Final = "(Utf8, Utf8, Utf8) -> Utf8"
 
-BUILDERS: Final[dict[str, Builder]] = module(
+BUILDERS: Final[dict[str, Builder]] = build_module(
     {
         "IsUtf": ("(String?) -> Bool", _is_utf),
         "GetLength": ("(Utf8) -> Uint64", len),
@@ -108,7 +108,7 @@ BUILDERS: Final[dict[str, Builder]] = module(
         "NormalizeNFD": (_CHANGES, _normal("NFD")),
         "NormalizeNFKC": (_CHANGES, _normal("NFKC")),
         "NormalizeNFKD": (_CHANGES, _normal("NFKD")),
-        "LevensteinDistance": ("(Utf8, Utf8) -> Uint64", distance),
+        "LevensteinDistance": ("(Utf8, Utf8) -> Uint64", levenshtein_distance),
         "ReplaceAll": (_REPLACES, replace_text),
         "ReplaceFirst": (_REPLACES, lambda value, find, by: value.replace(find, by, 1) if find else value),
         "ReplaceLast": (_REPLACES, replace_last),

@@ -22,7 +22,7 @@ from mayflydb.query.yql.functions.support import (
     convert_operand,
     count_operands,
     evaluate_constant,
-    mismatch,
+    mismatch_fault,
     type_at,
     value_at,
     wrap_optional,
@@ -88,7 +88,7 @@ def _options_at(call: Invocation, index: int) -> YsonOptions:
         return YsonOptions()
     given = value_at(call, index)
     if bare(given.type) != OPTIONS:
-        raise mismatch(call, index, given.type, OPTIONS)
+        raise mismatch_fault(call, index, given.type, OPTIONS)
     found: YsonOptions = evaluate_constant(given, call)
     return found
 
@@ -102,7 +102,7 @@ def node_at(call: Invocation, index: int, options: YsonOptions) -> Expression:
     if kind == NODE or given.type == NULL:
         return given
     if kind not in (YSON, JSON, JSON_DOCUMENT, STRING, UTF8):
-        raise mismatch(call, index, given.type, NODE)
+        raise mismatch_fault(call, index, given.type, NODE)
     return _read(call, given, parse_json if kind in (JSON, JSON_DOCUMENT) else parse, options)
 
 
@@ -126,7 +126,7 @@ def _parse(read: Callable[[Any], YsonNode | None]) -> Builder:
         count_operands(call, 1, 2)
         given = value_at(call, 0)
         if bare(given.type) not in (YSON, JSON, STRING, UTF8, NULL):
-            raise mismatch(call, 0, given.type, YSON)
+            raise mismatch_fault(call, 0, given.type, YSON)
         return _read(call, given, read, _options_at(call, 1))
 
     return build

@@ -6,7 +6,7 @@ Each module parses one subject in a class derived from those of the modules that
 
 from __future__ import annotations
 
-from mayflydb.query.yql.lexer import END, tokens
+from mayflydb.query.yql.lexer import END, tokenize
 from mayflydb.query.yql.parser.statements import Statements
 from mayflydb.query.yql.statements import Script
 from mayflydb.query.yql.syntax import TypeName
@@ -14,16 +14,16 @@ from mayflydb.query.yql.syntax import TypeName
 
 def parse(text: str) -> Script:
     """Parse a script. Faults: syntax errors, and syntax that Mayfly does not support."""
-    cursor = Statements(tokens(text))
+    cursor = Statements(tokenize(text))
     try:
         return cursor.script()
     except RecursionError:  # The caller's own stack was deep already.
         raise cursor.too_deep() from None
 
 
-def read_type(text: str) -> TypeName:
+def parse_type(text: str) -> TypeName:
     """Parse a type alone: `List<Struct<a: Utf8?>>`. Faults: syntax errors."""
-    cursor = Statements(tokens(text))
+    cursor = Statements(tokenize(text))
     found = cursor.type_name()
     if cursor.kind != END:
         cursor.fail(END)

@@ -96,7 +96,7 @@ class AccessStatements(Tables):
         option = revoke and self.accept_words("GRANT", "OPTION", "FOR")
         permissions = self._permissions()
         self.expect("ON")
-        paths = self.list_of(self.path, None)
+        paths = self.parse_list(self.path, None)
         self.expect("FROM" if revoke else "TO")
         subjects = self._roles("WITH", ";", "<EOF>")
         if not revoke and self.accept("WITH"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayflydb.query.yql.syntax import Argument, Call, Expression, Literal_, Name, TypeArgument, TypeName
+from mayflydb.query.yql.syntax import Argument, Expression, FunctionCall, Literal_, Name, TypeArgument, TypeName
 
-ALL: Final = frozenset(range(256))
+ALL_ARGUMENTS: Final = frozenset(range(256))
 
-TYPES_OF: Final = {
+TYPE_ARGUMENTS: Final = {
     **dict.fromkeys(
         ("NOTHING", "LISTCREATE", "SETCREATE", "FORMATTYPE", "INSTANCEOF", "TYPEHANDLE", "CALLABLE"), frozenset({0})
     ),
@@ -18,7 +18,7 @@ TYPES_OF: Final = {
     ),
     **dict.fromkeys(("TUPLEELEMENTTYPE", "STRUCTMEMBERTYPE", "TYPEKIND"), frozenset({0})),
     **dict.fromkeys(("DICTCREATE", "DICTTYPE"), frozenset({0, 1})),
-    **dict.fromkeys(("TUPLETYPE", "STRUCTTYPE"), ALL),
+    **dict.fromkeys(("TUPLETYPE", "STRUCTTYPE"), ALL_ARGUMENTS),
     **dict.fromkeys(("VARIANT",), frozenset({2})),
     **dict.fromkeys(
         ("ENUM", "ENSURETYPE", "ENSURECONVERTIBLETO", "FROMBYTES", "YSON::CONVERTTO", "YSON::PARSETO"), frozenset({1})
@@ -27,9 +27,9 @@ TYPES_OF: Final = {
 """The numbers of the arguments that are types, by the function's name in capitals."""
 
 
-def with_types(name: str, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+def mark_type_arguments(name: str, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """Return the arguments of a call; those that must be types become TypeArguments."""
-    places = TYPES_OF.get(name.upper())
+    places = TYPE_ARGUMENTS.get(name.upper())
     if places is None:
         return arguments
     return tuple(_as_type_argument(each) if number in places else each for number, each in enumerate(arguments))
@@ -48,7 +48,7 @@ def as_type(operand: Expression) -> TypeName | None:
         return operand.type
     if isinstance(operand, Name):
         return None if operand.quoted or ":" in operand.name else TypeName(operand.at, operand.name)
-    if not isinstance(operand, Call) or operand.name.upper() != "DECIMAL" or len(operand.arguments) != 2:
+    if not isinstance(operand, FunctionCall) or operand.name.upper() != "DECIMAL" or len(operand.arguments) != 2:
         return None
     digits = [each.value.value for each in operand.arguments if isinstance(each.value, Literal_)]
     numbers = tuple(each for each in digits if isinstance(each, int) and not isinstance(each, bool))

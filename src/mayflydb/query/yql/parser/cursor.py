@@ -28,7 +28,7 @@ class TokenCursor:
         self.texts = tokens.texts
         self.index = 0
         self._depth = 0
-        self._places: dict[int, At] = {}
+        self._positions: dict[int, At] = {}
 
     @property
     def kind(self) -> str:
@@ -48,9 +48,9 @@ class TokenCursor:
         """The position of a token; without `index`, of the next one."""
         if index is None:
             index = self.index
-        place = self._places.get(index)
+        place = self._positions.get(index)
         if place is None:
-            place = self._places[index] = self.tokens.places.at(self.tokens.starts[index])
+            place = self._positions[index] = self.tokens.positions.at(self.tokens.starts[index])
         return place
 
     def accept(self, kind: str) -> bool:
@@ -93,7 +93,7 @@ class TokenCursor:
         tokens, index = self.tokens, self.index
         return all(tokens.end(each) == tokens.starts[each + 1] for each in range(index, index + count - 1))
 
-    def list_of(self, read: Callable[[], _T], close: str | None = ")") -> tuple[_T, ...]:
+    def parse_list(self, read: Callable[[], _T], close: str | None = ")") -> tuple[_T, ...]:
         """Parse a list with commas. With `close`, consume this sign at its end; a comma may come before it."""
         found = [read()]
         while self.accept(","):
@@ -104,10 +104,10 @@ class TokenCursor:
             self.expect(close)
         return tuple(found)
 
-    def in_parentheses(self, read: Callable[[], _T]) -> tuple[_T, ...]:
+    def parse_in_parentheses(self, read: Callable[[], _T]) -> tuple[_T, ...]:
         """Parse a list with commas in parentheses; it has at least one item."""
         self.expect("(")
-        return self.list_of(read)
+        return self.parse_list(read)
 
     # --- names ---------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from mayflydb.query.yql.syntax import (
 
 OR, AND, XOR, CONDITION, COMPARISON, BITS, SUM, PRODUCT, CONCATENATION, OPERAND = range(1, 11)
 
-POWERS: Final = {
+BINDING_POWERS: Final = {
     "OR": OR,
     "AND": AND,
     "XOR": XOR,
@@ -41,7 +41,7 @@ POWERS: Final = {
 }
 """The binding power of each operator. Any other token ends an expression."""
 
-MATCHING: Final = frozenset({"LIKE", "ILIKE", "GLOB", "REGEXP", "RLIKE", "MATCH"})
+PATTERN_OPERATORS: Final = frozenset({"LIKE", "ILIKE", "GLOB", "REGEXP", "RLIKE", "MATCH"})
 EQUALITIES: Final = {"=": "==", "==": "==", "!=": "!=", "<>": "!="}
 
 MAX_CHAIN: Final = 250
@@ -57,7 +57,7 @@ class Expressions(Operands):
         closed = chained = False
         while True:
             kind = self.kinds[self.index]
-            power = POWERS.get(kind, 0)
+            power = BINDING_POWERS.get(kind, 0)
             if kind == ">" and self.next_kind == ">" and self.adjacent(2):
                 power = BITS
             if power < level:
@@ -149,13 +149,13 @@ class Expressions(Operands):
             if kind == "NULL":
                 self.index += 2
                 return Unary(at, "IS NOT NULL", left), True
-            if kind not in MATCHING and kind not in ("IN", "BETWEEN"):
+            if kind not in PATTERN_OPERATORS and kind not in ("IN", "BETWEEN"):
                 return None
             self.index += 1
         self.index += 1
         if kind == "IN":
             compact = self.accept("COMPACT")
-            return In(at, left, self._within(), negated, compact), True
+            return In(at, left, self._in_operand(), negated, compact), True
         if kind == "BETWEEN":
             return self._between(left, negated), True
         pattern = self.expression(COMPARISON)
@@ -181,7 +181,7 @@ class Expressions(Operands):
         self.expect("AND")
         return Between(left.at, left, low, self.expression(COMPARISON), negated, symmetric)
 
-    def _within(self) -> Expression:
+    def _in_operand(self) -> Expression:
         """Parse the right side of IN. Parentheses make a list there, even of one item."""
         if self.kind != "(":
             return self.unsigned()

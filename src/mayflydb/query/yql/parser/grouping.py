@@ -10,9 +10,9 @@ from mayflydb.query.yql.lexer import ID, INTEGER, QUOTED, STRING
 from mayflydb.query.yql.parser.expressions import Expressions
 from mayflydb.query.yql.parser.literals import split_integer
 from mayflydb.query.yql.syntax import (
-    Call,
     Expression,
     Frame,
+    FunctionCall,
     GroupBy,
     Item,
     Json,
@@ -44,7 +44,7 @@ class Grouping(Expressions):
     def order(self) -> tuple[OrderItem, ...]:
         """`ORDER BY a, b DESC`"""
         self.expect("ORDER", "BY")
-        return self.list_of(self._order_item, None)
+        return self.parse_list(self._order_item, None)
 
     def _order_item(self) -> OrderItem:
         at = self.at()
@@ -61,18 +61,18 @@ class Grouping(Expressions):
         if self.kind in ("ALL", "DISTINCT"):
             self.refuse(f"GROUP BY {self.kind}")
         items: list[Item] = []
-        hops: list[Call] = []
-        elements = self.list_of(lambda: self._element(items, hops), None)
+        hops: list[FunctionCall] = []
+        elements = self.parse_list(lambda: self._group_element(items, hops), None)
         if self.kind == "WITH":
             self.refuse("WITH behind GROUP BY")
         if len(hops) > 1:
             raise fault("Duplicate hop specification", hops[1].at)
         sets: tuple[tuple[int, ...], ...] | None = None
         if any(element is not None for element in elements):
-            items, sets = _in_order(items, _product(elements, len(items), self))
+            items, sets = _renumber_sets(items, _combine_sets(elements, len(items), self))
         return GroupBy(at, tuple(items), sets, compact, hops[0] if hops else None)
 
-    def _element(self, items: list[Item], hops: list[Call]) -> tuple[tuple[int, ...], ...] | None:
+    def _group_element(self, items: list[Item], hops: list[FunctionCall]) -> tuple[tuple[int, ...], ...] | None:
         """Parse one element of GROUP BY, and add its expressions to `items`.
 
         Returns the grouping sets of ROLLUP, CUBE or GROUPING SETS, as numbers of items; None for a plain element.
@@ -82,8 +82,8 @@ class Grouping(Expressions):
             rollup = self.word() == "ROLLUP"
             self.expect("(")
             numbers = [
-                _number(items, _require_name(each, "ROLLUP" if rollup else "CUBE"))
-                for each in self.list_of(self.named_item)
+                _item_number(items, _require_name(each, "ROLLUP" if rollup else "CUBE"))
+                for each in self.parse_list(self.named_item)
             ]
             if len(numbers) > 12:
                 raise fault("More than 12 columns of ROLLUP or CUBE are not supported", self.at())
@@ -94,27 +94,27 @@ class Grouping(Expressions):
         if self.kind == "GROUPING" and following == "SETS":
             self.index += 2
             self.enter()
-            found = self.in_parentheses(lambda: self._element_of_sets(items))
+            found = self.parse_in_parentheses(lambda: self._grouping_set(items))
             self.leave()
             return tuple(chain.from_iterable(found))
         if self.kind == "HOP" and following == "(":
             call = self.operand()
-            assert isinstance(call, Call)
+            assert isinstance(call, FunctionCall)
             hops.append(call)
             return None
-        _number(items, self.named_item())
+        _item_number(items, self.named_item())
         return None
 
-    def _element_of_sets(self, items: list[Item]) -> tuple[tuple[int, ...], ...]:
+    def _grouping_set(self, items: list[Item]) -> tuple[tuple[int, ...], ...]:
         if self.kind == "HOP":
             self.refuse("HOP in GROUPING SETS")
         if self.kind in ("ROLLUP", "CUBE", "GROUPING"):
-            return self._element(items, []) or ()
+            return self._group_element(items, []) or ()
         if self.accept("("):
             if self.accept(")"):
                 return ((),)
-            return (tuple(_number(items, _require_name(each)) for each in self.list_of(self.named_item)),)
-        return ((_number(items, _require_name(self.named_item())),),)
+            return (tuple(_item_number(items, _require_name(each)) for each in self.parse_list(self.named_item)),)
+        return ((_item_number(items, _require_name(self.named_item())),),)
 
     # --- windows --------------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Grouping(Expressions):
         if self.accept("PARTITION"):
             self.accept("COMPACT")
             self.expect("BY")
-            partition = self.list_of(self.named_item, None)
+            partition = self.parse_list(self.named_item, None)
         order = self.order() if self.kind == "ORDER" else ()
         frame = self._frame() if self.kind in _UNITS else None
         self.leave()
@@ -206,7 +206,7 @@ class Grouping(Expressions):
     def _passing(self) -> list[_Clause]:
         if not self.accept("PASSING"):
             return []
-        return list(self.list_of(self._variable, None))
+        return list(self.parse_list(self._variable, None))
 
     def _variable(self) -> _Clause:
         value = self.expression()
@@ -256,7 +256,7 @@ def _direction(bound: int) -> int:
     return (bound > 0) - (bound < 0)
 
 
-def _number(items: list[Item], item: Item) -> int:
+def _item_number(items: list[Item], item: Item) -> int:
     """The number of an item of GROUP BY; a new item is added to `items`."""
     for number, known in enumerate(items):
         if known.value == item.value and known.name == item.name:
@@ -265,7 +265,9 @@ def _number(items: list[Item], item: Item) -> int:
     return len(items) - 1
 
 
-def _in_order(items: list[Item], sets: tuple[tuple[int, ...], ...]) -> tuple[list[Item], tuple[tuple[int, ...], ...]]:
+def _renumber_sets(
+    items: list[Item], sets: tuple[tuple[int, ...], ...]
+) -> tuple[list[Item], tuple[tuple[int, ...], ...]]:
     """Renumber the items, and the sets that name them, in the order in which the sets first mention them."""
     order = list(dict.fromkeys(chain.from_iterable(sets)))
     places = {number: place for place, number in enumerate(order)}
@@ -273,7 +275,7 @@ def _in_order(items: list[Item], sets: tuple[tuple[int, ...], ...]) -> tuple[lis
     return [items[number] for number in order], renumbered
 
 
-def _product(
+def _combine_sets(
     elements: tuple[tuple[tuple[int, ...], ...] | None, ...], count: int, cursor: Grouping
 ) -> tuple[tuple[int, ...], ...]:
     """Every combination of one set from each element; each contains the items of the plain elements."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.keywords import RESERVED
 from mayflydb.query.yql.lexer import END, ID, INTEGER, QUOTED, REAL, STRING
-from mayflydb.query.yql.parser.calls import with_types
+from mayflydb.query.yql.parser.calls import mark_type_arguments
 from mayflydb.query.yql.parser.literals import split_integer
 from mayflydb.query.yql.parser.type_names import COMPOSITE, TypeNames
 from mayflydb.query.yql.syntax import (
@@ -17,11 +17,11 @@ from mayflydb.query.yql.syntax import (
     Argument,
     At,
     Binding,
-    Call,
     Case,
     Cast,
     DictOf,
     Expression,
+    FunctionCall,
     Json,
     Lambda,
     ListOf,
@@ -45,7 +45,8 @@ _MAYBE_QUERY_BEGINS: Final = frozenset({"COMBINE", "DISCARD", "WITH"})
 _SIGNS: Final = {"-": "-", "+": "+", "~": "~", "NOT": "NOT"}
 _INTEGER_SUFFIXES: Final = frozenset({"", "l", "s", "t", "u", "ul", "us", "ut"})
 _MAX_DIGITS: Final = 80
-_NAMES: Final = {
+_MAX_ACCESSES: Final = 80
+_SUFFIX_TYPES: Final = {
     "": "Uint64",
     "l": "Int64",
     "s": "Int16",
@@ -55,7 +56,7 @@ _NAMES: Final = {
     "us": "Uint16",
     "ut": "Uint8",
 }
-_BITS: Final = {"": 64, "l": 63, "s": 15, "t": 7, "u": 32, "ul": 64, "us": 16, "ut": 8}
+_SUFFIX_BITS: Final = {"": 64, "l": 63, "s": 15, "t": 7, "u": 32, "ul": 64, "us": 16, "ut": 8}
 
 
 class Operands(TypeNames):
@@ -122,8 +123,8 @@ class Operands(TypeNames):
             else:
                 return found
             length += 1
-            if length > _MAX_DIGITS:
-                raise fault(f"More than {_MAX_DIGITS} accesses in a row are not supported", self.at())
+            if length > _MAX_ACCESSES:
+                raise fault(f"More than {_MAX_ACCESSES} accesses in a row are not supported", self.at())
 
     def _member(self, of: Expression) -> Expression:
         kind, text = self.kind, self.texts[self.index]
@@ -175,7 +176,7 @@ class Operands(TypeNames):
             self.index, self._depth = start, depth
             return None
 
-    def _call(self, at: At, name: str) -> Call:
+    def _call(self, at: At, name: str) -> FunctionCall:
         arguments, distinct, star = self._arguments()
         ignore_nulls: bool | None = None
         over: Window | str | None = None
@@ -186,7 +187,7 @@ class Operands(TypeNames):
             self.refuse("FILTER of an aggregate function")
         if self.accept("OVER"):
             over = self.over()
-        return Call(at, name, with_types(name, arguments), distinct, star, over, ignore_nulls)
+        return FunctionCall(at, name, mark_type_arguments(name, arguments), distinct, star, over, ignore_nulls)
 
     def _arguments(self) -> tuple[tuple[Argument, ...], bool, bool]:
         """Parse the brackets of a call: the arguments, True for DISTINCT, True for a star."""
@@ -200,7 +201,7 @@ class Operands(TypeNames):
         if distinct or self.kind == "ALL":
             self.index += 1
         self.enter()
-        arguments = self.list_of(self.argument)
+        arguments = self.parse_list(self.argument)
         self.leave()
         return arguments, distinct, False
 
@@ -230,8 +231,8 @@ class Operands(TypeNames):
             raise fault(f"Failed to parse number from string: {text}, unknown suffix {suffix}", at)
         if value >> 64:
             raise _overflow(text, at)
-        if value >> _BITS[suffix]:
-            kind = _NAMES[suffix]
+        if value >> _SUFFIX_BITS[suffix]:
+            kind = _SUFFIX_TYPES[suffix]
             raise fault(f"Failed to parse {value} as integer literal of {kind} type: value out of range for {kind}", at)
         return Literal_(at, "integer", value, suffix)
 
@@ -295,11 +296,11 @@ class Operands(TypeNames):
             return self._lambda(at), False
         self.enter()
         self.index += 1
-        found = self._inside(at)
+        found = self._bracket_content(at)
         self.leave()
         return found
 
-    def _inside(self, at: At) -> tuple[Expression, bool]:
+    def _bracket_content(self, at: At) -> tuple[Expression, bool]:
         if self.begins_query():
             query = self.query()
             self.expect(")")
@@ -447,7 +448,7 @@ class Operands(TypeNames):
         if self.accept(close):
             return ()
         self.enter()
-        items = self.list_of(read, close)
+        items = self.parse_list(read, close)
         self.leave()
         return items
 

@@ -38,7 +38,7 @@ _MAX_QUERIES: Final = 250
 
 
 class Queries(Grouping):
-    _tail: At | None = None
+    _order_at: At | None = None
     """The position of ORDER BY or LIMIT of the last SELECT."""
 
     def query(self) -> Query:
@@ -48,37 +48,37 @@ class Queries(Grouping):
     def further_queries(self, first: Query | None) -> Query:
         """Parse the rest of a query whose first part, `first`, was in parentheses and is parsed; None parses that part,
         too."""
-        left, loose = self._intersection(first)
+        left, unparenthesized = self._intersection(first)
         operators = 0
         while self.kind in _UNIONS:
-            if loose:
+            if unparenthesized:
                 self._check_inner(left)
             operator = self._operator()
-            right, loose = self._intersection(None)
-            left = _compound(operator, left, right, loose)
+            right, unparenthesized = self._intersection(None)
+            left = _compound(operator, left, right, unparenthesized)
             operators += 1
             self._check_count(operators)
         return left
 
     def _intersection(self, first: Query | None) -> tuple[Query, bool]:
         """Parse queries with INTERSECT between them; True if the last one is not in parentheses."""
-        left, loose = (first, False) if first is not None else self._single()
+        left, unparenthesized = (first, False) if first is not None else self._query_term()
         operators = 0
         while self.kind == "INTERSECT":
-            if loose:
+            if unparenthesized:
                 self._check_inner(left)
             operator = self._operator()
-            right, loose = self._single()
-            left = _compound(operator, left, right, loose)
+            right, unparenthesized = self._query_term()
+            left = _compound(operator, left, right, unparenthesized)
             operators += 1
             self._check_count(operators)
-        return left, loose
+        return left, unparenthesized
 
     def _check_inner(self, query: Query) -> None:
         """Refuse ORDER BY and LIMIT in a query that is neither the last one nor in parentheses."""
         if isinstance(query, (Select, Compound)) and (query.order or query.limit is not None):
             what = "ORDER BY" if query.order else "LIMIT"
-            raise fault(f"{what} within UNION ALL is only allowed after last subquery", self._tail)
+            raise fault(f"{what} within UNION ALL is only allowed after last subquery", self._order_at)
 
     def _check_count(self, operators: int) -> None:
         if operators > _MAX_QUERIES:
@@ -91,7 +91,7 @@ class Queries(Grouping):
         self.accept("DISTINCT")
         return operator
 
-    def _single(self) -> tuple[Query, bool]:
+    def _query_term(self) -> tuple[Query, bool]:
         if self.kind == "(":
             self.enter()
             self.index += 1
@@ -120,7 +120,7 @@ class Queries(Grouping):
         return Values(at, tuple(rows))
 
     def _row(self) -> tuple[Expression, ...]:
-        return self.in_parentheses(self.expression)
+        return self.parse_in_parentheses(self.expression)
 
     # --- SELECT ---------------------------------------------------------------------------------------------------------
 
@@ -149,12 +149,12 @@ class Queries(Grouping):
         where = self.expression() if self.accept("WHERE") else None
         group = self.group() if self.kind == "GROUP" else None
         having = self.expression() if self.accept("HAVING") else None
-        windows = self.list_of(self.window_definition, None) if self.accept("WINDOW") else ()
+        windows = self.parse_list(self.window_definition, None) if self.accept("WINDOW") else ()
         assume = self.kind == "ASSUME" and self.next_kind == "ORDER"
         if assume:
             self.index += 1
         if self.kind in ("ORDER", "LIMIT"):
-            self._tail = self.at()
+            self._order_at = self.at()
         order = self.order() if self.kind == "ORDER" else ()
         limit, offset = self._limits()
         if self.kind == "INTO" and self.next_kind == "RESULT":
@@ -265,7 +265,7 @@ class Queries(Grouping):
         if self.accept("USING"):
             if kind == "CROSS":
                 raise fault("CROSS JOIN should not have ON or USING expression", at)
-            return Join(at, kind, right, None, self.in_parentheses(self.name), any_)
+            return Join(at, kind, right, None, self.parse_in_parentheses(self.name), any_)
         if kind != "CROSS":
             raise fault("Expecting ON or USING expression", self.at())
         return Join(at, kind, right, None, (), any_)
@@ -310,7 +310,7 @@ class Queries(Grouping):
     def _column_aliases(self, of: TableRef | SourceOf) -> tuple[str, ...]:
         """Parse `(a, b)` behind the alias of VALUES: names of the first columns."""
         at = self.at()
-        columns = self.in_parentheses(self.name)
+        columns = self.parse_in_parentheses(self.name)
         if not isinstance(of, SourceOf) or not isinstance(of.query, Values):
             raise fault("Derived column list is only supported for VALUES", at)
         if len(columns) > len(of.query.rows[0]):
@@ -372,7 +372,7 @@ class Queries(Grouping):
 
     def _hints(self) -> tuple[str, ...]:
         self.expect("WITH")
-        return self.in_parentheses(self._hint) if self.kind == "(" else (self._hint(),)
+        return self.parse_in_parentheses(self._hint) if self.kind == "(" else (self._hint(),)
 
     def _hint(self) -> str:
         if self.kind in ("SCHEMA", "COLUMNS", "WATERMARK") or self.next_kind == "=":
@@ -386,7 +386,7 @@ class Queries(Grouping):
         if not self.accept("BY"):
             self.fail("BY") if mode else self.fail("BY", "COLUMNS", "DICT", "LIST", "OPTIONAL")
         if self.accept("("):
-            return mode, self.list_of(self.named_item)
+            return mode, self.parse_list(self.named_item)
         at = self.at()
         value: Expression = self.column_reference()
         if isinstance(value, Member) and self.kind != "AS":
@@ -398,7 +398,7 @@ class Queries(Grouping):
     def binding(self) -> Binding:
         """`$a, $b = value`"""
         at = self.at()
-        names = self.list_of(self.parameter_name, None)
+        names = self.parse_list(self.parameter_name, None)
         self.expect("=")
         value: Expression | Query
         if self.begins_query():
@@ -412,11 +412,11 @@ class Queries(Grouping):
         return Binding(at, names, value)
 
 
-def _compound(operator: str, left: Query, right: Query, loose: bool) -> Compound:
-    """Move ORDER BY and LIMIT of the last query to the compound, unless that query was in parentheses (not `loose`)."""
+def _compound(operator: str, left: Query, right: Query, unparenthesized: bool) -> Compound:
+    """Move ORDER BY and LIMIT of the last query to the compound, unless that query was in parentheses (not `unparenthesized`)."""
     order: tuple[OrderItem, ...] = ()
     limit = offset = None
-    if loose and isinstance(right, (Select, Compound)) and (right.order or right.limit is not None):
+    if unparenthesized and isinstance(right, (Select, Compound)) and (right.order or right.limit is not None):
         order, limit, offset = right.order, right.limit, right.offset
         plain: dict[str, Any] = {"order": (), "limit": None, "offset": None}
         right = msgspec.structs.replace(right, **plain)

@@ -18,7 +18,7 @@ class Settings(Writes):
 
     def settings_list(self) -> tuple[Setting, ...]:
         """`(A = 1, B = 2)`"""
-        return self.in_parentheses(self.setting)
+        return self.parse_in_parentheses(self.setting)
 
     def setting(self) -> Setting:
         at = self.at()
@@ -36,10 +36,10 @@ class Settings(Writes):
 
     def _boundaries(self) -> tuple[Expression | tuple[Expression, ...], ...]:
         """Parse literals as `(1, 2)` or `((1, "a"), (2, "b"))`."""
-        return self.in_parentheses(self._boundary)
+        return self.parse_in_parentheses(self._boundary)
 
     def _boundary(self) -> Expression | tuple[Expression, ...]:
-        return self.in_parentheses(self._signed_literal) if self.kind == "(" else self._signed_literal()
+        return self.parse_in_parentheses(self._signed_literal) if self.kind == "(" else self._signed_literal()
 
     def _signed_literal(self) -> Expression:
         at = self.at()
@@ -47,7 +47,7 @@ class Settings(Writes):
 
     def _ttl(self) -> Ttl:
         at = self.at()
-        tiers = self.list_of(self._tier, None)
+        tiers = self.parse_list(self._tier, None)
         self.expect("ON")
         column = self.name()
         unit = self.expect_any(_UNITS) if self.accept("AS") else None

@@ -88,7 +88,7 @@ class Statements(AccessStatements):
         if self.accept("="):
             return Pragma(at, name, (self._pragma_value(),))
         if self.kind == "(":
-            return Pragma(at, name, self.in_parentheses(self._pragma_value))
+            return Pragma(at, name, self.parse_in_parentheses(self._pragma_value))
         return Pragma(at, name)
 
     def _pragma_value(self) -> str:
@@ -156,7 +156,7 @@ class Statements(AccessStatements):
             return Do(at, None)
         name = self.parameter_name()
         self.expect("(")
-        arguments = () if self.accept(")") else self.list_of(self.expression)
+        arguments = () if self.accept(")") else self.parse_list(self.expression)
         return Do(at, name, arguments)
 
     def evaluate(self) -> EvaluateIf | EvaluateFor:
@@ -219,7 +219,7 @@ class Statements(AccessStatements):
         name = self.object_path()
         settings: tuple[Setting, ...] = ()
         if self.accept("WITH"):
-            settings = self.in_parentheses(self._feature) if self.kind == "(" else (self._feature(),)
+            settings = self.parse_in_parentheses(self._feature) if self.kind == "(" else (self._feature(),)
         self.expect("AS")
         if self.kind == "DO":
             self.refuse("A view of several statements")
@@ -252,19 +252,19 @@ class Statements(AccessStatements):
     def _alter_sequence(self, at: At) -> AlterSequence:
         if_exists = self.if_exists()
         name = self.object_path()
-        said: dict[str, int | None] = {}
+        given: dict[str, int | None] = {}
         while (place := self.kind) in ("START", "INCREMENT", "RESTART"):
-            if place in said:
+            if place in given:
                 raise fault(f"{place} is said twice", self.at())
             self.index += 1
             word = self.accept("BY" if place == "INCREMENT" else "WITH")
             bare = place == "RESTART" and not word and self.kind != INTEGER
-            said[place] = None if bare else self._whole_number()
-        if not said:
+            given[place] = None if bare else self._whole_number()
+        if not given:
             self.fail("INCREMENT", "RESTART", "START")
-        restart = "RESTART" in said
+        restart = "RESTART" in given
         return AlterSequence(
-            at, name, said.get("START"), said.get("INCREMENT"), restart, said.get("RESTART"), if_exists
+            at, name, given.get("START"), given.get("INCREMENT"), restart, given.get("RESTART"), if_exists
         )
 
     def _whole_number(self) -> int:

@@ -63,7 +63,7 @@ class Tables(Settings):
         parts: dict[str, list[Any]] = {
             each: [] for each in ("column", "key", "index", "family", "changefeed", "partition")
         }
-        self.in_parentheses(lambda: self._entry(parts))
+        self.parse_in_parentheses(lambda: self._entry(parts))
         if len(parts["key"]) > 1:
             raise fault("PRIMARY KEY statement must be specified only once", at)
         if self.kind == "INHERITS":
@@ -71,7 +71,7 @@ class Tables(Settings):
         partition: tuple[str, ...] = tuple(name for each in parts["partition"] for name in each)
         if self.accept("PARTITION"):
             self.expect("BY", "HASH")
-            partition = self.in_parentheses(self.name)
+            partition = self.parse_in_parentheses(self.name)
         settings = self.with_settings()
         if self.kind == "TABLESTORE":
             self.refuse("TABLESTORE of a table")
@@ -97,10 +97,10 @@ class Tables(Settings):
         kind, following = self.kind, self.next_kind
         if kind == "PRIMARY" and following == "KEY":
             self.index += 2
-            parts["key"].append(self.in_parentheses(self.name))
+            parts["key"].append(self.parse_in_parentheses(self.name))
         elif kind == "PARTITION" and following == "BY":
             self.index += 2
-            parts["partition"].append(self.in_parentheses(self.name))
+            parts["partition"].append(self.parse_in_parentheses(self.name))
         elif kind == "ORDER" and following == "BY":
             self.refuse("ORDER BY of a table")
         elif kind == "INDEX" and self.is_word(1) and self.kind_at(2) in ("GLOBAL", "LOCAL", "ON"):
@@ -159,8 +159,8 @@ class Tables(Settings):
             self.fail("GLOBAL", "LOCAL")
         using = self.name() if self.accept("USING") else None
         self.expect("ON")
-        columns = self.in_parentheses(self.name)
-        cover = self.in_parentheses(self.name) if self.accept("COVER") else ()
+        columns = self.parse_in_parentheses(self.name)
+        cover = self.parse_in_parentheses(self.name) if self.accept("COVER") else ()
         return IndexClause(at, name, columns, cover, unique, asynchronous, local, using, self.with_settings())
 
     def family_spec(self) -> FamilySpec:
@@ -184,7 +184,7 @@ class Tables(Settings):
     def alter_table(self, at: At) -> AlterTable:
         """Parse the rest of `ALTER TABLE`."""
         table = self.object_path()
-        return AlterTable(at, table, self.list_of(self._action, None))
+        return AlterTable(at, table, self.parse_list(self._action, None))
 
     def _action(self) -> TableAction:
         read = _ACTIONS.get(self.kind)
@@ -273,7 +273,7 @@ class Tables(Settings):
     def reset(self) -> ResetSettings:
         at = self.at()
         self.expect("RESET")
-        return ResetSettings(at, self.in_parentheses(self.name))
+        return ResetSettings(at, self.parse_in_parentheses(self.name))
 
     def rename_action(self) -> TableAction:
         at = self.at()

@@ -47,7 +47,7 @@ class TypeNames(TokenCursor):
             self.refuse("A type by a named expression")
         elif self.kind == "DECIMAL" and self.next_kind == "(":
             name = self.name()
-            found = TypeName(at, name, self.in_parentheses(self._digits))
+            found = TypeName(at, name, self.parse_in_parentheses(self._digits))
             if len(found.arguments) != 2:
                 raise fault("Decimal takes a precision and a scale", at)
         elif self.kind == STRING:
@@ -95,7 +95,7 @@ class TypeNames(TokenCursor):
         if kind == "STRUCT" or (kind == "VARIANT" and self._is_member()):
             return self._members(at, name)
         if kind in _TAGS:
-            return TypeName(at, name, self.list_of(self.tag, ">"))
+            return TypeName(at, name, self.parse_list(self.tag, ">"))
         if kind == "TAGGED":
             item = self.type_name()
             self.expect(",")
@@ -104,7 +104,7 @@ class TypeNames(TokenCursor):
             return TypeName(at, name, (item, tag))
         items: tuple[TypeName, ...] = ()
         if not (kind == "TUPLE" and self.accept(">")):
-            items = self.list_of(self.type_name, ">")
+            items = self.parse_list(self.type_name, ">")
         if len(items) != _COUNTS.get(kind, len(items)):
             raise fault(f"{name} takes {_COUNTS[kind]} type arguments, but {len(items)} are given", at)
         return TypeName(at, name, items)
@@ -115,7 +115,7 @@ class TypeNames(TokenCursor):
     def _members(self, at: At, name: str) -> TypeName:
         if self.accept(">"):
             return TypeName(at, name, (), ())
-        members = self.list_of(self._tagged_member, ">")
+        members = self.parse_list(self._tagged_member, ">")
         return TypeName(at, name, tuple(part for _, part in members), tuple(tag for tag, _ in members))
 
     def _tagged_member(self) -> tuple[str, TypeName]:

@@ -46,7 +46,7 @@ class Writes(Queries):
         at = self.at()
         if self.kind == "(" and (self.kind_at(2) in (",", ")") and self.is_word(1)):
             at = self.at(self.index + 1)
-            columns = self.in_parentheses(self.name)
+            columns = self.parse_in_parentheses(self.name)
         source = self.query()
         if columns is not None and isinstance(source, Values) and len(source.rows[0]) != len(columns):
             width = len(source.rows[0])
@@ -59,7 +59,7 @@ class Writes(Queries):
         at = self.at()
         if self.accept("*"):
             return (Star(at),)
-        return self.list_of(self._returning_item, None)
+        return self.parse_list(self._returning_item, None)
 
     def _returning_item(self) -> Item:
         at = self.at()
@@ -74,7 +74,7 @@ class Writes(Queries):
             return Update(at, table, (), None, rows, self._returning(), batch)
         if not self.accept("SET"):
             self.fail("ON", "SET")
-        sets = self._assignments() if self.kind == "(" else self.list_of(self._assignment, None)
+        sets = self._assignments() if self.kind == "(" else self.parse_list(self._assignment, None)
         where = self.expression() if self.accept("WHERE") else None
         return Update(at, table, sets, where, None, self._returning(), batch)
 
@@ -89,7 +89,7 @@ class Writes(Queries):
 
     def _assignments(self) -> tuple[tuple[str, Expression], ...]:
         """Parse `SET (a, b) = (1, 2)`. A query on the right side, which would give several values at once, is refused."""
-        names = self.in_parentheses(self._assignment_target)
+        names = self.parse_in_parentheses(self._assignment_target)
         self.expect("=")
         at = self.at()
         values = self.operand()

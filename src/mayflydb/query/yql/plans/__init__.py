@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mayflydb.query.yql.plans.explaining import explain
 from mayflydb.query.yql.plans.paths import tables_of
-from mayflydb.query.yql.plans.plan import Part, Plan
+from mayflydb.query.yql.plans.plan import Plan, ResultPart
 from mayflydb.query.yql.plans.running import execute
 from mayflydb.query.yql.plans.script import bind
 
-__all__ = ["Part", "Plan", "bind", "execute", "explain", "tables_of"]
+__all__ = ["Plan", "ResultPart", "bind", "execute", "explain", "tables_of"]

@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.query.yql.expression import Expression, Operand
 from mayflydb.query.yql.faults import WARNING, Issue, Position, fault, unsupported
 from mayflydb.query.yql.plans.paths import join
-from mayflydb.query.yql.plans.plan import Prelude, Relation
+from mayflydb.query.yql.plans.plan import BoundSubquery, Relation
 from mayflydb.query.yql.plans.scopes import EMPTY, RowScope
 from mayflydb.query.yql.schemas import Schemas
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -50,7 +50,7 @@ class Context:
         self.writes: set[str] = set()
         self.stale: set[tuple[str, str]] = set()
         self.warnings: list[Issue] = []
-        self.preludes: list[Prelude] = []
+        self.preludes: list[BoundSubquery] = []
         self.trees: list[Any] = []
         self.memo: dict[Any, tuple[Operand, bool]] = {}
         self.depth = 0
@@ -109,7 +109,7 @@ class Context:
     def prelude(self, relation: Relation, mode: Literal["scalar", "list", "exists"]) -> int:
         """Add a subquery to evaluate before the statement; returns the number of its value in `Run.named`."""
         number = self.number()
-        self.preludes.append(Prelude(number, relation, mode))
+        self.preludes.append(BoundSubquery(number, relation, mode))
         return number
 
 

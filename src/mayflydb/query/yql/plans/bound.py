@@ -14,7 +14,7 @@ from mayflydb.query.yql.schemas import Table
 from mayflydb.query.yql.syntax import Query
 
 
-class Bound(msgspec.Struct, frozen=True):
+class BoundQuery(msgspec.Struct, frozen=True):
     """A bound query. `table`: the table, if the relation is a scan of one. `sources`: the names of the tables.
 
     `shared`: as in `RowScope`.
@@ -27,7 +27,7 @@ class Bound(msgspec.Struct, frozen=True):
     shared: Mapping[str, frozenset[str]] = {}
 
 
-def bind_query(context: Context, names: Names, query: Query) -> Bound:
+def bind_query(context: Context, names: Names, query: Query) -> BoundQuery:
     """Bind a query. Faults: tables, names, types."""
     context.depth += 1
     try:
@@ -36,6 +36,6 @@ def bind_query(context: Context, names: Names, query: Query) -> Bound:
         context.depth -= 1
 
 
-QUERIES: dict[type, Callable[[Context, Names, Any], Bound]] = {}
+QUERIES: dict[type, Callable[[Context, Names, Any], BoundQuery]] = {}
 """The function that binds each class of query. `queries`, which imports the modules with these functions, registers
 them."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mayflydb.query.yql import functions, names
-from mayflydb.query.yql.expression import Bound, Expression, Invocation, Lambda, Operand, TypeOperand
+from mayflydb.query.yql.expression import BoundLambda, Expression, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression, Names
 from mayflydb.query.yql.plans.columns import whole_row
 from mayflydb.query.yql.plans.framing import WINDOW_FUNCTIONS
 from mayflydb.query.yql.plans.scopes import EMPTY
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.syntax import Apply, Call, TypeArgument
+from mayflydb.query.yql.syntax import Apply, FunctionCall, TypeArgument
 from mayflydb.query.yql.syntax import Argument as Given
 from mayflydb.query.yql.syntax import Lambda as LambdaTree
 from mayflydb.query.yql.types import NULL, StructType, Type, Value
 
 
-def call(binder: Binder, tree: Call) -> Operand:
+def call(binder: Binder, tree: FunctionCall) -> Operand:
     if tree.name.lower() in ("tablerow", "jointablerow"):
         return table_row(binder, tree)
     builder = functions.find(tree.name)
@@ -41,7 +41,7 @@ def invocation(binder: Binder, name: str, arguments: Sequence[Given], at: Positi
     return Invocation(name, operands, named, at)
 
 
-def table_row(binder: Binder, tree: Call) -> Expression:
+def table_row(binder: Binder, tree: FunctionCall) -> Expression:
     """Bind TableRow() or JoinTableRow(): all columns as a struct, for JoinTableRow with the names of their tables."""
     scope = binder.scope
     binder.context.uses += 1
@@ -73,13 +73,13 @@ class Closure:
 
     def __init__(self, binder: Binder, tree: LambdaTree) -> None:
         self._binder, self._tree = binder, tree
-        self._bound: dict[tuple[Type, ...], Bound] = {}
+        self._bound: dict[tuple[Type, ...], BoundLambda] = {}
 
     @property
     def arity(self) -> int:
         return len(self._tree.parameters)
 
-    def bind(self, types: Sequence[Type]) -> Bound:
+    def bind(self, types: Sequence[Type]) -> BoundLambda:
         tree, key = self._tree, tuple(types)
         missing = self.arity - len(key)
         if not 0 <= missing <= tree.optional:
@@ -90,7 +90,7 @@ class Closure:
             found = self._bound[key] = self._bind((*key, *(NULL for _ in range(missing))), missing)
         return found
 
-    def _bind(self, types: tuple[Type, ...], missing: int) -> Bound:
+    def _bind(self, types: tuple[Type, ...], missing: int) -> BoundLambda:
         binder, width, tree = self._binder, self._binder.width, self._tree
         arguments: Names = {
             name: LambdaArgument(width + place, type)
@@ -110,7 +110,7 @@ class Closure:
         def run_body(values: tuple[Value, ...], row: Row, run: Run) -> Value:
             return evaluate(row[:width] + values + rest, run)
 
-        return Bound(body.type, run_body)
+        return BoundLambda(body.type, run_body)
 
 
 def closure(binder: Binder, tree: LambdaTree) -> Operand:
@@ -118,7 +118,7 @@ def closure(binder: Binder, tree: LambdaTree) -> Operand:
 
 
 def type_argument(binder: Binder, tree: TypeArgument) -> Operand:
-    return TypeOperand(names.resolve(tree.type))
+    return TypeOperand(names.resolve_type(tree.type))
 
 
-HANDLERS.update({Call: call, Apply: apply, LambdaTree: closure, TypeArgument: type_argument})
+HANDLERS.update({FunctionCall: call, Apply: apply, LambdaTree: closure, TypeArgument: type_argument})

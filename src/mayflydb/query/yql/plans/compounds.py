@@ -12,7 +12,7 @@ from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
-from mayflydb.query.yql.plans.bound import Bound, bind_query
+from mayflydb.query.yql.plans.bound import BoundQuery, bind_query
 from mayflydb.query.yql.plans.limiting import limit_rows, limits, sort_keys
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import DistinctRows, SortRows, collect_rows, project
@@ -71,7 +71,7 @@ class MatchRows(msgspec.Struct, frozen=True):
         return tuple([key(value) for key, value in zip(self.keys, row, strict=True)])
 
 
-def bind_compound(context: Context, names: Names, tree: Compound) -> Bound:
+def bind_compound(context: Context, names: Names, tree: Compound) -> BoundQuery:
     limit, offset = limits(context, names, tree.limit, tree.offset)
     left, right = bind_query(context, names, tree.left), bind_query(context, names, tree.right)
     first, second, fields = _align_columns(context, left, right, tree)
@@ -90,11 +90,11 @@ def bind_compound(context: Context, names: Names, tree: Compound) -> Bound:
         values: list[Expression] = [slot(each.type, index) for index, each in enumerate(fields)]
         sorts, extra = sort_keys(Binder(context, names, RowScope(fields)), tree.order, values)
         relation = SortRows(project(relation, [*values, *extra], len(fields)), sorts, len(fields))
-    return Bound(limit_rows(relation, limit, offset), fields)
+    return BoundQuery(limit_rows(relation, limit, offset), fields)
 
 
 def _align_columns(
-    context: Context, left: Bound, right: Bound, tree: Compound
+    context: Context, left: BoundQuery, right: BoundQuery, tree: Compound
 ) -> tuple[Relation, Relation, tuple[Field, ...]]:
     """Give both sides the same columns: by name, with NULL for missing ones, or with PRAGMA PositionalUnionAll by
     position."""
@@ -129,7 +129,7 @@ def _plain(field: Field) -> Field:
     return Field(field.name, field.type)
 
 
-def _value(bound: Bound, index: int | None) -> Expression:
+def _value(bound: BoundQuery, index: int | None) -> Expression:
     if index is None:
         return constant(NULL, None)
     return bound.fields[index].literal or slot(bound.fields[index].type, index)

@@ -18,7 +18,7 @@ def apply_declaration(context: Context, names: Names, statement: Statement) -> b
     """Apply DECLARE, PRAGMA or `$x = ...` to the context; False for any other statement."""
     match statement:
         case Declare(at, name, type_name):
-            type = type_names.resolve(type_name)
+            type = type_names.resolve_type(type_name)
             given = context.given.get(name)
             if given is not None and find_arrangement(given, type) is None:
                 raise fault(

@@ -12,7 +12,7 @@ from mayflydb.query.yql.syntax import Json
 def document(binder: Binder, tree: Json) -> Expression:
     """Bind the call and its clauses; the function interprets the clauses."""
     clauses = [
-        (words, None if value is None else binder.expression(value), None if type is None else names.resolve(type))
+        (words, None if value is None else binder.expression(value), None if type is None else names.resolve_type(type))
         for words, value, type in tree.clauses
     ]
     return json.bind(tree.function, binder.expression(tree.operand), binder.expression(tree.path), clauses, tree.at)

@@ -13,7 +13,7 @@ import msgspec
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
-from mayflydb.query.yql.plans.bound import Bound
+from mayflydb.query.yql.plans.bound import BoundQuery
 from mayflydb.query.yql.plans.names import part
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import project, reserve_rows
@@ -53,8 +53,8 @@ class FlattenRows(msgspec.Struct, frozen=True):
 
 
 def bind_flatten(
-    context: Context, names: Names, bound: Bound, alias: str, flatten: tuple[str, tuple[Item, ...]], source: Source
-) -> Bound:
+    context: Context, names: Names, bound: BoundQuery, alias: str, flatten: tuple[str, tuple[Item, ...]], source: Source
+) -> BoundQuery:
     """Bind FLATTEN over `bound`. Faults: a value that is no container of the requested kind."""
     mode, trees = flatten
     binder = Binder(context, names, RowScope(bound.fields, bound.sources))
@@ -71,7 +71,7 @@ def bind_flatten(
         fields[place : place + 1] = [field]
         items.append((value.evaluate, listed, place))
     relation = FlattenRows(bound.relation, tuple(items))
-    return Bound(relation, tuple(fields), sources=bound.sources)
+    return BoundQuery(relation, tuple(fields), sources=bound.sources)
 
 
 def _name(item: Item) -> str:
@@ -108,7 +108,7 @@ def _pairs(value: Value) -> Sequence[Value]:
     return tuple(value.items()) if value else ()
 
 
-def _columns(bound: Bound, alias: str) -> Bound:
+def _columns(bound: BoundQuery, alias: str) -> BoundQuery:
     fields: list[Field] = []
     values: list[Expression] = []
     for place, field in enumerate(bound.fields):
@@ -122,4 +122,4 @@ def _columns(bound: Bound, alias: str) -> Bound:
             member = part(of, name, of)
             fields.append(Field(name, member.type, alias))
             values.append(member)
-    return Bound(project(bound.relation, values, len(bound.fields)), tuple(fields), sources=bound.sources)
+    return BoundQuery(project(bound.relation, values, len(bound.fields)), tuple(fields), sources=bound.sources)

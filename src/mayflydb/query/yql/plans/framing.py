@@ -11,7 +11,7 @@ from mayflydb.query.yql.expression import Aggregation, Expression
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.values import NO_RUN
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.syntax import Call, Frame, Window
+from mayflydb.query.yql.syntax import Frame, FunctionCall, Window
 from mayflydb.query.yql.types import DOUBLE, INTEGERS, UINT64, Type, Value, optional
 
 
@@ -91,11 +91,11 @@ def _has_itself(frame: Frame) -> bool:
     return (frame.lower is None or frame.lower <= 0) and (frame.upper is None or frame.upper >= 0)
 
 
-def _row_number(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _row_number(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     return UINT64, lambda rows, peers, run: list(range(1, len(rows) + 1))
 
 
-def _rank(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     return UINT64, lambda rows, peers, run: _ranks(peers)
 
 
@@ -106,11 +106,11 @@ def _ranks(peers: Sequence[int]) -> list[Value]:
     return found
 
 
-def _dense_rank(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _dense_rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     return UINT64, lambda rows, peers, run: [peer + 1 for peer in peers]
 
 
-def _percent_rank(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _percent_rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
         others = len(rows) - 1
         return [(rank - 1) / others if others else 0.0 for rank in _ranks(peers)]
@@ -118,7 +118,7 @@ def _percent_rank(call: Call, operands: Sequence[Expression], over: Window) -> W
     return DOUBLE, compute
 
 
-def _cume_dist(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _cume_dist(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
         ends: dict[int, int] = {peer: place + 1 for place, peer in enumerate(peers)}
         return [ends[peer] / len(rows) for peer in peers]
@@ -126,7 +126,7 @@ def _cume_dist(call: Call, operands: Sequence[Expression], over: Window) -> Wind
     return DOUBLE, compute
 
 
-def _ntile(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     count = _number(call, operands, 0)
     if count < 1:
         raise fault("NTILE expects a positive number", call.at)
@@ -142,8 +142,8 @@ def _ntile(call: Call, operands: Sequence[Expression], over: Window) -> WindowFu
     return UINT64, compute
 
 
-def _offset_function(sign: int) -> Callable[[Call, Sequence[Expression], Window], WindowFunction]:
-    def make(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _offset_function(sign: int) -> Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]:
+    def make(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
         value = _value(call, operands)
         distance = sign * (_number(call, operands, 1) if len(operands) > 1 else 1)
 
@@ -159,16 +159,16 @@ def _offset_function(sign: int) -> Callable[[Call, Sequence[Expression], Window]
 
 def _frame_function(
     pick: Callable[[Sequence[Value]], Value],
-) -> Callable[[Call, Sequence[Expression], Window], WindowFunction]:
+) -> Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]:
     """A function that picks one value of the frame."""
 
-    def make(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+    def make(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
         return _pick_from_frame(call, operands, over, pick)
 
     return make
 
 
-def _nth_value(call: Call, operands: Sequence[Expression], over: Window) -> WindowFunction:
+def _nth_value(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     number = _number(call, operands, 1)
     if number < 1:
         raise fault("NTH_VALUE expects a positive number", call.at)
@@ -176,7 +176,7 @@ def _nth_value(call: Call, operands: Sequence[Expression], over: Window) -> Wind
 
 
 def _pick_from_frame(
-    call: Call, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]
+    call: FunctionCall, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]
 ) -> WindowFunction:
     value, frame, skip = _value(call, operands), frame_bounds(over.frame, over), bool(call.ignore_nulls)
 
@@ -192,13 +192,13 @@ def _pick_from_frame(
     return optional(value.type), compute
 
 
-def _value(call: Call, operands: Sequence[Expression]) -> Expression:
+def _value(call: FunctionCall, operands: Sequence[Expression]) -> Expression:
     if not operands:
         raise fault(f"{call.name} expects an argument", call.at)
     return operands[0]
 
 
-def _number(call: Call, operands: Sequence[Expression], place: int) -> int:
+def _number(call: FunctionCall, operands: Sequence[Expression], place: int) -> int:
     """The value of an integer literal among the operands."""
     if place >= len(operands) or not operands[place].constant or operands[place].type not in INTEGERS:
         raise fault(f"{call.name} expects an integer literal", call.at)
@@ -207,7 +207,7 @@ def _number(call: Call, operands: Sequence[Expression], place: int) -> int:
     return found
 
 
-WINDOW_FUNCTIONS: dict[str, Callable[[Call, Sequence[Expression], Window], WindowFunction]] = {
+WINDOW_FUNCTIONS: dict[str, Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]] = {
     "ROW_NUMBER": _row_number,
     "ROWNUMBER": _row_number,
     "RANK": _rank,

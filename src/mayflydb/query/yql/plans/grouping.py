@@ -17,8 +17,8 @@ from mayflydb.query.yql.plans.relations import BATCH, FilterRows, reserve_rows
 from mayflydb.query.yql.plans.scopes import Field, RowScope, Slot, slot
 from mayflydb.query.yql.plans.values import condition
 from mayflydb.query.yql.schemas import Row, Run, Tables
-from mayflydb.query.yql.syntax import Call, GroupBy, Member, Name, Select, Subquery, Syntax
 from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import FunctionCall, GroupBy, Member, Name, Select, Subquery, Syntax
 from mayflydb.query.yql.types import UINT64, Value, optional
 
 
@@ -31,13 +31,13 @@ def is_grouped(tree: Select) -> bool:
     )
 
 
-def aggregates(*trees: Any) -> list[Call]:
+def aggregates(*trees: Any) -> list[FunctionCall]:
     """The aggregate calls in trees, each once."""
     return list(dict.fromkeys(node for tree in trees for node in _calls(tree)))
 
 
-def _calls(node: Any) -> Iterator[Call]:
-    if isinstance(node, Call) and node.over is None and (_is_aggregate(node) or _is_grouping(node)):
+def _calls(node: Any) -> Iterator[FunctionCall]:
+    if isinstance(node, FunctionCall) and node.over is None and (_is_aggregate(node) or _is_grouping(node)):
         yield node
         return
     if isinstance(node, Subquery):
@@ -51,13 +51,13 @@ def _calls(node: Any) -> Iterator[Call]:
             yield from _calls(part)
 
 
-def _is_aggregate(call: Call) -> bool:
+def _is_aggregate(call: FunctionCall) -> bool:
     if functions.find_aggregate(call.name) is None:
         return False
     return call.star or call.distinct or functions.find(call.name) is None
 
 
-def _is_grouping(call: Call) -> bool:
+def _is_grouping(call: FunctionCall) -> bool:
     return call.name.upper() == "GROUPING"
 
 
@@ -175,7 +175,7 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
     return relation, over
 
 
-def _grouping(call: Call, group: GroupBy | None, keys: list[Field], place: int) -> Expression:
+def _grouping(call: FunctionCall, group: GroupBy | None, keys: list[Field], place: int) -> Expression:
     """Bind `GROUPING(a, b)`: one bit for each column, the last column lowest; 1 if the grouping set does not have the
     column."""
     asked = []
@@ -209,7 +209,7 @@ def _group_keys(
     return keys, fields
 
 
-def _bind_aggregate(binder: Binder, call: Call) -> BoundAggregate:
+def _bind_aggregate(binder: Binder, call: FunctionCall) -> BoundAggregate:
     builder = functions.find_aggregate(call.name)
     assert builder is not None
     made = invocation(binder, call.name, call.arguments, call.at)

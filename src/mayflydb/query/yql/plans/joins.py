@@ -11,7 +11,7 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
-from mayflydb.query.yql.plans.bound import Bound
+from mayflydb.query.yql.plans.bound import BoundQuery
 from mayflydb.query.yql.plans.constraints import find_fit
 from mayflydb.query.yql.plans.joining import JoinRows, LookupRows, Pairing, Side
 from mayflydb.query.yql.plans.membership import keys
@@ -23,14 +23,14 @@ from mayflydb.query.yql.plans.sources import bind_source
 from mayflydb.query.yql.plans.trees import conjuncts, nodes
 from mayflydb.query.yql.plans.values import condition
 from mayflydb.query.yql.schemas import Table
-from mayflydb.query.yql.syntax import Binary, Call, From, Join, Lambda, Member, Name, Select, Subquery
+from mayflydb.query.yql.syntax import Binary, From, FunctionCall, Join, Lambda, Member, Name, Select, Subquery
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import bare, format_long, optional
 
 
 def bind_from(
     context: Context, names: Names, tree: From, wanted: frozenset[str] | None, where: Tree | None = None
-) -> Bound:
+) -> BoundQuery:
     """Bind FROM, joining from left to right. Conditions of `where` on one source alone filter that source before the
     join."""
     bound = bind_source(context, names, tree.first, wanted)
@@ -56,7 +56,7 @@ _LEFT_NOT_KEPT = ("RIGHT", "FULL", "EXCLUSION", "RIGHT SEMI", "RIGHT ONLY")
 them."""
 
 
-def _check_sources(sources: Sequence[Bound], tree: From) -> None:
+def _check_sources(sources: Sequence[BoundQuery], tree: From) -> None:
     known: set[str] = set()
     for place, each in enumerate(sources):
         if known & each.sources:
@@ -68,9 +68,11 @@ def _check_sources(sources: Sequence[Bound], tree: From) -> None:
         known |= each.sources
 
 
-def _is_about_one_source(context: Context, names: Names, part: Tree, bound: Bound, others: Sequence[Bound]) -> bool:
+def _is_about_one_source(
+    context: Context, names: Names, part: Tree, bound: BoundQuery, others: Sequence[BoundQuery]
+) -> bool:
     """True if a condition names columns of `bound`, and of no other source."""
-    if any(isinstance(each, (Subquery, Call, Lambda)) for each in nodes(part)):
+    if any(isinstance(each, (Subquery, FunctionCall, Lambda)) for each in nodes(part)):
         return False
     for name in nodes(part):
         if isinstance(name, Name) and any(each.name == name.name for other in others for each in other.fields):
@@ -85,13 +87,15 @@ def _is_bare(name: Name, tree: Tree) -> bool:
     )
 
 
-def _push_down(context: Context, names: Names, bound: Bound, others: Sequence[Bound], parts: Sequence[Tree]) -> Bound:
+def _push_down(
+    context: Context, names: Names, bound: BoundQuery, others: Sequence[BoundQuery], parts: Sequence[Tree]
+) -> BoundQuery:
     """Filter a source by the conditions that are about it alone."""
     mine = [each for each in parts if _is_about_one_source(context, names, each, bound, others)]
     return _filter_source(context, names, bound, mine)
 
 
-def _filter_source(context: Context, names: Names, bound: Bound, parts: Sequence[Tree]) -> Bound:
+def _filter_source(context: Context, names: Names, bound: BoundQuery, parts: Sequence[Tree]) -> BoundQuery:
     if not parts:
         return bound
     binder = _bind_over(context, names, bound)
@@ -110,8 +114,14 @@ AnySides = tuple[bool, bool]
 
 
 def _bind_join(
-    context: Context, names: Names, left: Bound, right: Bound, join: Join, parts: Sequence[Tree], ones: AnySides
-) -> Bound:
+    context: Context,
+    names: Names,
+    left: BoundQuery,
+    right: BoundQuery,
+    join: Join,
+    parts: Sequence[Tree],
+    ones: AnySides,
+) -> BoundQuery:
     kind = join.kind
     pairs = _pairs(context, names, left, right, join)
     shared = _shared_columns(left, right, pairs)
@@ -123,7 +133,7 @@ def _bind_join(
     return msgspec.structs.replace(bound, shared=shared)
 
 
-def _shared_columns(left: Bound, right: Bound, pairs: Sequence[Pair]) -> Mapping[str, frozenset[str]]:
+def _shared_columns(left: BoundQuery, right: BoundQuery, pairs: Sequence[Pair]) -> Mapping[str, frozenset[str]]:
     """The columns of equal names by which the sides are joined, with the names of their tables."""
     found = {**left.shared, **right.shared}
     for _, _, (a, b) in pairs:
@@ -137,13 +147,13 @@ def _shared_columns(left: Bound, right: Bound, pairs: Sequence[Pair]) -> Mapping
 def _join_sides(
     context: Context,
     names: Names,
-    left: Bound,
-    right: Bound,
+    left: BoundQuery,
+    right: BoundQuery,
     pairs: list[Pair],
     kind: str,
     parts: Sequence[Tree],
     ones: AnySides,
-) -> Bound:
+) -> BoundQuery:
     first, second = _sides(kind)
     left_fields = tuple(_as_nullable(each, first) for each in left.fields)
     right_fields = tuple(_as_nullable(each, second) for each in right.fields)
@@ -160,11 +170,11 @@ def _join_sides(
     fields = left_fields if one_sided else left_fields + right_fields
     sources = left.sources if one_sided else left.sources | right.sources
     if lookup is not None:
-        return Bound(LookupRows(kind, left_side, right_side, *lookup), fields, sources=sources)
-    return Bound(JoinRows(kind, left_side, right_side), fields, sources=sources)
+        return BoundQuery(LookupRows(kind, left_side, right_side, *lookup), fields, sources=sources)
+    return BoundQuery(JoinRows(kind, left_side, right_side), fields, sources=sources)
 
 
-def _swap_sides(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
+def _swap_sides(left: BoundQuery, right: BoundQuery, pairs: list[Pair]) -> BoundQuery | None:
     """Bind an INNER JOIN with the sides swapped, if the right side reads little and the left table can be looked up by
     it."""
     scan = left.relation
@@ -179,7 +189,7 @@ def _swap_sides(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
     values = [slot(each.type, here + place) for place, each in enumerate(left.fields)]
     values += [slot(each.type, place) for place, each in enumerate(right.fields)]
     relation = project(LookupRows("INNER", first, second, *lookup), values, here + there)
-    return Bound(relation, left.fields + right.fields, sources=left.sources | right.sources)
+    return BoundQuery(relation, left.fields + right.fields, sources=left.sources | right.sources)
 
 
 def _is_narrow(relation: Relation) -> bool:
@@ -204,7 +214,7 @@ def _as_nullable(field: Field, absent: bool) -> Field:
 Pair = tuple[Pairing, Pairing, tuple[Expression, Expression]]
 
 
-def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join) -> list[Pair]:
+def _pairs(context: Context, names: Names, left: BoundQuery, right: BoundQuery, join: Join) -> list[Pair]:
     """Bind the equalities of ON or USING."""
     if join.kind == "CROSS":
         return []
@@ -219,7 +229,7 @@ def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join
     return [_pair(first.expression(a), second.expression(b), join) for a, b in trees]
 
 
-def _bind_over(context: Context, names: Names, bound: Bound) -> Binder:
+def _bind_over(context: Context, names: Names, bound: BoundQuery) -> Binder:
     return Binder(context, names, RowScope(bound.fields, bound.sources))
 
 

@@ -54,7 +54,7 @@ def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
             pass
         case DictType(item, _):
             pass
-        case TupleType(items) if items and (common := conversions.common(items)) is not None:
+        case TupleType(items) if items and (common := conversions.common_type(items)) is not None:
             item = common
         case _ if container == EMPTY_LIST or isinstance(container, EmptyDictType) or container == TupleType(()):
             return constant(BOOL, False)
@@ -92,7 +92,7 @@ def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, .
     kinds = [convert(item, operand.type) if item.literal else None for item in items]
     items = [new or old for new, old in zip(kinds, items, strict=True)]
     types = list(dict.fromkeys(each.type for each in items))
-    item_type = types[0] if len(types) == 1 else conversions.common(types)
+    item_type = types[0] if len(types) == 1 else conversions.common_type(types)
     if item_type is None:
         raise type_fault("SqlIn", f"Can't compare {' and '.join(map(format_long, types))}", tree.at)
     ways = [converter(each.type, item_type) for each in items]
@@ -114,7 +114,7 @@ def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
         return key, key
     if both_integers(left, right):
         return _identity, _identity
-    common = conversions.common([left, right])
+    common = conversions.common_type([left, right])
     first, second = (None, None) if common is None else (converter(left, common), converter(right, common))
     if common is None or first is None or second is None:
         return None

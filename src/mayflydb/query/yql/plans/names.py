@@ -184,7 +184,7 @@ def subscript(binder: Binder, tree: Subscript) -> Expression:
     if isinstance(type, ListType) and bare(index.type) in INTEGERS:
         return strict_binary(optional(type.item), _at, of, index)
     if isinstance(type, DictType):
-        if comparison.compare(bare(type.key), bare(index.type)) is None:
+        if comparison.find_order(bare(type.key), bare(index.type)) is None:
             raise type_fault("Lookup", f"Failed to convert type: {index.type} to {type.key}", tree.at)
         return strict_binary(optional(type.payload), lambda items, key: items.get(key), of, index)
     raise type_fault("SqlAccess", f"Expected list or dict type, but got: {format_long(of.type)}", tree.at)

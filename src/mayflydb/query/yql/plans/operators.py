@@ -74,9 +74,9 @@ def unary(binder: Binder, tree: Unary) -> Expression:
     if word == "NOT":
         condition(operand, "Not", tree.at)
         return strict_unary(BOOL, operator.not_, operand)
-    found = arithmetic.unary(word, bare(operand.type))
+    found = arithmetic.find_unary(word, bare(operand.type))
     if found is None:
-        raise type_fault(word, arithmetic.refusal(word, operand.type), tree.at)
+        raise type_fault(word, arithmetic.refusal_message(word, operand.type), tree.at)
     type, function = found
     result = strict_unary(type, function, operand)
     if operand.literal and word in "+-" and operand.value is not None:
@@ -134,16 +134,16 @@ def combine(word: str, left: Expression, right: Expression, at: Position) -> Exp
         return strict_binary(BOOL, operator.ne, left, right)
     if word == "||":
         left, right = alike(left, right)
-    found = arithmetic.binary(word, bare(left.type), bare(right.type))
+    found = arithmetic.find_binary(word, bare(left.type), bare(right.type))
     if found is None and {bare(left.type), bare(right.type)} & {*INTEGERS, STRING}:
         # A literal takes the other side's type, unless that is a date or time: `ts - 5` is no difference of two of
         # these.
         first, second = alike(left, right)
-        if bare(first.type) not in moments.MOMENTS and bare(first.type) not in moments.SPANS:
+        if bare(first.type) not in moments.MOMENTS and bare(first.type) not in moments.INTERVALS:
             left, right = first, second
-            found = arithmetic.binary(word, bare(left.type), bare(right.type))
+            found = arithmetic.find_binary(word, bare(left.type), bare(right.type))
     if found is None:
-        raise type_fault(word, arithmetic.refusal(word, left.type, right.type), at)
+        raise type_fault(word, arithmetic.refusal_message(word, left.type, right.type), at)
     type, function = found
     return strict_binary(type, function, left, right)
 
@@ -168,7 +168,7 @@ def find_comparison(word: str, left: Type, right: Type) -> comparison.Equal | No
     none."""
     if both_integers(left, right) or (left == right and left in _PLAIN):
         return _DIRECT[word]
-    return comparison.relation(word, left, right)
+    return comparison.find_relation(word, left, right)
 
 
 def compare(word: str, left: Expression, right: Expression, at: Position) -> Expression:
@@ -180,7 +180,7 @@ def compare(word: str, left: Expression, right: Expression, at: Position) -> Exp
         return _tuples(word, left, right, at)
     found = find_comparison(word, first, second)
     if found is None:
-        raise type_fault(word, comparison.refusal(word, left.type, right.type), at)
+        raise type_fault(word, comparison.refusal_message(word, left.type, right.type), at)
     exact = comparison.has_no_null(first) and comparison.has_no_null(second)
     return strict_binary(BOOL if exact else OptionalType(BOOL), found, left, right)
 
@@ -318,10 +318,10 @@ def case(binder: Binder, tree: Case) -> Expression:
 
 
 def cast(binder: Binder, tree: Cast) -> Expression:
-    to, operand = names.resolve(tree.to), binder.expression(tree.operand)
+    to, operand = names.resolve_type(tree.to), binder.expression(tree.operand)
     if operand.type == NULL:
         return constant(optional(to), None)
-    found = (conversions.bitcast if tree.bitwise else conversions.cast)(operand.type, to)
+    found = (conversions.resolve_bitcast if tree.bitwise else conversions.resolve_cast)(operand.type, to)
     if found is None:
         raise type_fault("SafeCast", f"Cannot cast type {format_long(operand.type)} into {format_long(to)}", tree.at)
     type, function = found

@@ -6,7 +6,7 @@ import operator
 
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import type_fault
-from mayflydb.query.yql.functions.patterns import matcher
+from mayflydb.query.yql.functions.patterns import compile_matcher
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.values import NO_RUN, constant, derive, strict_binary, strict_unary
 from mayflydb.query.yql.syntax import Like
@@ -30,9 +30,11 @@ def like(binder: Binder, tree: Like) -> Expression:
         return constant(OptionalType(BOOL), None)
     symbol = None if escape is None else escape.evaluate((), NO_RUN)
     if pattern.constant and (form := pattern.evaluate((), NO_RUN)) is not None:
-        found = strict_unary(BOOL, matcher(word, form, symbol, tree.at), operand)
+        found = strict_unary(BOOL, compile_matcher(word, form, symbol, tree.at), operand)
     else:
-        found = strict_binary(BOOL, lambda value, form: matcher(word, form, symbol, tree.at)(value), operand, pattern)
+        found = strict_binary(
+            BOOL, lambda value, form: compile_matcher(word, form, symbol, tree.at)(value), operand, pattern
+        )
     if word in _SEARCHES:
         found = _null_as_false(found)
     return strict_unary(BOOL, operator.not_, found) if tree.negated else found

@@ -27,7 +27,7 @@ class Relation(Protocol):
         """The relations that this one reads."""
 
 
-class Prelude(msgspec.Struct, frozen=True):
+class BoundSubquery(msgspec.Struct, frozen=True):
     """A subquery, evaluated once before its statement; `Run.named[number]` gets its value.
 
     `mode`: "scalar", the first column of the first row, or NULL; "list", the first column of all rows; "exists", True
@@ -52,7 +52,7 @@ class Step(msgspec.Struct, frozen=True):
     """One statement: `relation` of a SELECT, or `action` of a write. `result`: the number of its result set; None
     without one."""
 
-    preludes: tuple[Prelude, ...]
+    preludes: tuple[BoundSubquery, ...]
     relation: Relation | None = None
     action: Action | None = None
     result: int | None = None
@@ -89,7 +89,7 @@ class Plan(msgspec.Struct, frozen=True):
         return self.reads | self.writes
 
 
-class Part(msgspec.Struct, frozen=True):
+class ResultPart(msgspec.Struct, frozen=True):
     """Rows of one result set; the columns are `Plan.results[index]`."""
 
     index: int

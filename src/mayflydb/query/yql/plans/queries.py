@@ -10,7 +10,7 @@ from collections.abc import Callable
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
-from mayflydb.query.yql.plans.bound import QUERIES, Bound
+from mayflydb.query.yql.plans.bound import QUERIES, BoundQuery
 from mayflydb.query.yql.plans.compounds import bind_compound
 from mayflydb.query.yql.plans.relations import ValueRows
 from mayflydb.query.yql.plans.scopes import Field
@@ -20,7 +20,7 @@ from mayflydb.query.yql.plans.values import require_common_type
 from mayflydb.query.yql.syntax import Compound, Select, SourceOf, Values
 
 
-def bind_values(context: Context, names: Names, query: Values) -> Bound:
+def bind_values(context: Context, names: Names, query: Values) -> BoundQuery:
     """Bind VALUES: columns `column0`, `column1`, ... of the common types of all rows."""
     binder = Binder(context, names)
     rows = [[binder.expression(each) for each in row] for row in query.rows]
@@ -32,14 +32,14 @@ def bind_values(context: Context, names: Names, query: Values) -> Bound:
         Field(f"column{index}", type, literal=_literal(expressions))
         for index, (type, expressions) in enumerate(columns)
     )
-    return Bound(ValueRows(tuple(cells)), fields)
+    return BoundQuery(ValueRows(tuple(cells)), fields)
 
 
 def _literal(expressions: list[Expression]) -> Expression | None:
     return expressions[0] if len(expressions) == 1 and expressions[0].literal else None
 
 
-LOADED: dict[type, Callable[..., Bound]] = {
+LOADED: dict[type, Callable[..., BoundQuery]] = {
     Select: bind_select,
     Compound: bind_compound,
     Values: bind_values,

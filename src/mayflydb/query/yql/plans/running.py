@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.members import find_arrangement
-from mayflydb.query.yql.plans.plan import Part, Plan, Prelude
+from mayflydb.query.yql.plans.plan import BoundSubquery, Plan, ResultPart
 from mayflydb.query.yql.plans.relations import close, collect_rows
 from mayflydb.query.yql.schemas import Run, Tables
 from mayflydb.query.yql.types import Value, is_optional
 
 
-async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
+async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[ResultPart]:
     """Run all statements in order. Each result set yields at least one part, and the parts of one result set follow
     each other.
 
@@ -32,9 +32,9 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
         async for batch in batches:
             if batch and step.result is not None:
                 empty = False
-                yield Part(step.result, batch)
+                yield ResultPart(step.result, batch)
         if empty and step.result is not None:
-            yield Part(step.result, ())
+            yield ResultPart(step.result, ())
 
 
 def _arrange_parameters(plan: Plan, run: Run) -> dict[str, Value]:
@@ -58,7 +58,7 @@ def _missing_parameters(plan: Plan, run: Run) -> dict[str, Value]:
     return dict.fromkeys(missing)
 
 
-async def evaluate_prelude(prelude: Prelude, run: Run, tables: Tables) -> Value:
+async def evaluate_prelude(prelude: BoundSubquery, run: Run, tables: Tables) -> Value:
     """Run a subquery, and return its value."""
     if prelude.mode == "list":
         return [row[0] for row in await collect_rows(prelude.relation, run, tables)]

@@ -12,7 +12,7 @@ from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans import grouping, windows
 from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
-from mayflydb.query.yql.plans.bound import Bound
+from mayflydb.query.yql.plans.bound import BoundQuery
 from mayflydb.query.yql.plans.columns import Columns, items
 from mayflydb.query.yql.plans.joins import bind_from
 from mayflydb.query.yql.plans.limiting import limit_rows, limits, sort_keys
@@ -25,7 +25,7 @@ from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import Item, Name, Select
 
 
-def bind_select(context: Context, names: Names, tree: Select) -> Bound:
+def bind_select(context: Context, names: Names, tree: Select) -> BoundQuery:
     limit, offset = limits(context, names, tree.limit, tree.offset)
     relation: Relation = OneRow()
     scope, ordered, exact, table = EMPTY, False, False, None
@@ -68,7 +68,7 @@ def _rows_to_read(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate |
 
 def _bind_result(
     binder: Binder, relation: Relation, columns: Columns, tree: Select, ordered: bool, limit: Evaluate | None
-) -> Bound:
+) -> BoundQuery:
     """Bind the projection, DISTINCT and ORDER BY, which may name columns of the result and of its source."""
     fields = tuple(_field(name, each, binder) for name, each in columns)
     values = [each for _, each in columns]
@@ -86,10 +86,10 @@ def _bind_result(
         over = Binder(binder.context, binder.names, binder.scope, {**binder.special, **special}, binder.width)
         over.grouped = binder.grouped
     if ordered or not tree.order:
-        return Bound(project(relation, values, width), fields)
+        return BoundQuery(project(relation, values, width), fields)
     keys_of, extra = sort_keys(over, tree.order, values)
     relation = project(relation, [*values, *extra], width)
-    return Bound(SortRows(relation, keys_of, len(values), limit), fields)
+    return BoundQuery(SortRows(relation, keys_of, len(values), limit), fields)
 
 
 def _values_by_tree(tree: Select, values: Sequence[Expression]) -> dict[Tree, Expression]:

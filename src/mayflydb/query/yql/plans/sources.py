@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 from mayflydb.query.yql.expression import Expression
-from mayflydb.query.yql.faults import Fault, Issue, fault, no_table, unsupported
+from mayflydb.query.yql.faults import Fault, Issue, fault, missing_table_fault, unsupported
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.plans.binder import PRAGMAS, Binder, Context, NamedExpression, Names
-from mayflydb.query.yql.plans.bound import Bound, bind_query
+from mayflydb.query.yql.plans.bound import BoundQuery, bind_query
 from mayflydb.query.yql.plans.declarations import apply_declaration
 from mayflydb.query.yql.plans.flatten import bind_flatten
 from mayflydb.query.yql.plans.relations import ListRows, Scan
@@ -31,7 +31,7 @@ MAX_VIEWS: Final = 256
 """Views in one query. A limit is needed, since views that name views twice would double with each level."""
 
 
-def bind_source(context: Context, names: Names, source: Source, wanted: frozenset[str] | None) -> Bound:
+def bind_source(context: Context, names: Names, source: Source, wanted: frozenset[str] | None) -> BoundQuery:
     """Bind a source of FROM. `wanted`: the columns that the query may name; None: all."""
     of = source.of
     if isinstance(of, TableRef):
@@ -56,11 +56,11 @@ def find_table(context: Context, reference: TableRef) -> Table | View:
     path = context.path(reference.name)
     found = context.schemas.get(path)
     if found is None:
-        raise no_table("db", path, reference.at)
+        raise missing_table_fault("db", path, reference.at)
     return found
 
 
-def table_source(context: Context, reference: TableRef, wanted: frozenset[str] | None) -> Bound:
+def table_source(context: Context, reference: TableRef, wanted: frozenset[str] | None) -> BoundQuery:
     found = find_table(context, reference)
     if isinstance(found, View):
         return _view(context, found, reference)
@@ -70,7 +70,7 @@ def table_source(context: Context, reference: TableRef, wanted: frozenset[str] |
         context.stale.add((found.path, index.name))
     columns = [each for each in found.columns if wanted is None or each.name in wanted]
     scan = Scan(found.path, tuple(each.name for each in columns), index.name if index else None)
-    return Bound(scan, tuple(Field(each.name, each.type) for each in columns), found)
+    return BoundQuery(scan, tuple(Field(each.name, each.type) for each in columns), found)
 
 
 def read_index(table: Table, reference: TableRef) -> Index | None:
@@ -84,7 +84,7 @@ def read_index(table: Table, reference: TableRef) -> Index | None:
     raise Fault("SCHEME_ERROR", Issue("Table metadata loading", 1050, position=reference.at, issues=(cause,)))
 
 
-def _view(context: Context, view: View, reference: TableRef) -> Bound:
+def _view(context: Context, view: View, reference: TableRef) -> BoundQuery:
     """Bind the query of a view, with names and a path prefix of its own."""
     if view.path in context.within:
         raise fault(f"View {view.path} stands for itself", reference.at)
@@ -106,7 +106,7 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
         context.set_pragmas(before)
 
 
-def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
+def query_source(context: Context, names: Names, of: SourceOf) -> BoundQuery:
     """Bind `(SELECT ...)`, `$query` or `AS_TABLE(list)`."""
     if of.query is not None:
         return msgspec.structs.replace(bind_query(context, names, of.query), table=None)
@@ -120,14 +120,14 @@ def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
     raise unsupported(f"${of.parameter} as a table, which is no query: AS_TABLE takes lists,", of.at)
 
 
-def rows_source(binder: Binder, rows: Tree) -> Bound:
+def rows_source(binder: Binder, rows: Tree) -> BoundQuery:
     """Bind AS_TABLE(list of structs)."""
     value: Expression = binder.expression(rows)
     type = bare(value.type)
     if isinstance(type, EmptyListType):
-        return Bound(ListRows(value.evaluate), ())
+        return BoundQuery(ListRows(value.evaluate), ())
     if not isinstance(type, ListType) or not isinstance(bare(type.item), StructType):
         raise fault(f"AS_TABLE expects a list of structs, but got: {format_long(value.type)}", rows.at)
     struct = bare(type.item)
     assert isinstance(struct, StructType)
-    return Bound(ListRows(value.evaluate), tuple(Field(name, part) for name, part in struct.members))
+    return BoundQuery(ListRows(value.evaluate), tuple(Field(name, part) for name, part in struct.members))

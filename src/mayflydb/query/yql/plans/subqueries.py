@@ -7,7 +7,7 @@ from typing import Any, Literal
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression
-from mayflydb.query.yql.plans.bound import Bound, bind_query
+from mayflydb.query.yql.plans.bound import BoundQuery, bind_query
 from mayflydb.query.yql.syntax import Compound, Query, Select, SourceOf, Subquery, Values
 from mayflydb.query.yql.types import BOOL, ListType, Type, optional
 
@@ -50,7 +50,7 @@ def _bind_once(binder: Binder, query: Query, mode: Literal["scalar", "list", "ex
     return found
 
 
-def _bind(binder: Binder, query: Query) -> Bound:
+def _bind(binder: Binder, query: Query) -> BoundQuery:
     context = binder.context
     uses = context.uses
     names = {name: each for name, each in binder.names.items() if not is_local(each)}
@@ -64,7 +64,7 @@ def is_local(entry: LambdaArgument | NamedExpression) -> bool:
     return isinstance(entry, LambdaArgument) or entry.binder.width > 0
 
 
-def _single_column_type(bound: Bound, query: Query) -> Type:
+def _single_column_type(bound: BoundQuery, query: Query) -> Type:
     if len(bound.fields) != 1:
         raise fault("Source used in expression should contain one concrete column", query.at)
     return bound.fields[0].type

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mayflydb.query.yql.syntax import Binary, Call, Expression, Join, Member, Name, Select, Star, Syntax
+from mayflydb.query.yql.syntax import Binary, Expression, FunctionCall, Join, Member, Name, Select, Star, Syntax
 
 
 def nodes(tree: Any) -> Iterator[Syntax]:
@@ -24,7 +24,9 @@ def required_names(tree: Select) -> frozenset[str] | None:
     """The names of columns that a SELECT may read from its sources; None: all columns."""
     found: set[str] = set()
     for node in nodes(tree):
-        if isinstance(node, Star) or (isinstance(node, Call) and node.name.lower() in ("tablerow", "jointablerow")):
+        if isinstance(node, Star) or (
+            isinstance(node, FunctionCall) and node.name.lower() in ("tablerow", "jointablerow")
+        ):
             return None
         if isinstance(node, Name):
             found.add(node.name)

@@ -82,7 +82,7 @@ def converter(source: Type, to: Type) -> Callable[[Value], Value] | None:
     """Return the conversion from every value of one type to another; None if there is none."""
     if source == to or (bare(to) == source):
         return _identity
-    made = conversions.implicit(slot(source, 0), to)
+    made = conversions.convert_implicitly(slot(source, 0), to)
     if made is None:
         return None
     if isinstance(made, Slot):

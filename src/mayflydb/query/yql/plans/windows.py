@@ -21,17 +21,17 @@ from mayflydb.query.yql.plans.relations import BATCH, collect_rows
 from mayflydb.query.yql.plans.scopes import slot
 from mayflydb.query.yql.plans.values import sort_key
 from mayflydb.query.yql.schemas import Row, Run, Tables
-from mayflydb.query.yql.syntax import Call, Select, Subquery, Syntax
 from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import FunctionCall, Select, Subquery, Syntax
 from mayflydb.query.yql.syntax import Window as WindowTree
 from mayflydb.query.yql.types import Value
 
 
-def _calls(node: Any) -> Iterator[Call]:
+def _calls(node: Any) -> Iterator[FunctionCall]:
     """Yield the calls with OVER, except those in subqueries."""
     if isinstance(node, Subquery):
         return
-    if isinstance(node, Call) and node.over is not None:
+    if isinstance(node, FunctionCall) and node.over is not None:
         yield node
     elif isinstance(node, Syntax):
         for field in node.__struct_fields__:
@@ -138,7 +138,7 @@ def _window(binder: Binder, tree: WindowTree) -> BoundWindow:
     return BoundWindow(tuple(partition), tuple(order))
 
 
-def _function(binder: Binder, call: Call, over: WindowTree) -> tuple[Any, ComputeWindow]:
+def _function(binder: Binder, call: FunctionCall, over: WindowTree) -> tuple[Any, ComputeWindow]:
     """The type of a window function's values, and the function that computes them for a partition."""
     made = invocation(binder, call.name, call.arguments, call.at)
     operands = [each for each in made.operands if isinstance(each, Expression)]
