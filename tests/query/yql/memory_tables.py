@@ -113,7 +113,7 @@ async def answer(
     """The rows of each result set."""
     plan = plan_of(text, tables, parameters)
     run = Run(
-        NOW, {name: value for name, (_, value) in (parameters or {}).items()}, random.Random(1), named={}, cache={}
+        NOW, {name: value for name, (_, value) in (parameters or {}).items()}, random.Random(1), computed={}, cache={}
     )
     results: list[list[Row]] = [[] for _ in plan.results]
     met: set[int] = set()

@@ -91,7 +91,7 @@ def call(function: str, document: Any, path: str, *clauses: Any) -> tuple[str, A
     ]
     path_given = operand(path)
     assert path_given is not None
-    expression = json_functions.bind(function, given, path_given, bound, HERE)  # type: ignore[arg-type]
+    expression = json_functions.bind_json_function(function, given, path_given, bound, HERE)  # type: ignore[arg-type]
     return str(expression.type), expression.evaluate((), run())
 
 

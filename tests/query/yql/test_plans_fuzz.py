@@ -61,7 +61,7 @@ def test_nothing_but_faults(run: int, chance: Random) -> None:
             explain(plan)
 
             async def rows() -> None:
-                run = Run(NOW, {}, chance, named={}, cache={})
+                run = Run(NOW, {}, chance, computed={}, cache={})
                 async for part in execute(plan, run, made):  # noqa: B023  # Called at once.
                     assert all(len(row) == len(plan.results[part.index]) for row in part.rows)  # noqa: B023
 

@@ -148,7 +148,7 @@ class RandomSource(Protocol):
 class Run(msgspec.Struct):
     """One execution of a plan: the state that expressions see besides their row.
 
-    `now`: the instant of the transaction in microseconds. `parameters`: values by name without `$`. `named`: results of
+    `now`: the instant of the transaction in microseconds. `parameters`: values by name without `$`. `computed`: results of
     the plan's named expressions and subqueries, by their numbers in the plan. `budget`: how many rows may still be held
     in memory.
     """
@@ -158,6 +158,6 @@ class Run(msgspec.Struct):
     chance: RandomSource
     user: str = "root@builtin"
     database: str = "/local"
-    named: dict[int, Value] = {}
+    computed: dict[int, Value] = {}
     budget: int = 1_000_000
     cache: dict[Any, Any] = {}

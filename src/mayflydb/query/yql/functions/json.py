@@ -44,7 +44,7 @@ _DECODER: Final = msgspec.json.Decoder(float_hook=lambda text: json_path.whole_a
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-def bind(
+def bind_json_function(
     function: str, operand: Expression, path: Expression, clauses: Sequence[Clause], position: Position
 ) -> Expression:
     """Build the expression of `function(operand, path clauses...)`; bound clauses in the form of syntax.Json.

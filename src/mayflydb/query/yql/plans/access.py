@@ -13,9 +13,8 @@ from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, find_fit
-from mayflydb.query.yql.plans.membership import items_of
-from mayflydb.query.yql.plans.rangesets import RangeUnion
-from mayflydb.query.yql.plans.rangesets import TupleRanges as Tuples
+from mayflydb.query.yql.plans.membership import bind_collection
+from mayflydb.query.yql.plans.rangesets import RangeUnion, TupleRanges
 from mayflydb.query.yql.plans.relations import Ranges, Scan
 from mayflydb.query.yql.plans.trees import conjuncts
 from mayflydb.query.yql.schemas import KeyRange, Row, Run, Table
@@ -127,17 +126,17 @@ def choose_access_path(
         exact = exact and bool(known) and all(each.exact for each in known)
         found.extend(known)
     best: tuple[tuple[str, ...], str | None] | None = None
-    chosen = _key(table, scan.index)
+    chosen = _key_columns(table, scan.index)
     if scan.index is None and _score_key(chosen, found) == 0:
         for index in table.indexes:
             if index.ready and index.kind != "async":
-                columns = _key(table, index.name)
+                columns = _key_columns(table, index.name)
                 if _score_key(columns, found) > (_score_key(best[0], found) if best else 0):
                     best = columns, index.name
     index_name = scan.index
     if best is not None:
         chosen, index_name = best
-    ranges, used = _ranges(table, chosen, found)
+    ranges, used = _build_ranges(table, chosen, found)
     if _score_key(chosen, found) == 0 and (other := _multi_column_ranges(binder, table, chosen, parts)) is not None:
         ranges, exact = other, False
     ordered, descending = _order_direction(chosen, found, order, tree, binder)
@@ -178,7 +177,7 @@ def _or_ranges(
         known = [each for each_part in conjuncts(side) for each in constraints(binder, each_part)]
         if not _score_key(key, known):
             return None
-        ranges, _ = _ranges(table, key, known)
+        ranges, _ = _build_ranges(table, key, known)
         if ranges is None:
             return None
         found.append(ranges)
@@ -192,7 +191,7 @@ def _tuple_ranges(
     key: tuple[str, ...],
     orders: tuple[Callable[[Value], Any], ...],
 ) -> Ranges | None:
-    values, items = _items(binder, part.within)
+    values, items = _bind_items(binder, part.within)
     if values is None or not isinstance(items, TupleType) or len(items.items) != len(names):
         return None
     columns = {}
@@ -206,10 +205,10 @@ def _tuple_ranges(
         if name not in columns:
             break
         picks.append(columns[name])
-    return Tuples(values, tuple(picks), orders) if picks else None
+    return TupleRanges(values, tuple(picks), orders) if picks else None
 
 
-def _items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
+def _bind_items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
     """The list behind IN, and the type of its items without NULL; None if the list depends on the row or its types
     differ."""
     if isinstance(within, (ListOf, TupleOf)):
@@ -218,7 +217,7 @@ def _items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
         if len({each.type for each, _ in written}) != 1 or not all(same for _, same in written):
             return None, NULL
         return (lambda row, run: [each(row, run) for each in evaluates]), bare(written[0][0].type)
-    values, invariant = items_of(binder, within)
+    values, invariant = bind_collection(binder, within)
     container = bare(values.type)
     if not invariant or not isinstance(container, ListType):
         return None, NULL
@@ -229,7 +228,7 @@ def _has_many_values(constraint: Constraint) -> bool:
     return constraint.kind == "in"
 
 
-def _key(table: Table, index: str | None) -> tuple[str, ...]:
+def _key_columns(table: Table, index: str | None) -> tuple[str, ...]:
     """The columns of the primary key, or those of an index followed by the rest of the primary key."""
     if index is None:
         return table.key
@@ -251,7 +250,7 @@ def _score_key(key: tuple[str, ...], found: Sequence[Constraint]) -> int:
     return points
 
 
-def _ranges(table: Table, key: tuple[str, ...], found: Sequence[Constraint]) -> tuple[Ranges | None, int]:
+def _build_ranges(table: Table, key: tuple[str, ...], found: Sequence[Constraint]) -> tuple[Ranges | None, int]:
     """The ranges of a key, and how many of the constraints they include."""
     types = {each.name: each.type for each in table.columns}
     columns = tuple(ColumnOrder(n, is_optional(types[n]), comparison.sort_key(types[n])) for n in key)
@@ -280,7 +279,7 @@ def _order_direction(
     descending = order[0].descending
     place = 0
     for item in order:
-        name = ordered_by(binder, item, tree)
+        name = find_order_column(binder, item, tree)
         if name is None or item.descending != descending:
             return False, False
         if name in fixed:
@@ -293,7 +292,7 @@ def _order_direction(
     return True, descending
 
 
-def ordered_by(binder: Binder, item: OrderItem, tree: Select) -> str | None:
+def find_order_column(binder: Binder, item: OrderItem, tree: Select) -> str | None:
     """The table's column that an item of ORDER BY names; None for any other expression."""
     value = item.value
     if isinstance(value, Member):

@@ -26,7 +26,7 @@ class Pragmas(NamedTuple):
     simple_columns: bool = True
     classic_division: bool = True
     unicode_literals: bool = False
-    positional: bool = False
+    positional_union: bool = False
 
 
 UNUSED_SYMBOL: Final = 4527
@@ -50,13 +50,13 @@ class Context:
         self.writes: set[str] = set()
         self.stale: set[tuple[str, str]] = set()
         self.warnings: list[Issue] = []
-        self.preludes: list[BoundSubquery] = []
-        self.trees: list[Any] = []
+        self.subqueries: list[BoundSubquery] = []
+        self.kept_trees: list[Any] = []
         self.memo: dict[Any, tuple[Operand, bool]] = {}
         self.depth = 0
-        self.uses = 0
-        self.views = 0
-        self.within: list[str] = []
+        self.row_uses = 0
+        self.view_count = 0
+        self.open_views: list[str] = []
         self._numbers = 0
 
     def pragmas(self) -> Pragmas:
@@ -66,16 +66,16 @@ class Context:
             self.simple_columns,
             self.classic_division,
             self.unicode_literals,
-            self.positional,
+            self.positional_union,
         )
 
     def set_pragmas(self, to: Pragmas) -> None:
         self.prefix, self.ordered_columns, self.simple_columns = to.prefix, to.ordered_columns, to.simple_columns
         self.classic_division, self.unicode_literals = to.classic_division, to.unicode_literals
-        self.positional = to.positional
+        self.positional_union = to.positional_union
 
-    def number(self) -> int:
-        """A new number for an entry of `Run.named`."""
+    def next_number(self) -> int:
+        """A new number for an entry of `Run.computed`."""
         self._numbers += 1
         return self._numbers
 
@@ -103,13 +103,13 @@ class Context:
 
     def begin(self) -> None:
         """Begin a new statement. Values kept for the statement before may differ now, so they are forgotten."""
-        self.preludes, self.trees = [], []
+        self.subqueries, self.kept_trees = [], []
         self.memo = {}
 
-    def prelude(self, relation: Relation, mode: Literal["scalar", "list", "exists"]) -> int:
-        """Add a subquery to evaluate before the statement; returns the number of its value in `Run.named`."""
-        number = self.number()
-        self.preludes.append(BoundSubquery(number, relation, mode))
+    def add_subquery(self, relation: Relation, mode: Literal["scalar", "list", "exists"]) -> int:
+        """Add a subquery to evaluate before the statement; returns the number of its value in `Run.computed`."""
+        number = self.next_number()
+        self.subqueries.append(BoundSubquery(number, relation, mode))
         return number
 
 
@@ -125,24 +125,24 @@ class Binder:
         context: Context,
         names: Names,
         scope: RowScope = EMPTY,
-        special: Mapping[Tree, Expression] | None = None,
+        bound_trees: Mapping[Tree, Expression] | None = None,
         width: int | None = None,
     ) -> None:
         self.context, self.names, self.scope = context, names, scope
-        self.special: Mapping[Tree, Expression] = special or {}
+        self.bound_trees: Mapping[Tree, Expression] = bound_trees or {}
         self.width = len(scope) if width is None else width
         self.grouped = False
 
-    def within(self, names: Names, width: int) -> Binder:
+    def with_names(self, names: Names, width: int) -> Binder:
         """Return a binder for the same row with more values behind it, and with more names."""
-        inner = Binder(self.context, {**self.names, **names}, self.scope, self.special, width)
+        inner = Binder(self.context, {**self.names, **names}, self.scope, self.bound_trees, width)
         inner.grouped = self.grouped
         return inner
 
     def operand(self, tree: Tree) -> Operand:
         """Bind an expression that may be a lambda or a type. Faults: names, types."""
-        if self.special and (found := self.special.get(tree)) is not None:
-            self.context.uses += 1
+        if self.bound_trees and (found := self.bound_trees.get(tree)) is not None:
+            self.context.row_uses += 1
             return found
         handler = HANDLERS.get(tree.__class__)
         if handler is None:
@@ -164,9 +164,9 @@ class Binder:
 
     def bind_invariant(self, tree: Tree) -> tuple[Expression, bool]:
         """Bind an expression; True if it is the same for all rows."""
-        before = self.context.uses
+        before = self.context.row_uses
         found = self.expression(tree)
-        return found, self.context.uses == before
+        return found, self.context.row_uses == before
 
 
 class LambdaArgument(msgspec.Struct, frozen=True):

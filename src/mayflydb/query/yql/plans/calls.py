@@ -8,7 +8,7 @@ from mayflydb.query.yql import functions, names
 from mayflydb.query.yql.expression import BoundLambda, Expression, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression, Names
-from mayflydb.query.yql.plans.columns import whole_row
+from mayflydb.query.yql.plans.columns import bind_row_columns
 from mayflydb.query.yql.plans.framing import WINDOW_FUNCTIONS
 from mayflydb.query.yql.plans.scopes import EMPTY
 from mayflydb.query.yql.schemas import Row, Run
@@ -18,9 +18,9 @@ from mayflydb.query.yql.syntax import Lambda as LambdaTree
 from mayflydb.query.yql.types import NULL, StructType, Type, Value
 
 
-def call(binder: Binder, tree: FunctionCall) -> Operand:
+def bind_call(binder: Binder, tree: FunctionCall) -> Operand:
     if tree.name.lower() in ("tablerow", "jointablerow"):
-        return table_row(binder, tree)
+        return bind_table_row(binder, tree)
     builder = functions.find(tree.name)
     if builder is None:
         if functions.find_aggregate(tree.name) is not None:
@@ -31,38 +31,38 @@ def call(binder: Binder, tree: FunctionCall) -> Operand:
         raise fault(f"Unknown builtin: {tree.name}", tree.at)
     if tree.over is not None:
         raise fault(f"Function {tree.name} is no window function", tree.at)
-    return builder(invocation(binder, tree.name, tree.arguments, tree.at))
+    return builder(bind_invocation(binder, tree.name, tree.arguments, tree.at))
 
 
-def invocation(binder: Binder, name: str, arguments: Sequence[Given], at: Position) -> Invocation:
+def bind_invocation(binder: Binder, name: str, arguments: Sequence[Given], at: Position) -> Invocation:
     """Bind the operands of a call."""
     operands = tuple(binder.operand(each.value) for each in arguments if each.name is None)
     named = tuple((each.name, binder.operand(each.value)) for each in arguments if each.name is not None)
     return Invocation(name, operands, named, at)
 
 
-def table_row(binder: Binder, tree: FunctionCall) -> Expression:
+def bind_table_row(binder: Binder, tree: FunctionCall) -> Expression:
     """Bind TableRow() or JoinTableRow(): all columns as a struct, for JoinTableRow with the names of their tables."""
     scope = binder.scope
-    binder.context.uses += 1
+    binder.context.row_uses += 1
     if scope is EMPTY or binder.grouped:
         raise fault(f"{tree.name} needs FROM, and no GROUP BY", tree.at)
-    columns = whole_row(binder, tree.name.lower() == "jointablerow", tree.at)
+    columns = bind_row_columns(binder, tree.name.lower() == "jointablerow", tree.at)
     values = tuple(each.evaluate for _, each in columns)
     type = StructType(tuple((name, each.type) for name, each in columns))
     return Expression(type, lambda row, run: tuple([each(row, run) for each in values]))
 
 
-def apply(binder: Binder, tree: Apply) -> Operand:
+def bind_apply(binder: Binder, tree: Apply) -> Operand:
     """Bind `$f(1)`: the body of the lambda with these arguments."""
     callee = binder.operand(tree.callee)
     if isinstance(callee, (Expression, TypeOperand)):
         raise fault("Expected a lambda or a callable here", tree.at)
     arguments = [binder.expression(each.value) for each in tree.arguments]
-    return apply_lambda(callee, arguments, tree.at)
+    return bind_lambda_call(callee, arguments, tree.at)
 
 
-def apply_lambda(callee: Lambda, arguments: Sequence[Expression], at: Position) -> Expression:
+def bind_lambda_call(callee: Lambda, arguments: Sequence[Expression], at: Position) -> Expression:
     bound = callee.bind([each.type for each in arguments])
     values, body = tuple(each.evaluate for each in arguments), bound.call
     return Expression(bound.type, lambda row, run: body(tuple([each(row, run) for each in values]), row, run))
@@ -97,12 +97,12 @@ class Closure:
             for place, (name, type) in enumerate(zip(tree.parameters, types, strict=True))
             if name != "_"
         }
-        inner = binder.within(arguments, width + len(types))
+        inner = binder.with_names(arguments, width + len(types))
         for binding in tree.bindings:
             many = len(binding.names) > 1
             for place, name in enumerate(binding.names):
                 inner.names[name] = NamedExpression(
-                    binding.value, inner.within({}, inner.width), place if many else None
+                    binding.value, inner.with_names({}, inner.width), place if many else None
                 )
         body = inner.expression(tree.body)
         evaluate, rest = body.evaluate, (None,) * missing
@@ -113,12 +113,12 @@ class Closure:
         return BoundLambda(body.type, run_body)
 
 
-def closure(binder: Binder, tree: LambdaTree) -> Operand:
+def bind_lambda(binder: Binder, tree: LambdaTree) -> Operand:
     return Closure(binder, tree)
 
 
-def type_argument(binder: Binder, tree: TypeArgument) -> Operand:
+def bind_type_argument(binder: Binder, tree: TypeArgument) -> Operand:
     return TypeOperand(names.resolve_type(tree.type))
 
 
-HANDLERS.update({FunctionCall: call, Apply: apply, LambdaTree: closure, TypeArgument: type_argument})
+HANDLERS.update({FunctionCall: bind_call, Apply: bind_apply, LambdaTree: bind_lambda, TypeArgument: bind_type_argument})

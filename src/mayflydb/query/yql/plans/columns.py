@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.operators import coalesce
+from mayflydb.query.yql.plans.operators import bind_coalesce
 from mayflydb.query.yql.plans.scopes import EMPTY, RowScope, no_member, slot
 from mayflydb.query.yql.syntax import At, Item, Member, Name, Star
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -22,7 +22,7 @@ from mayflydb.query.yql.syntax import Expression as Tree
 Columns = list[tuple[str, Expression]]
 
 
-def items(binder: Binder, trees: Sequence[Item | Star], without: Sequence[str] = ()) -> Columns:
+def bind_columns(binder: Binder, trees: Sequence[Item | Star], without: Sequence[str] = ()) -> Columns:
     """Bind the columns of a SELECT list, with their names. Faults: duplicate names."""
     columns: Columns = []
     stars = [each for each in trees if isinstance(each, Star)]
@@ -89,7 +89,7 @@ def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], se
     scope = binder.scope
     if scope is EMPTY:
         raise fault("* is not allowed without FROM", tree.at)
-    binder.context.uses += 1
+    binder.context.row_uses += 1
     if tree.source is not None and tree.source not in scope.sources:
         joined = "for asterisk" if scope.joined else ""
         raise fault(f"Unknown correlation name {joined}".rstrip() + f": {tree.source}", tree.at)
@@ -125,7 +125,7 @@ def _coalesce_join_columns(scope: RowScope, name: str, at: Position) -> Expressi
     """The first value that is not NULL of the join columns of this name."""
     owners = scope.shared[name]
     same = [slot(f.type, i) for i, f in enumerate(scope.fields) if f.name == name and f.source in owners]
-    return coalesce(list(same), at)
+    return bind_coalesce(list(same), at)
 
 
 def _check_collisions(columns: Columns, tree: Star) -> None:
@@ -136,7 +136,7 @@ def _check_collisions(columns: Columns, tree: Star) -> None:
         met.add(name)
 
 
-def whole_row(binder: Binder, prefixed: bool, at: At) -> Columns:
+def bind_row_columns(binder: Binder, prefixed: bool, at: At) -> Columns:
     """The columns of TableRow(), or with `prefixed` of JoinTableRow(), in the order of their names."""
     scope = binder.scope
     joined = scope.joined

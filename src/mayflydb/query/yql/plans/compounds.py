@@ -13,7 +13,7 @@ from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import BoundQuery, bind_query
-from mayflydb.query.yql.plans.limiting import limit_rows, limits, sort_keys
+from mayflydb.query.yql.plans.limiting import bind_limits, bind_sort_keys, limit_rows
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import DistinctRows, SortRows, collect_rows, project
 from mayflydb.query.yql.plans.scopes import Field, RowScope, slot
@@ -28,7 +28,7 @@ class AppendRows(msgspec.Struct, frozen=True):
 
     sources: tuple[Relation, ...]
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return self.sources
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -49,7 +49,7 @@ class MatchRows(msgspec.Struct, frozen=True):
     keep: bool
     all: bool
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.left, self.right)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -72,7 +72,7 @@ class MatchRows(msgspec.Struct, frozen=True):
 
 
 def bind_compound(context: Context, names: Names, tree: Compound) -> BoundQuery:
-    limit, offset = limits(context, names, tree.limit, tree.offset)
+    limit, offset = bind_limits(context, names, tree.limit, tree.offset)
     left, right = bind_query(context, names, tree.left), bind_query(context, names, tree.right)
     first, second, fields = _align_columns(context, left, right, tree)
     keys = tuple(comparison.group_key(each.type) for each in fields)
@@ -88,7 +88,7 @@ def bind_compound(context: Context, names: Names, tree: Compound) -> BoundQuery:
             relation = DistinctRows(relation, keys)
     if tree.order:
         values: list[Expression] = [slot(each.type, index) for index, each in enumerate(fields)]
-        sorts, extra = sort_keys(Binder(context, names, RowScope(fields)), tree.order, values)
+        sorts, extra = bind_sort_keys(Binder(context, names, RowScope(fields)), tree.order, values)
         relation = SortRows(project(relation, [*values, *extra], len(fields)), sorts, len(fields))
     return BoundQuery(limit_rows(relation, limit, offset), fields)
 
@@ -98,7 +98,7 @@ def _align_columns(
 ) -> tuple[Relation, Relation, tuple[Field, ...]]:
     """Give both sides the same columns: by name, with NULL for missing ones, or with PRAGMA PositionalUnionAll by
     position."""
-    if context.positional:
+    if context.positional_union:
         if len(left.fields) != len(right.fields):
             raise fault(
                 f"Mismatch number of columns in {tree.operator}: {len(left.fields)} and {len(right.fields)}", tree.at
@@ -109,7 +109,10 @@ def _align_columns(
                 msgspec.structs.replace(b, name=a.name) for a, b in zip(left.fields, right.fields, strict=True)
             ),
         )
-    sides = RowScope([_plain(each) for each in left.fields]), RowScope([_plain(each) for each in right.fields])
+    sides = (
+        RowScope([_without_source(each) for each in left.fields]),
+        RowScope([_without_source(each) for each in right.fields]),
+    )
     names = dict.fromkeys((*(each.name for each in left.fields), *(each.name for each in right.fields)))
     columns: list[tuple[Expression, Expression]] = []
     fields = []
@@ -125,7 +128,7 @@ def _align_columns(
     )
 
 
-def _plain(field: Field) -> Field:
+def _without_source(field: Field) -> Field:
     return Field(field.name, field.type)
 
 

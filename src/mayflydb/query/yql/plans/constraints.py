@@ -11,11 +11,11 @@ from mayflydb.query.yql import texts
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.functions.patterns import prefix_of
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.membership import items_of
+from mayflydb.query.yql.plans.membership import bind_collection
 from mayflydb.query.yql.plans.names import ParameterValue
-from mayflydb.query.yql.plans.operators import alike
+from mayflydb.query.yql.plans.operators import adapt_literal
 from mayflydb.query.yql.plans.scopes import Slot
-from mayflydb.query.yql.plans.values import both_integers, converter
+from mayflydb.query.yql.plans.values import are_integers, find_converter
 from mayflydb.query.yql.schemas import Run
 from mayflydb.query.yql.syntax import Between, Binary, In, Like, ListOf, Member, Name, TupleOf, Unary
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -42,7 +42,7 @@ Fit = Callable[[Value], Value]
 
 class Constraint(msgspec.Struct, frozen=True):
     """A constraint on a column. `kind` "eq": one value; "in": one of a list; "bound": on one side of a value, by the
-    operator `word`.
+    operator `operator`.
 
     `text`: the value for EXPLAIN. `exact`: the constraint says all that the condition says. `least` and `greatest`: the
     limits of an integer column. A bound beyond them either excludes nothing or everything.
@@ -52,7 +52,7 @@ class Constraint(msgspec.Struct, frozen=True):
     kind: Literal["eq", "in", "bound"]
     value: Evaluate
     fit: Fit
-    word: str = "=="
+    operator: str = "=="
     null: bool = False
     least: int | None = None
     greatest: int | None = None
@@ -77,11 +77,11 @@ class Constraint(msgspec.Struct, frozen=True):
         value = self.value((), run)
         if value is None:
             return False
-        upper = self.word[0] == "<"
+        upper = self.operator[0] == "<"
         if self.least is not None and self.greatest is not None and not self.least <= value <= self.greatest:
             return None if (value > self.greatest) is upper else False
         fitted = self.fit(value)
-        return None if fitted is OUTSIDE else (fitted, len(self.word) == 1, upper)
+        return None if fitted is OUTSIDE else (fitted, len(self.operator) == 1, upper)
 
 
 _MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -91,10 +91,10 @@ def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
     """The constraints of a condition; [] if a key cannot use the condition."""
     found: list[Constraint | None]
     match tree:
-        case Binary(_, word, left, right) if word in _MIRRORED:
+        case Binary(_, operator, left, right) if operator in _MIRRORED:
             found = [
-                _comparison_constraint(binder, left, word, right)
-                or _comparison_constraint(binder, right, _MIRRORED[word], left)
+                _comparison_constraint(binder, left, operator, right)
+                or _comparison_constraint(binder, right, _MIRRORED[operator], left)
             ]
         case Between(_, operand, low, high, False, False):
             found = [
@@ -135,7 +135,7 @@ def column_of(binder: Binder, tree: Tree) -> tuple[str, Type] | None:
     return name, bare(binder.scope.fields[index].type)
 
 
-def _comparison_constraint(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | None:
+def _comparison_constraint(binder: Binder, tree: Tree, operator: str, other: Tree) -> Constraint | None:
     column = column_of(binder, tree)
     if column is None or column_of(binder, other) is not None:
         return None
@@ -143,15 +143,23 @@ def _comparison_constraint(binder: Binder, tree: Tree, word: str, other: Tree) -
     if not invariant or value.type == NULL:
         return None
     name, type = column
-    _, value = alike(Slot(type, value.evaluate, index=0), value)
+    _, value = adapt_literal(Slot(type, value.evaluate, index=0), value)
     fit = find_fit(bare(value.type), type)
     if fit is None:
         return None
-    least, greatest = limits(type) if both_integers(type, bare(value.type)) else (None, None)
-    kind: Literal["eq", "bound"] = "eq" if word == "==" else "bound"
-    exact = fit is not _decode
+    least, greatest = integer_limits(type) if are_integers(type, bare(value.type)) else (None, None)
+    kind: Literal["eq", "bound"] = "eq" if operator == "==" else "bound"
+    exact = fit is not _decode_utf8
     return Constraint(
-        name, kind, value.evaluate, fit, word, least=least, greatest=greatest, text=_text(value), exact=exact
+        name,
+        kind,
+        value.evaluate,
+        fit,
+        operator,
+        least=least,
+        greatest=greatest,
+        text=_explain_text(value),
+        exact=exact,
     )
 
 
@@ -170,16 +178,16 @@ def _prefix_constraints(binder: Binder, operand: Tree, pattern: Tree) -> list[Co
     if not low or (isinstance(low, str) and low.encode() != begin):
         return []
     found = [_bound_constraint(column[0], ">=", low)]
-    after = _after(low)
+    after = _successor(low)
     return found if after is None else [*found, _bound_constraint(column[0], "<", after)]
 
 
-def _bound_constraint(name: str, word: str, value: str | bytes) -> Constraint:
+def _bound_constraint(name: str, operator: str, value: str | bytes) -> Constraint:
     text = value if isinstance(value, str) else value.decode(errors="replace")
-    return Constraint(name, "bound", lambda row, run: value, _identity, word, text=text, exact=False)
+    return Constraint(name, "bound", lambda row, run: value, _identity, operator, text=text, exact=False)
 
 
-def _after(low: str | bytes) -> str | bytes | None:
+def _successor(low: str | bytes) -> str | bytes | None:
     """The first text behind all texts that begin with `low`; None if there is none."""
     if isinstance(low, bytes):
         return low[:-1] + bytes([low[-1] + 1]) if low[-1] < 0xFF else None
@@ -194,13 +202,13 @@ def _in_constraint(binder: Binder, tree: Tree, condition: In) -> Constraint | No
     name, type = column
     if isinstance(condition.within, (ListOf, TupleOf)):
         return _list_constraint(binder, name, type, condition.within.items)
-    values, invariant = items_of(binder, condition.within)
+    values, invariant = bind_collection(binder, condition.within)
     container = bare(values.type)
     if not invariant or not isinstance(container, (ListType, DictType)):
         return None
     item = container.item if isinstance(container, ListType) else container.key
     fit = find_fit(bare(item), type)
-    return None if fit is None else Constraint(name, "in", values.evaluate, fit, text=_text(values))
+    return None if fit is None else Constraint(name, "in", values.evaluate, fit, text=_explain_text(values))
 
 
 def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> Constraint | None:
@@ -211,12 +219,12 @@ def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, .
         value, invariant = binder.bind_invariant(each)
         if value.type == NULL:
             continue
-        _, value = alike(Slot(type, value.evaluate, index=0), value)
+        _, value = adapt_literal(Slot(type, value.evaluate, index=0), value)
         fit = find_fit(bare(value.type), type)
         if not invariant or fit is None:
             return None
         pairs.append((value.evaluate, fit))
-        shown.append(_text(value))
+        shown.append(_explain_text(value))
 
     def gather(row: tuple[Value, ...], run: Run) -> list[Value]:
         found = [(value((), run), fit) for value, fit in pairs]
@@ -225,7 +233,7 @@ def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, .
     return Constraint(name, "in", gather, _identity, text=", ".join(shown))
 
 
-def _text(value: Expression) -> str:
+def _explain_text(value: Expression) -> str:
     type = bare(value.type)
     if value.constant and isinstance(type, (Primitive, DecimalType)) and value.value is not None:
         return texts.to_text(type, value.value)
@@ -236,24 +244,24 @@ def find_fit(source: Type, column: Type) -> Fit | None:
     """Return the conversion of a value to the equal value of the column's type; None if there is no such conversion."""
     if source == column:
         return _identity
-    if both_integers(source, column):
-        least, greatest = limits(column)
+    if are_integers(source, column):
+        least, greatest = integer_limits(column)
         return lambda value: value if least <= value <= greatest else OUTSIDE
     if source == STRING and column == UTF8:
-        return _decode
+        return _decode_utf8
     if is_optional(source):
         return None
-    return converter(source, column)
+    return find_converter(source, column)
 
 
-def _decode(value: Value) -> Value:
+def _decode_utf8(value: Value) -> Value:
     try:
         return value.decode()
     except UnicodeDecodeError:
         return OUTSIDE
 
 
-def limits(type: Type) -> tuple[int, int]:
+def integer_limits(type: Type) -> tuple[int, int]:
     """The limits of an integer type."""
     assert isinstance(type, Primitive)
     bits = int(type.name.removeprefix("U").removeprefix("Int").removeprefix("int"))

@@ -28,7 +28,7 @@ def apply_declaration(context: Context, names: Names, statement: Statement) -> b
                 )
             context.declare(name, type, at)
         case Pragma():
-            _pragma(context, statement)
+            _apply_pragma(context, statement)
         case Binding(_, bound, value):
             binder = Binder(context, dict(names))
             for place, name in enumerate(bound):
@@ -49,7 +49,7 @@ def _is_on(pragma: Pragma, name: str) -> bool:
     return said is not name.startswith("disable")
 
 
-def _pragma(context: Context, pragma: Pragma) -> None:
+def _apply_pragma(context: Context, pragma: Pragma) -> None:
     """Apply a pragma. Pragmas that tune parts of YDB without a counterpart in Mayfly are ignored."""
     name = pragma.name.lower()
     if is_prefix_pragma(pragma):
@@ -65,4 +65,4 @@ def _pragma(context: Context, pragma: Pragma) -> None:
     elif name in ("simplecolumns", "disablesimplecolumns"):
         context.simple_columns = name == "simplecolumns"
     elif name in ("positionalunionall", "disablepositionalunionall"):
-        context.positional = name == "positionalunionall"
+        context.positional_union = name == "positionalunionall"

@@ -9,13 +9,15 @@ from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.syntax import Json
 
 
-def document(binder: Binder, tree: Json) -> Expression:
+def bind_json(binder: Binder, tree: Json) -> Expression:
     """Bind the call and its clauses; the function interprets the clauses."""
     clauses = [
         (words, None if value is None else binder.expression(value), None if type is None else names.resolve_type(type))
         for words, value, type in tree.clauses
     ]
-    return json.bind(tree.function, binder.expression(tree.operand), binder.expression(tree.path), clauses, tree.at)
+    return json.bind_json_function(
+        tree.function, binder.expression(tree.operand), binder.expression(tree.path), clauses, tree.at
+    )
 
 
-HANDLERS[Json] = document
+HANDLERS[Json] = bind_json

@@ -33,10 +33,10 @@ def explain(plan: Plan) -> Json:
     tables: dict[str, Json] = {}
     queries = []
     for step in plan.steps:
-        roots = [each.relation for each in step.preludes]
+        roots = [each.relation for each in step.subqueries]
         if step.relation is not None:
             roots.append(step.relation)
-        plans = [_node(each, tables) for each in roots]
+        plans = [_build_node(each, tables) for each in roots]
         kind = "ResultSet"
         if isinstance(step.action, Change):
             plans.append(_write_node(step.action, tables))
@@ -70,7 +70,7 @@ def _write_node(change: Change, tables: dict[str, Json]) -> Json:
     kind = "MultiErase" if change.verb == "DELETE" else f"Multi{name}"
     _table(tables, change.table).setdefault("writes", []).append({"type": kind, "columns": list(change.columns)})
     operator = {"Name": name, "Table": _table_name(change.table), "Path": change.table}
-    return _stage(name, operator, [_node(change.source, tables)], change.table)
+    return _stage(name, operator, [_build_node(change.source, tables)], change.table)
 
 
 def _table_name(path: str) -> str:
@@ -86,7 +86,7 @@ def _stage(name: str, operator: Json, plans: list[Json], table: str | None = Non
     return node
 
 
-def _node(relation: Relation, tables: dict[str, Json]) -> Json:
+def _build_node(relation: Relation, tables: dict[str, Json]) -> Json:
     if isinstance(relation, Scan):
         return _scan(relation, tables)
     if isinstance(relation, LookupRows):
@@ -96,9 +96,9 @@ def _node(relation: Relation, tables: dict[str, Json]) -> Json:
         _table(tables, scan.table).setdefault("reads", []).append(entry)
         operator = {"Name": f"{_join(relation.kind)} (Lookup)", "Table": _table_name(scan.table), "Path": scan.table}
         operator["LookupKeyColumns"] = list(relation.names)  # type: ignore[assignment]  # Any JSON value.
-        return _stage("TableLookupJoin", operator, [_node(relation.left.relation, tables)], scan.table)
-    name, operator = _plain(relation)
-    return _stage(name, operator, [_node(each, tables) for each in relation.parts()])
+        return _stage("TableLookupJoin", operator, [_build_node(relation.left.relation, tables)], scan.table)
+    name, operator = _operator_of(relation)
+    return _stage(name, operator, [_build_node(each, tables) for each in relation.inputs()])
 
 
 def _join(kind: str) -> str:
@@ -129,7 +129,7 @@ _NAMES: dict[type, Callable[[Any], tuple[str, Json]]] = {
 }
 
 
-def _plain(relation: Relation) -> tuple[str, Json]:
+def _operator_of(relation: Relation) -> tuple[str, Json]:
     known = _NAMES.get(relation.__class__)
     if known is None:
         return "ConstantExpr", {"Name": relation.__class__.__name__}
@@ -171,11 +171,11 @@ def format_ranges(ranges: KeyRanges) -> list[str]:
         column = ranges.columns[len(ranges.equal)]
         low = _find_bound(ranges.bounds, ">")
         high = _find_bound(ranges.bounds, "<")
-        left = "(-∞" if low is None else ("[" if low.word == ">=" else "(") + low.text
-        right = "+∞)" if high is None else high.text + ("]" if high.word == "<=" else ")")
+        left = "(-∞" if low is None else ("[" if low.operator == ">=" else "(") + low.text
+        right = "+∞)" if high is None else high.text + ("]" if high.operator == "<=" else ")")
         texts.append(f"{column.name} {left}, {right}")
     return texts
 
 
 def _find_bound(bounds: tuple[Constraint, ...], side: str) -> Constraint | None:
-    return next((each for each in bounds if each.word[0] == side), None)
+    return next((each for each in bounds if each.operator[0] == side), None)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from mayflydb.query.yql.plans import calls, documents, literals, membership, names, operators, patterns, subqueries
 
-LOADED = (calls, documents, literals, membership, names, operators, patterns, subqueries)
+REGISTERED = (calls, documents, literals, membership, names, operators, patterns, subqueries)

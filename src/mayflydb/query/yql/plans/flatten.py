@@ -14,7 +14,7 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import BoundQuery
-from mayflydb.query.yql.plans.names import part
+from mayflydb.query.yql.plans.names import bind_part
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import project, reserve_rows
 from mayflydb.query.yql.plans.scopes import Field, RowScope, slot
@@ -35,7 +35,7 @@ class FlattenRows(msgspec.Struct, frozen=True):
     source: Relation
     items: tuple[tuple[Evaluate, Items, int], ...]
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -59,12 +59,12 @@ def bind_flatten(
     mode, trees = flatten
     binder = Binder(context, names, RowScope(bound.fields, bound.sources))
     if mode == "COLUMNS":
-        return _columns(bound, alias)
+        return _flatten_columns(bound, alias)
     fields = list(bound.fields)
     items = []
     for tree in trees:
         value = binder.expression(tree.value)
-        type, listed = _container(value, mode, source)
+        type, listed = _find_items(value, mode, source)
         name = tree.name or _name(tree)
         place = next((i for i, each in enumerate(fields) if each.name == name), len(fields))
         field = Field(name, type, alias)
@@ -80,7 +80,7 @@ def _name(item: Item) -> str:
     raise fault("FLATTEN BY of an expression needs a name: AS", item.at)
 
 
-def _container(value: Expression, mode: str, source: Source) -> tuple[Type, Items]:
+def _find_items(value: Expression, mode: str, source: Source) -> tuple[Type, Items]:
     """The type of the items of a container, and the function that lists them."""
     type = value.type
     if mode == "OPTIONAL" and isinstance(type, OptionalType):
@@ -108,7 +108,7 @@ def _pairs(value: Value) -> Sequence[Value]:
     return tuple(value.items()) if value else ()
 
 
-def _columns(bound: BoundQuery, alias: str) -> BoundQuery:
+def _flatten_columns(bound: BoundQuery, alias: str) -> BoundQuery:
     fields: list[Field] = []
     values: list[Expression] = []
     for place, field in enumerate(bound.fields):
@@ -119,7 +119,7 @@ def _columns(bound: BoundQuery, alias: str) -> BoundQuery:
             values.append(of)
             continue
         for name, _ in struct.members:
-            member = part(of, name, of)
+            member = bind_part(of, name, of)
             fields.append(Field(name, member.type, alias))
             values.append(member)
     return BoundQuery(project(bound.relation, values, len(bound.fields)), tuple(fields), sources=bound.sources)

@@ -127,7 +127,7 @@ def _cume_dist(call: FunctionCall, operands: Sequence[Expression], over: Window)
 
 
 def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    count = _number(call, operands, 0)
+    count = _literal_operand(call, operands, 0)
     if count < 1:
         raise fault("NTILE expects a positive number", call.at)
 
@@ -144,8 +144,8 @@ def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> 
 
 def _offset_function(sign: int) -> Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]:
     def make(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-        value = _value(call, operands)
-        distance = sign * (_number(call, operands, 1) if len(operands) > 1 else 1)
+        value = _value_operand(call, operands)
+        distance = sign * (_literal_operand(call, operands, 1) if len(operands) > 1 else 1)
 
         def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
             given = [value.evaluate(row, run) for row in rows]
@@ -169,7 +169,7 @@ def _frame_function(
 
 
 def _nth_value(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    number = _number(call, operands, 1)
+    number = _literal_operand(call, operands, 1)
     if number < 1:
         raise fault("NTH_VALUE expects a positive number", call.at)
     return _pick_from_frame(call, operands, over, lambda values: values[number - 1] if number <= len(values) else None)
@@ -178,7 +178,7 @@ def _nth_value(call: FunctionCall, operands: Sequence[Expression], over: Window)
 def _pick_from_frame(
     call: FunctionCall, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]
 ) -> WindowFunction:
-    value, frame, skip = _value(call, operands), frame_bounds(over.frame, over), bool(call.ignore_nulls)
+    value, frame, skip = _value_operand(call, operands), frame_bounds(over.frame, over), bool(call.ignore_nulls)
 
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
         given = [value.evaluate(row, run) for row in rows]
@@ -192,13 +192,13 @@ def _pick_from_frame(
     return optional(value.type), compute
 
 
-def _value(call: FunctionCall, operands: Sequence[Expression]) -> Expression:
+def _value_operand(call: FunctionCall, operands: Sequence[Expression]) -> Expression:
     if not operands:
         raise fault(f"{call.name} expects an argument", call.at)
     return operands[0]
 
 
-def _number(call: FunctionCall, operands: Sequence[Expression], place: int) -> int:
+def _literal_operand(call: FunctionCall, operands: Sequence[Expression], place: int) -> int:
     """The value of an integer literal among the operands."""
     if place >= len(operands) or not operands[place].constant or operands[place].type not in INTEGERS:
         raise fault(f"{call.name} expects an integer literal", call.at)

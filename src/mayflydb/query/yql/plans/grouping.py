@@ -11,11 +11,11 @@ from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.calls import invocation
+from mayflydb.query.yql.plans.calls import bind_invocation
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import BATCH, FilterRows, reserve_rows
+from mayflydb.query.yql.plans.relations import BATCH_ROWS, FilterRows, reserve_rows
 from mayflydb.query.yql.plans.scopes import Field, RowScope, Slot, slot
-from mayflydb.query.yql.plans.values import condition
+from mayflydb.query.yql.plans.values import bind_condition
 from mayflydb.query.yql.schemas import Row, Run, Tables
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import FunctionCall, GroupBy, Member, Name, Select, Subquery, Syntax
@@ -27,16 +27,16 @@ def is_grouped(tree: Select) -> bool:
     return (
         tree.group is not None
         or tree.having is not None
-        or bool(aggregates(tree.items, tree.having, tree.order, tree.windows))
+        or bool(aggregate_calls(tree.items, tree.having, tree.order, tree.windows))
     )
 
 
-def aggregates(*trees: Any) -> list[FunctionCall]:
+def aggregate_calls(*trees: Any) -> list[FunctionCall]:
     """The aggregate calls in trees, each once."""
-    return list(dict.fromkeys(node for tree in trees for node in _calls(tree)))
+    return list(dict.fromkeys(node for tree in trees for node in _aggregate_calls(tree)))
 
 
-def _calls(node: Any) -> Iterator[FunctionCall]:
+def _aggregate_calls(node: Any) -> Iterator[FunctionCall]:
     if isinstance(node, FunctionCall) and node.over is None and (_is_aggregate(node) or _is_grouping(node)):
         yield node
         return
@@ -45,10 +45,10 @@ def _calls(node: Any) -> Iterator[FunctionCall]:
     if isinstance(node, Syntax):
         for field in node.__struct_fields__:
             if field != "at":
-                yield from _calls(getattr(node, field))
+                yield from _aggregate_calls(getattr(node, field))
     elif isinstance(node, tuple):
         for part in node:
-            yield from _calls(part)
+            yield from _aggregate_calls(part)
 
 
 def _is_aggregate(call: FunctionCall) -> bool:
@@ -97,7 +97,7 @@ class GroupRows(msgspec.Struct, frozen=True):
     sets: tuple[tuple[int, ...], ...] | None = None
     always: bool = False
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -118,8 +118,8 @@ class GroupRows(msgspec.Struct, frozen=True):
             (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)], place)
             for (place, _), (values, states) in groups.items()
         ]
-        for start in range(0, len(rows), BATCH):
-            yield rows[start : start + BATCH]
+        for start in range(0, len(rows), BATCH_ROWS):
+            yield rows[start : start + BATCH_ROWS]
         run.budget += len(groups)
 
     def _keys(self, row: Row, run: Run) -> Iterator[tuple[int, Hashable, Row]]:
@@ -135,30 +135,30 @@ class GroupRows(msgspec.Struct, frozen=True):
 def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
     """Bind GROUP BY and HAVING: the grouped relation, and a binder that knows the keys and the aggregates."""
     group = tree.group
-    if group is None and tree.having is None and not aggregates(tree.items, tree.windows):
-        raise fault("Unable to ORDER BY aggregated values", aggregates(tree.order)[0].at)
+    if group is None and tree.having is None and not aggregate_calls(tree.items, tree.windows):
+        raise fault("Unable to ORDER BY aggregated values", aggregate_calls(tree.order)[0].at)
     if group is not None and group.hop is not None:
         raise unsupported("HOP", group.hop.at)
     keys, fields = _group_keys(binder, group)
     sets = None if group is None else group.sets
-    special: dict[Tree, Expression] = {}
+    bound_trees: dict[Tree, Expression] = {}
     if group is not None:
         for place, (item, field) in enumerate(zip(group.items, fields, strict=True)):
-            special[item.value] = slot(field.type, place)
+            bound_trees[item.value] = slot(field.type, place)
             if item.name is not None:
-                special[Name(item.at, item.name)] = slot(field.type, place)
+                bound_trees[Name(item.at, item.name)] = slot(field.type, place)
     bound: list[BoundAggregate] = []
-    calls = aggregates(tree.items, tree.having, tree.order, tree.windows)
+    calls = aggregate_calls(tree.items, tree.having, tree.order, tree.windows)
     width = len(fields) + sum(not _is_grouping(call) for call in calls)
     for call in calls:
         if _is_grouping(call):
-            special[call] = _grouping(call, group, fields, width)
+            bound_trees[call] = _grouping(call, group, fields, width)
             continue
         made = _bind_aggregate(binder, call)
         type = made.aggregation.type
         if group is None and type != UINT64:
             type = optional(type)
-        special[call] = slot(type, len(fields))
+        bound_trees[call] = slot(type, len(fields))
         fields.append(Field("", type))
         bound.append(made)
     relation = GroupRows(relation, tuple(keys), tuple(bound), sets, always=group is None)
@@ -166,12 +166,12 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
         binder.context,
         binder.names,
         RowScope(fields, binder.scope.sources, joined=binder.scope.joined),
-        special,
+        bound_trees,
         len(fields) + 1,
     )
     over.grouped = True
     if tree.having is not None:
-        relation = FilterRows(relation, condition(over.expression(tree.having), "Having", tree.having.at))
+        relation = FilterRows(relation, bind_condition(over.expression(tree.having), "Having", tree.having.at))
     return relation, over
 
 
@@ -198,7 +198,7 @@ def _group_keys(
     keys: list[tuple[Evaluate, Callable[[Value], Hashable]]] = []
     fields: list[Field] = []
     for item in () if group is None else group.items:
-        for node in aggregates(item.value):
+        for node in aggregate_calls(item.value):
             raise fault("Unable to GROUP BY aggregated values", node.at)
         value = binder.expression(item.value)
         keys.append((value.evaluate, comparison.group_key(value.type)))
@@ -212,7 +212,7 @@ def _group_keys(
 def _bind_aggregate(binder: Binder, call: FunctionCall) -> BoundAggregate:
     builder = functions.find_aggregate(call.name)
     assert builder is not None
-    made = invocation(binder, call.name, call.arguments, call.at)
+    made = bind_invocation(binder, call.name, call.arguments, call.at)
     if call.star and made.operands:
         raise fault("* takes no other arguments", call.at)
     aggregation = builder(made)

@@ -9,27 +9,27 @@ import msgspec
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.constraints import OUTSIDE
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import BATCH, Scan, collect_rows, reserve_rows
+from mayflydb.query.yql.plans.relations import BATCH_ROWS, Scan, collect_rows, reserve_rows
 from mayflydb.query.yql.schemas import Access, KeyRange, Row, Run, Tables
 from mayflydb.query.yql.types import Value
 
 
-class Pairing(msgspec.Struct, frozen=True):
+class JoinKey(msgspec.Struct, frozen=True):
     """One side of an equality: a value, and the function to its group key."""
 
     evaluate: Evaluate
     key: Callable[[Value], Hashable]
 
 
-class Side(msgspec.Struct, frozen=True):
+class JoinSide(msgspec.Struct, frozen=True):
     """One side of a join. `one`: at most one row of each key takes part, as behind ANY."""
 
     relation: Relation
-    keys: tuple[Pairing, ...]
+    keys: tuple[JoinKey, ...]
     width: int
-    one: bool = False
+    any_row: bool = False
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.relation,)
 
     def key(self, row: Row, run: Run) -> tuple[Hashable, ...] | None:
@@ -46,7 +46,7 @@ class Side(msgspec.Struct, frozen=True):
         """Yield the rows of the side. A row with a NULL in its key matches no row and is no duplicate."""
         met: set[tuple[Hashable, ...]] = set()
         async for batch in self.relation.batches(run, tables):
-            if self.one:
+            if self.any_row:
                 fresh = []
                 for row in batch:
                     key = self.key(row, run)
@@ -63,18 +63,18 @@ class Side(msgspec.Struct, frozen=True):
 KeyIndex = dict[tuple[Hashable, ...], list[int]]
 
 
-def _index_rows(side: Side, rows: Sequence[Row], run: Run) -> KeyIndex:
+def _index_rows(side: JoinSide, rows: Sequence[Row], run: Run) -> KeyIndex:
     found: KeyIndex = {}
     for place, row in enumerate(rows):
         key = side.key(row, run)
-        if key is not None and not (side.one and key in found):
+        if key is not None and not (side.any_row and key in found):
             found.setdefault(key, []).append(place)
     return found
 
 
 def join_rows(
     kind: str,
-    left: Side,
+    left: JoinSide,
     batch: Sequence[Row],
     rows: Sequence[Row],
     index: KeyIndex,
@@ -108,10 +108,10 @@ class JoinRows(msgspec.Struct, frozen=True):
     """A hash join: holds all rows of the right side in memory, and streams the left side."""
 
     kind: str
-    left: Side
-    right: Side
+    left: JoinSide
+    right: JoinSide
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.left.relation, self.right.relation)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -119,8 +119,8 @@ class JoinRows(msgspec.Struct, frozen=True):
         index = _index_rows(self.right, rows, run)
         seen: set[int] = set()
         async for batch in self.left.batches(run, tables):
-            for start in range(0, len(batch), BATCH):
-                part = batch[start : start + BATCH]
+            for start in range(0, len(batch), BATCH_ROWS):
+                part = batch[start : start + BATCH_ROWS]
                 found = join_rows(self.kind, self.left, part, rows, index, run, seen, self.right.width)
                 reserve_rows(run, len(found))
                 yield found
@@ -139,20 +139,20 @@ class LookupRows(msgspec.Struct, frozen=True):
     """
 
     kind: str
-    left: Side
-    right: Side
+    left: JoinSide
+    right: JoinSide
     lookup: tuple[Evaluate, ...]
     names: tuple[str, ...]
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.left.relation, self.right.relation)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         scan = self.right.relation
         assert isinstance(scan, Scan)
         async for batch in self.left.batches(run, tables):
-            for start in range(0, len(batch), BATCH):
-                part = batch[start : start + BATCH]
+            for start in range(0, len(batch), BATCH_ROWS):
+                part = batch[start : start + BATCH_ROWS]
                 rows: list[Row] = []
                 ranges = self._ranges(part, run)
                 if ranges:

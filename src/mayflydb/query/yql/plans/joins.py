@@ -13,15 +13,15 @@ from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import BoundQuery
 from mayflydb.query.yql.plans.constraints import find_fit
-from mayflydb.query.yql.plans.joining import JoinRows, LookupRows, Pairing, Side
-from mayflydb.query.yql.plans.membership import keys
-from mayflydb.query.yql.plans.operators import alike
+from mayflydb.query.yql.plans.joining import JoinKey, JoinRows, JoinSide, LookupRows
+from mayflydb.query.yql.plans.membership import find_common_keys
+from mayflydb.query.yql.plans.operators import adapt_literal
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.relations import FilterRows, Scan, project
 from mayflydb.query.yql.plans.scopes import Field, RowScope, Slot, slot
 from mayflydb.query.yql.plans.sources import bind_source
 from mayflydb.query.yql.plans.trees import conjuncts, nodes
-from mayflydb.query.yql.plans.values import condition
+from mayflydb.query.yql.plans.values import bind_condition
 from mayflydb.query.yql.schemas import Table
 from mayflydb.query.yql.syntax import Binary, From, FunctionCall, Join, Lambda, Member, Name, Select, Subquery
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -46,8 +46,8 @@ def bind_from(
         strict = join.kind in ("INNER", "CROSS") and not any(kind in _LEFT_NOT_KEPT for kind in kinds[place + 1 :])
         others = [bound, *rights[:place], *rights[place + 1 :]]
         mine = [each for each in parts if _is_about_one_source(context, names, each, right, others)] if strict else []
-        ones = tree.any and place == 0, join.any
-        bound = _bind_join(context, names, bound, right, join, mine, ones)
+        any_sides = tree.any and place == 0, join.any
+        bound = _bind_join(context, names, bound, right, join, mine, any_sides)
     return bound
 
 
@@ -105,7 +105,7 @@ def _filter_source(context: Context, names: Names, bound: BoundQuery, parts: Seq
         choice = choose_access_path(binder, relation, bound.table, Select(whole.at, (), where=whole), ())
         relation, exact = choice.scan, choice.exact
     if not exact:
-        relation = FilterRows(relation, condition(binder.expression(whole), "Where", whole.at))
+        relation = FilterRows(relation, bind_condition(binder.expression(whole), "Where", whole.at))
     return msgspec.structs.replace(bound, relation=relation, table=None)
 
 
@@ -120,20 +120,20 @@ def _bind_join(
     right: BoundQuery,
     join: Join,
     parts: Sequence[Tree],
-    ones: AnySides,
+    any_sides: AnySides,
 ) -> BoundQuery:
     kind = join.kind
-    pairs = _pairs(context, names, left, right, join)
+    pairs = _bind_equalities(context, names, left, right, join)
     shared = _shared_columns(left, right, pairs)
     if kind.startswith("RIGHT") and kind != "RIGHT":
         turned = [(b, a, (y, x)) for a, b, (x, y) in pairs]
-        bound = _join_sides(context, names, right, left, turned, kind.replace("RIGHT", "LEFT"), parts, ones[::-1])
+        bound = _join_sides(context, names, right, left, turned, kind.replace("RIGHT", "LEFT"), parts, any_sides[::-1])
     else:
-        bound = _join_sides(context, names, left, right, pairs, kind, parts, ones)
+        bound = _join_sides(context, names, left, right, pairs, kind, parts, any_sides)
     return msgspec.structs.replace(bound, shared=shared)
 
 
-def _shared_columns(left: BoundQuery, right: BoundQuery, pairs: Sequence[Pair]) -> Mapping[str, frozenset[str]]:
+def _shared_columns(left: BoundQuery, right: BoundQuery, pairs: Sequence[JoinEquality]) -> Mapping[str, frozenset[str]]:
     """The columns of equal names by which the sides are joined, with the names of their tables."""
     found = {**left.shared, **right.shared}
     for _, _, (a, b) in pairs:
@@ -149,23 +149,23 @@ def _join_sides(
     names: Names,
     left: BoundQuery,
     right: BoundQuery,
-    pairs: list[Pair],
+    pairs: list[JoinEquality],
     kind: str,
     parts: Sequence[Tree],
-    ones: AnySides,
+    any_sides: AnySides,
 ) -> BoundQuery:
-    first, second = _sides(kind)
+    first, second = _nullable_sides(kind)
     left_fields = tuple(_as_nullable(each, first) for each in left.fields)
     right_fields = tuple(_as_nullable(each, second) for each in right.fields)
     lookup = None
     if kind in _LOOKUPS and isinstance(right.relation, Scan) and right.table:
-        lookup = _lookup(right.relation, right.table, right.fields, pairs)
+        lookup = _find_lookup(right.relation, right.table, right.fields, pairs)
     if lookup is None:
         right = _filter_source(context, names, right, parts)
-        if kind == "INNER" and not any(ones) and (turned := _swap_sides(left, right, pairs)) is not None:
+        if kind == "INNER" and not any(any_sides) and (turned := _swap_sides(left, right, pairs)) is not None:
             return turned
-    left_side = Side(left.relation, tuple(a for a, _, _ in pairs), len(left.fields), ones[0])
-    right_side = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields), ones[1])
+    left_side = JoinSide(left.relation, tuple(a for a, _, _ in pairs), len(left.fields), any_sides[0])
+    right_side = JoinSide(right.relation, tuple(b for _, b, _ in pairs), len(right.fields), any_sides[1])
     one_sided = kind in ("LEFT SEMI", "LEFT ONLY")
     fields = left_fields if one_sided else left_fields + right_fields
     sources = left.sources if one_sided else left.sources | right.sources
@@ -174,17 +174,17 @@ def _join_sides(
     return BoundQuery(JoinRows(kind, left_side, right_side), fields, sources=sources)
 
 
-def _swap_sides(left: BoundQuery, right: BoundQuery, pairs: list[Pair]) -> BoundQuery | None:
+def _swap_sides(left: BoundQuery, right: BoundQuery, pairs: list[JoinEquality]) -> BoundQuery | None:
     """Bind an INNER JOIN with the sides swapped, if the right side reads little and the left table can be looked up by
     it."""
     scan = left.relation
     if not isinstance(scan, Scan) or left.table is None or not _is_narrow(right.relation):
         return None
-    lookup = _lookup(scan, left.table, left.fields, [(b, a, (y, x)) for a, b, (x, y) in pairs])
+    lookup = _find_lookup(scan, left.table, left.fields, [(b, a, (y, x)) for a, b, (x, y) in pairs])
     if lookup is None:
         return None
-    first = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields))
-    second = Side(scan, tuple(a for a, _, _ in pairs), len(left.fields))
+    first = JoinSide(right.relation, tuple(b for _, b, _ in pairs), len(right.fields))
+    second = JoinSide(scan, tuple(a for a, _, _ in pairs), len(left.fields))
     here, there = len(right.fields), len(left.fields)
     values = [slot(each.type, here + place) for place, each in enumerate(left.fields)]
     values += [slot(each.type, place) for place, each in enumerate(right.fields)]
@@ -201,7 +201,7 @@ def _is_narrow(relation: Relation) -> bool:
 _LOOKUPS = ("INNER", "LEFT", "LEFT SEMI", "LEFT ONLY")
 
 
-def _sides(kind: str) -> tuple[bool, bool]:
+def _nullable_sides(kind: str) -> tuple[bool, bool]:
     """True for each side (left, right) whose columns may be NULL, because its row may be missing."""
     return kind in ("RIGHT", "FULL", "EXCLUSION"), kind in ("LEFT", "FULL", "EXCLUSION")
 
@@ -211,10 +211,12 @@ def _as_nullable(field: Field, absent: bool) -> Field:
     return Field(field.name, type, field.source)
 
 
-Pair = tuple[Pairing, Pairing, tuple[Expression, Expression]]
+JoinEquality = tuple[JoinKey, JoinKey, tuple[Expression, Expression]]
 
 
-def _pairs(context: Context, names: Names, left: BoundQuery, right: BoundQuery, join: Join) -> list[Pair]:
+def _bind_equalities(
+    context: Context, names: Names, left: BoundQuery, right: BoundQuery, join: Join
+) -> list[JoinEquality]:
     """Bind the equalities of ON or USING."""
     if join.kind == "CROSS":
         return []
@@ -225,15 +227,15 @@ def _pairs(context: Context, names: Names, left: BoundQuery, right: BoundQuery, 
     elif join.on is None:
         raise fault(f"Expected ON or USING expression for {join.kind} JOIN", join.at)
     else:
-        trees = [_equality(each, first, second) for each in conjuncts(join.on)]
-    return [_pair(first.expression(a), second.expression(b), join) for a, b in trees]
+        trees = [_split_equality(each, first, second) for each in conjuncts(join.on)]
+    return [_bind_equality(first.expression(a), second.expression(b), join) for a, b in trees]
 
 
 def _bind_over(context: Context, names: Names, bound: BoundQuery) -> Binder:
     return Binder(context, names, RowScope(bound.fields, bound.sources))
 
 
-def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
+def _split_equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
     """The operands of `a.x == b.y`, with the left source's operand first."""
     if not isinstance(tree, Binary) or tree.operator != "==":
         raise fault("JOIN ON expression must be a conjunction of equality predicates", tree.at)
@@ -283,17 +285,17 @@ def _is_of_side(tree: Tree, binder: Binder) -> bool:
     return found
 
 
-def _pair(left: Expression, right: Expression, join: Join) -> Pair:
-    left, right = alike(left, right)
-    found = keys(bare(left.type), bare(right.type))
+def _bind_equality(left: Expression, right: Expression, join: Join) -> JoinEquality:
+    left, right = adapt_literal(left, right)
+    found = find_common_keys(bare(left.type), bare(right.type))
     if found is None:
         kinds = f"{format_long(left.type)} and {format_long(right.type)}"
         raise fault(f"Cannot compare key columns of JOIN: {kinds}", join.at)
-    return Pairing(left.evaluate, found[0]), Pairing(right.evaluate, found[1]), (left, right)
+    return JoinKey(left.evaluate, found[0]), JoinKey(right.evaluate, found[1]), (left, right)
 
 
-def _lookup(
-    scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[Pair]
+def _find_lookup(
+    scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[JoinEquality]
 ) -> tuple[tuple[Evaluate, ...], tuple[str, ...]] | None:
     """The functions from a row of the left side to the first columns of the right table's key, and the names of these
     columns.

@@ -17,7 +17,7 @@ from mayflydb.query.yql.syntax import Member, Name, OrderItem, Parameter
 from mayflydb.query.yql.types import NULL, UINT64, OptionalType, format_long
 
 
-def sort_keys(
+def bind_sort_keys(
     binder: Binder, order: Sequence[OrderItem], values: Sequence[Expression]
 ) -> tuple[tuple[SortKey, ...], list[Expression]]:
     """The sort keys for ORDER BY, and the expressions to append to `values` for them."""
@@ -35,7 +35,7 @@ def sort_keys(
     return tuple(keys), extra
 
 
-def limits(
+def bind_limits(
     context: Context, names: Names, limit: Tree | None, offset: Tree | None
 ) -> tuple[Evaluate | None, Evaluate | None]:
     """Bind LIMIT and OFFSET. Faults: neither a Uint64 nor a literal that fits one."""

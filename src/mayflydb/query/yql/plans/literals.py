@@ -59,7 +59,7 @@ _INTEGERS: dict[str, tuple[Type, int, int]] = {
 _TEXTS = {"": STRING, "s": STRING, "u": UTF8, "t": UTF8, "y": YSON, "j": JSON}
 
 
-def literal(binder: Binder, tree: Literal_) -> Expression:
+def bind_literal(binder: Binder, tree: Literal_) -> Expression:
     kind, value = tree.kind, tree.value
     if kind == "null":
         type: Type = NULL
@@ -103,7 +103,7 @@ def _text(tree: Literal_, plain: Type) -> tuple[Type, Value]:
     return type, value
 
 
-def list_of(binder: Binder, tree: ListOf) -> Expression:
+def bind_list(binder: Binder, tree: ListOf) -> Expression:
     if not tree.items:
         return constant(EMPTY_LIST, [])
     type, items = require_common_type([binder.expression(each) for each in tree.items], "AsList", tree.at)
@@ -111,7 +111,7 @@ def list_of(binder: Binder, tree: ListOf) -> Expression:
     return derive(ListType(type), lambda row, run: [each(row, run) for each in values], *items)
 
 
-def tuple_of(binder: Binder, tree: TupleOf) -> Expression:
+def bind_tuple(binder: Binder, tree: TupleOf) -> Expression:
     items = [binder.expression(each) for each in tree.items]
     return tuple_expression(items)
 
@@ -122,7 +122,7 @@ def tuple_expression(items: Sequence[Expression]) -> Expression:
     return derive(type, lambda row, run: tuple([each(row, run) for each in values]), *items)
 
 
-def struct_of(binder: Binder, tree: StructOf) -> Expression:
+def bind_struct(binder: Binder, tree: StructOf) -> Expression:
     """Bind a struct; its members are in the order of their names, as everywhere in YQL."""
     members = sorted(((name, binder.expression(value)) for name, value in tree.members), key=lambda each: each[0])
     for (first, _), (second, _) in pairwise(members):
@@ -147,7 +147,7 @@ def is_dict_key(type: Type) -> bool:
     return isinstance(type, (Primitive, DecimalType)) or type == NULL
 
 
-def dict_of(binder: Binder, tree: DictOf) -> Expression:
+def bind_dict(binder: Binder, tree: DictOf) -> Expression:
     if not tree.items:
         return constant(EMPTY_DICT, {})
     key_type, keys = require_common_type([binder.expression(key) for key, _ in tree.items], "AsDict", tree.at)
@@ -170,4 +170,6 @@ def dict_of(binder: Binder, tree: DictOf) -> Expression:
     return derive(DictType(key_type, payload_type), evaluate, *keys, *payloads)
 
 
-HANDLERS.update({Literal_: literal, ListOf: list_of, TupleOf: tuple_of, StructOf: struct_of, DictOf: dict_of})
+HANDLERS.update(
+    {Literal_: bind_literal, ListOf: bind_list, TupleOf: bind_tuple, StructOf: bind_struct, DictOf: bind_dict}
+)

@@ -9,8 +9,8 @@ from mayflydb.query.yql import comparison, conversions
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, NamedExpression
-from mayflydb.query.yql.plans.subqueries import column, is_query
-from mayflydb.query.yql.plans.values import both_integers, constant, convert, converter, derive, strict_unary
+from mayflydb.query.yql.plans.subqueries import bind_column, is_query
+from mayflydb.query.yql.plans.values import are_integers, constant, convert, derive, find_converter, strict_unary
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import In, ListOf, Parameter, Subquery, TupleOf
@@ -34,20 +34,20 @@ from mayflydb.query.yql.types import (
 Key = Callable[[Value], Hashable]
 
 
-def within(binder: Binder, tree: In) -> Expression:
+def bind_in(binder: Binder, tree: In) -> Expression:
     """Bind IN: true if the value is in the collection, false in an empty one.
 
     NULL if the value is NULL, or if it is not found and the collection has a NULL.
     """
     operand = binder.expression(tree.operand)
-    found = _member(binder, tree, operand)
+    found = _bind_membership(binder, tree, operand)
     return strict_unary(BOOL, operator.not_, found) if tree.negated else found
 
 
-def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
+def _bind_membership(binder: Binder, tree: In, operand: Expression) -> Expression:
     if isinstance(tree.within, (ListOf, TupleOf)):
         return _in_list(binder, tree, operand, tree.within.items)
-    values, invariant = items_of(binder, tree.within)
+    values, invariant = bind_collection(binder, tree.within)
     container = bare(values.type)
     match container:
         case ListType(item):
@@ -69,14 +69,14 @@ def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
     return _in_collection(tree, operand, values, item, invariant)
 
 
-def items_of(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
+def bind_collection(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
     """Bind the collection behind IN; True if it is the same for all rows."""
     if isinstance(tree, Subquery) and not tree.exists:
-        return column(binder, tree.query), True
+        return bind_column(binder, tree.query), True
     if isinstance(tree, Parameter):
         entry = binder.names.get(tree.name)
         if isinstance(entry, NamedExpression) and is_query(entry.value):
-            return column(entry.binder, entry.value), True  # type: ignore[arg-type]  # `is_query` is true.
+            return bind_column(entry.binder, entry.value), True  # type: ignore[arg-type]  # `is_query` is true.
     return binder.bind_invariant(tree)
 
 
@@ -95,7 +95,7 @@ def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, .
     item_type = types[0] if len(types) == 1 else conversions.common_type(types)
     if item_type is None:
         raise type_fault("SqlIn", f"Can't compare {' and '.join(map(format_long, types))}", tree.at)
-    ways = [converter(each.type, item_type) for each in items]
+    ways = [find_converter(each.type, item_type) for each in items]
     if any(way is None for way in ways):
         raise type_fault("SqlIn", f"Can't compare {' and '.join(map(format_long, types))}", tree.at)
     pairs = tuple((each.evaluate, way) for each, way in zip(items, ways, strict=True))
@@ -106,16 +106,16 @@ def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, .
     return _in_collection(tree, operand, derive(ListType(item_type), evaluate, *items), item_type, invariant)
 
 
-def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
+def find_common_keys(left: Type, right: Type) -> tuple[Key, Key] | None:
     """The functions from values of two types to a common key, the same for equal values; None if the types do not
     compare."""
     if left == right:
         key = comparison.group_key(left)
         return key, key
-    if both_integers(left, right):
+    if are_integers(left, right):
         return _identity, _identity
     common = conversions.common_type([left, right])
-    first, second = (None, None) if common is None else (converter(left, common), converter(right, common))
+    first, second = (None, None) if common is None else (find_converter(left, common), find_converter(right, common))
     if common is None or first is None or second is None:
         return None
     key = comparison.group_key(common)
@@ -127,7 +127,7 @@ def _identity(value: Value) -> Value:
 
 
 def _in_collection(tree: In, operand: Expression, values: Expression, item: Type, invariant: bool) -> Expression:
-    found = keys(bare(operand.type), bare(item))
+    found = find_common_keys(bare(operand.type), bare(item))
     if found is None:
         raise type_fault("SqlIn", f"Can't compare {format_long(operand.type)} and {format_long(item)}", tree.at)
     of_operand, of_item = found
@@ -161,4 +161,4 @@ def _in_collection(tree: In, operand: Expression, values: Expression, item: Type
     return derive(OptionalType(BOOL) if nullable else BOOL, evaluate, operand, values)
 
 
-HANDLERS[In] = within
+HANDLERS[In] = bind_in

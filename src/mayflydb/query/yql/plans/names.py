@@ -10,7 +10,7 @@ from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.functions.signatures import NODE
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression
 from mayflydb.query.yql.plans.scopes import EMPTY, no_member, slot
-from mayflydb.query.yql.plans.subqueries import is_query, scalar
+from mayflydb.query.yql.plans.subqueries import bind_scalar, is_query
 from mayflydb.query.yql.plans.values import constant, derive, strict_binary, strict_unary
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Member, Name, Parameter, Query, Subscript
@@ -41,8 +41,8 @@ class ParameterValue(Expression, frozen=True):
     parameter: str = ""
 
 
-def name(binder: Binder, tree: Name) -> Expression:
-    binder.context.uses += 1
+def bind_name(binder: Binder, tree: Name) -> Expression:
+    binder.context.row_uses += 1
     if binder.scope is EMPTY:
         raise fault(f"Column references are not allowed without FROM: {tree.name}", tree.at)
     if binder.grouped:
@@ -60,12 +60,12 @@ def _check_grouping(binder: Binder, column: str, source: str | None, tree: Name 
         )
 
 
-def parameter(binder: Binder, tree: Parameter) -> Operand:
+def bind_parameter(binder: Binder, tree: Parameter) -> Operand:
     if tree.name == ANONYMOUS:
         raise fault("Unable to reference anonymous name $_", tree.at)
     entry = binder.names.get(tree.name)
     if isinstance(entry, LambdaArgument):
-        binder.context.uses += 1
+        binder.context.row_uses += 1
         return slot(entry.type, entry.index)
     if entry is not None:
         return resolve_binding(binder, entry)
@@ -78,24 +78,24 @@ def resolve_binding(binder: Binder, entry: NamedExpression) -> Operand:
     context = binder.context
     kept = context.memo.get(entry)
     if kept is None:
-        before = context.uses
-        kept = _bind_value(entry), context.uses != before
+        before = context.row_uses
+        kept = _bind_value(entry), context.row_uses != before
         context.memo[entry] = kept
     found, dependent = kept
-    context.uses += dependent
+    context.row_uses += dependent
     return found
 
 
 def _bind_value(entry: NamedExpression) -> Operand:
     binder = entry.binder
     if is_query(entry.value):
-        return scalar(binder, entry.value)  # type: ignore[arg-type]  # `is_query` is true.
-    before = binder.context.uses
+        return bind_scalar(binder, entry.value)  # type: ignore[arg-type]  # `is_query` is true.
+    before = binder.context.row_uses
     found: Operand = binder.operand(entry.value)  # type: ignore[arg-type]  # Queries have returned.
     if entry.pick is not None and isinstance(found, Expression):
-        found = part(found, entry.pick, entry.value)
+        found = bind_part(found, entry.pick, entry.value)
     plain = not isinstance(found, Expression) or found.constant or isinstance(found, ParameterValue)
-    if plain or binder.context.uses != before:
+    if plain or binder.context.row_uses != before:
         return found
     assert isinstance(found, Expression)
     return evaluate_once(binder, found)
@@ -103,10 +103,10 @@ def _bind_value(entry: NamedExpression) -> Operand:
 
 def evaluate_once(binder: Binder, expression: Expression) -> Expression:
     """Return the expression, evaluated at its first use in an execution and then kept."""
-    number, inner = binder.context.number(), expression.evaluate
+    number, inner = binder.context.next_number(), expression.evaluate
 
     def evaluate(row: Row, run: Run) -> Value:
-        named = run.named
+        named = run.computed
         if number not in named:
             named[number] = inner((), run)
         return named[number]
@@ -114,27 +114,32 @@ def evaluate_once(binder: Binder, expression: Expression) -> Expression:
     return Expression(expression.type, evaluate, literal=expression.literal, value=expression.value)
 
 
-def member(binder: Binder, tree: Member) -> Expression:
+def bind_member(binder: Binder, tree: Member) -> Expression:
     of = tree.of
     if isinstance(of, Name) and isinstance(tree.name, str) and of.name in binder.scope.sources:
-        binder.context.uses += 1
+        binder.context.row_uses += 1
         if binder.grouped:
             _check_grouping(binder, tree.name, of.name, tree)
         return binder.scope.slot(tree.name, of.name, tree.at)
     if binder.grouped and isinstance(of, Name) and binder.scope.find(of.name) is None:
         _check_grouping(binder, str(tree.name), of.name, tree)
-    if isinstance(of, Name) and binder.scope is not EMPTY and not binder.special and binder.scope.find(of.name) is None:
+    if (
+        isinstance(of, Name)
+        and binder.scope is not EMPTY
+        and not binder.bound_trees
+        and binder.scope.find(of.name) is None
+    ):
         raise fault(f"Unknown correlation name: {of.name}", of.at)
     found = binder.expression(of)
     if bare(found.type) in _DOCUMENTS:
-        return look_up(found, constant(STRING, str(tree.name).encode()), tree.at)
-    return part(found, tree.name, tree)
+        return bind_lookup(found, constant(STRING, str(tree.name).encode()), tree.at)
+    return bind_part(found, tree.name, tree)
 
 
 _DOCUMENTS = (JSON, YSON, NODE)
 
 
-def look_up(of: Expression, key: Expression, at: Position) -> Expression:
+def bind_lookup(of: Expression, key: Expression, at: Position) -> Expression:
     """Bind a member or an item of a document, as a node; NULL if there is none."""
     if bare(key.type) in INTEGERS:
         key = strict_unary(STRING, lambda number: str(number).encode(), key)
@@ -145,7 +150,7 @@ def look_up(of: Expression, key: Expression, at: Position) -> Expression:
     return found
 
 
-def part(of: Expression, name: str | int, tree: Member | Query | Expression | object) -> Expression:
+def bind_part(of: Expression, name: str | int, tree: Member | Query | Expression | object) -> Expression:
     """Bind a member of a struct by name, or of a tuple by number; a part of NULL is NULL."""
     at = getattr(tree, "at", None)
     type = bare(of.type)
@@ -175,12 +180,12 @@ def _place(type: Type, name: str | int) -> tuple[int, Type | None]:
     return 0, None
 
 
-def subscript(binder: Binder, tree: Subscript) -> Expression:
+def bind_subscript(binder: Binder, tree: Subscript) -> Expression:
     """Bind `list[i]`, `dict[key]` or `document[key]`: NULL if there is no such item."""
     of, index = binder.expression(tree.of), binder.expression(tree.index)
     type = bare(of.type)
     if type in _DOCUMENTS:
-        return look_up(of, index, tree.at)
+        return bind_lookup(of, index, tree.at)
     if isinstance(type, ListType) and bare(index.type) in INTEGERS:
         return strict_binary(optional(type.item), _at, of, index)
     if isinstance(type, DictType):
@@ -194,4 +199,4 @@ def _at(items: list[Value], index: int) -> Value:
     return items[index] if 0 <= index < len(items) else None
 
 
-HANDLERS.update({Name: name, Parameter: parameter, Member: member, Subscript: subscript})
+HANDLERS.update({Name: bind_name, Parameter: bind_parameter, Member: bind_member, Subscript: bind_subscript})

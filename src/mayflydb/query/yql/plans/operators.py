@@ -11,8 +11,8 @@ from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.values import (
-    both_integers,
-    condition,
+    are_integers,
+    bind_condition,
     constant,
     convert,
     derive,
@@ -62,7 +62,7 @@ _PLAIN = frozenset((*INTEGERS, STRING, UTF8, BOOL, DATE, DATETIME, TIMESTAMP, IN
 """Types whose Python values compare as in YQL."""
 
 
-def unary(binder: Binder, tree: Unary) -> Expression:
+def bind_unary(binder: Binder, tree: Unary) -> Expression:
     operand, word = binder.expression(tree.operand), tree.operator
     inner = operand.evaluate
     if word == "IS NULL":
@@ -72,7 +72,7 @@ def unary(binder: Binder, tree: Unary) -> Expression:
     if operand.type == NULL:
         return operand
     if word == "NOT":
-        condition(operand, "Not", tree.at)
+        bind_condition(operand, "Not", tree.at)
         return strict_unary(BOOL, operator.not_, operand)
     found = arithmetic.find_unary(word, bare(operand.type))
     if found is None:
@@ -82,12 +82,12 @@ def unary(binder: Binder, tree: Unary) -> Expression:
     if operand.literal and word in "+-" and operand.value is not None:
         value = -operand.value if word == "-" else operand.value
         if word == "-" and isinstance(tree.operand, Literal_) and tree.operand.kind == "integer":
-            return _negative(tree.operand, value, type, tree.at)
+            return _bind_negative_literal(tree.operand, value, type, tree.at)
         return Expression(result.type, result.evaluate, constant=True, literal=True, value=value)
     return result
 
 
-def _negative(of: Literal_, value: int, type: Type, at: Position) -> Expression:
+def _bind_negative_literal(of: Literal_, value: int, type: Type, at: Position) -> Expression:
     """Bind a minus before a literal; without a suffix the first type that holds the negative number."""
     if not of.suffix:
         if value < -(2**63):
@@ -98,47 +98,47 @@ def _negative(of: Literal_, value: int, type: Type, at: Position) -> Expression:
     return Expression(type, lambda row, run: value, constant=True, literal=True, value=value)
 
 
-def binary(binder: Binder, tree: Binary) -> Expression:
+def bind_binary(binder: Binder, tree: Binary) -> Expression:
     """Bind an operator. A long chain `a + b + c` is a loop, since its tree leans to the left."""
     if tree.operator in ("AND", "OR"):
-        return _logic(binder, tree)
+        return _bind_logic_chain(binder, tree)
     chain = [tree]
-    while isinstance(chain[-1].left, Binary) and not (chain[-1].left.operator in ("AND", "OR") or binder.special):
+    while isinstance(chain[-1].left, Binary) and not (chain[-1].left.operator in ("AND", "OR") or binder.bound_trees):
         chain.append(chain[-1].left)
     result = binder.expression(chain[-1].left)
     for each in reversed(chain):
         right = binder.expression(each.right)
         if each.operator == "/" and not binder.context.classic_division:
-            result, right = _real(result), _real(right)
-        result = combine(each.operator, result, right, each.at)
+            result, right = _to_double(result), _to_double(right)
+        result = bind_operator(each.operator, result, right, each.at)
     return result
 
 
-def _real(operand: Expression) -> Expression:
+def _to_double(operand: Expression) -> Expression:
     """Convert an integer to Double, for a division without ClassicDivision."""
     return strict_unary(DOUBLE, float, operand) if bare(operand.type) in INTEGERS else operand
 
 
-def combine(word: str, left: Expression, right: Expression, at: Position) -> Expression:
+def bind_operator(word: str, left: Expression, right: Expression, at: Position) -> Expression:
     """Bind `left word right`. Faults: types without this operator."""
     if word == "??":
-        return coalesce([left, right], at)
+        return bind_coalesce([left, right], at)
     if word in _DIRECT:
-        return compare(word, left, right, at)
+        return bind_comparison(word, left, right, at)
     if word in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
-        return _distinct(word == "IS DISTINCT FROM", left, right, at)
+        return _bind_distinct(word == "IS DISTINCT FROM", left, right, at)
     if NULL in (left.type, right.type):
         return constant(NULL, None)
     if word == "XOR":
-        condition(left, "Xor", at), condition(right, "Xor", at)
+        bind_condition(left, "Xor", at), bind_condition(right, "Xor", at)
         return strict_binary(BOOL, operator.ne, left, right)
     if word == "||":
-        left, right = alike(left, right)
+        left, right = adapt_literal(left, right)
     found = arithmetic.find_binary(word, bare(left.type), bare(right.type))
     if found is None and {bare(left.type), bare(right.type)} & {*INTEGERS, STRING}:
         # A literal takes the other side's type, unless that is a date or time: `ts - 5` is no difference of two of
         # these.
-        first, second = alike(left, right)
+        first, second = adapt_literal(left, right)
         if bare(first.type) not in moments.MOMENTS and bare(first.type) not in moments.INTERVALS:
             left, right = first, second
             found = arithmetic.find_binary(word, bare(left.type), bare(right.type))
@@ -148,10 +148,10 @@ def combine(word: str, left: Expression, right: Expression, at: Position) -> Exp
     return strict_binary(type, function, left, right)
 
 
-def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+def adapt_literal(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     """Convert a literal text to the other side's type, if it has the text form of that type."""
     first, second = bare(left.type), bare(right.type)
-    if first == second or both_integers(first, second):
+    if first == second or are_integers(first, second):
         return left, right
     if right.literal and not left.literal and right.value is not None:
         return left, convert(right, first) or right
@@ -166,18 +166,18 @@ def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
 def find_comparison(word: str, left: Type, right: Type) -> comparison.Equal | None:
     """Return the comparison of values that are not NULL, None for NULL where a NULL inside decides. None if there is
     none."""
-    if both_integers(left, right) or (left == right and left in _PLAIN):
+    if are_integers(left, right) or (left == right and left in _PLAIN):
         return _DIRECT[word]
     return comparison.find_relation(word, left, right)
 
 
-def compare(word: str, left: Expression, right: Expression, at: Position) -> Expression:
+def bind_comparison(word: str, left: Expression, right: Expression, at: Position) -> Expression:
     if NULL in (left.type, right.type):
         return constant(OptionalType(BOOL), None)
-    left, right = alike(left, right)
+    left, right = adapt_literal(left, right)
     first, second = bare(left.type), bare(right.type)
     if isinstance(first, TupleType) and isinstance(second, TupleType) and len(first.items) == len(second.items):
-        return _tuples(word, left, right, at)
+        return _bind_tuple_comparison(word, left, right, at)
     found = find_comparison(word, first, second)
     if found is None:
         raise type_fault(word, comparison.refusal_message(word, left.type, right.type), at)
@@ -185,29 +185,30 @@ def compare(word: str, left: Expression, right: Expression, at: Position) -> Exp
     return strict_binary(BOOL if exact else OptionalType(BOOL), found, left, right)
 
 
-def _tuples(word: str, left: Expression, right: Expression, at: Position) -> Expression:
+def _bind_tuple_comparison(word: str, left: Expression, right: Expression, at: Position) -> Expression:
     """Compare tuples item by item, with AND and OR of the items' comparisons."""
     first, second = bare(left.type), bare(right.type)
     assert isinstance(first, TupleType)
     assert isinstance(second, TupleType)
-    pairs = [(_item(left, i, a), _item(right, i, b)) for i, (a, b) in enumerate(zip(first.items, second.items))]  # noqa: B905
+    items = enumerate(zip(first.items, second.items, strict=True))
+    pairs = [(_tuple_item(left, i, a), _tuple_item(right, i, b)) for i, (a, b) in items]
     if word in ("==", "!="):
-        joined = [compare(word, a, b, at) for a, b in pairs]
-        return reduce(lambda a, b: connect(word == "==", a, b), joined)
-    result = compare(word, *pairs[-1], at)
+        joined = [bind_comparison(word, a, b, at) for a, b in pairs]
+        return reduce(lambda a, b: bind_logic(word == "==", a, b), joined)
+    result = bind_comparison(word, *pairs[-1], at)
     for a, b in reversed(pairs[:-1]):
-        tied = connect(True, compare("==", a, b, at), result)
-        result = connect(False, compare(word[0], a, b, at), tied)
+        tied = bind_logic(True, bind_comparison("==", a, b, at), result)
+        result = bind_logic(False, bind_comparison(word[0], a, b, at), tied)
     return result
 
 
-def _item(of: Expression, index: int, type: Type) -> Expression:
+def _tuple_item(of: Expression, index: int, type: Type) -> Expression:
     return strict_unary(type, lambda value: value[index], of)
 
 
-def _distinct(distinct: bool, left: Expression, right: Expression, at: Position) -> Expression:
+def _bind_distinct(distinct: bool, left: Expression, right: Expression, at: Position) -> Expression:
     """Bind IS [NOT] DISTINCT FROM: like `!=` and `==`, but NULL is a value and equals itself."""
-    equal = compare("==", left, right, at).evaluate
+    equal = bind_comparison("==", left, right, at).evaluate
     first, second = left.evaluate, right.evaluate
 
     def evaluate(row: Row, run: Run) -> Value:
@@ -219,22 +220,22 @@ def _distinct(distinct: bool, left: Expression, right: Expression, at: Position)
     return derive(BOOL, evaluate, left, right)
 
 
-def between(binder: Binder, tree: Between) -> Expression:
+def bind_between(binder: Binder, tree: Between) -> Expression:
     operand, low, high = (binder.expression(each) for each in (tree.operand, tree.low, tree.high))
     inside = _between_bounds(operand, low, high, tree.at)
     if tree.symmetric:
-        inside = connect(False, inside, _between_bounds(operand, high, low, tree.at))
+        inside = bind_logic(False, inside, _between_bounds(operand, high, low, tree.at))
     return strict_unary(BOOL, operator.not_, inside) if tree.negated else inside
 
 
 def _between_bounds(operand: Expression, low: Expression, high: Expression, at: Position) -> Expression:
-    return connect(True, compare(">=", operand, low, at), compare("<=", operand, high, at))
+    return bind_logic(True, bind_comparison(">=", operand, low, at), bind_comparison("<=", operand, high, at))
 
 
 # --- logic -----------------------------------------------------------------------------------------------------------
 
 
-def _logic(binder: Binder, tree: Binary) -> Expression:
+def _bind_logic_chain(binder: Binder, tree: Binary) -> Expression:
     """Bind AND, OR or XOR. A long chain of one operator is one loop, not a nest of calls."""
     word, trees = tree.operator, []
     node: Tree = tree
@@ -243,11 +244,11 @@ def _logic(binder: Binder, tree: Binary) -> Expression:
         node = node.left
     operands = [binder.expression(each) for each in (node, *reversed(trees))]
     for each in operands:
-        condition(each, word.capitalize(), tree.at)
-    return connect(word == "AND", *operands)
+        bind_condition(each, word.capitalize(), tree.at)
+    return bind_logic(word == "AND", *operands)
 
 
-def connect(conjunction: bool, *operands: Expression) -> Expression:
+def bind_logic(conjunction: bool, *operands: Expression) -> Expression:
     """AND (or OR) of operands: False (True) wins, then NULL."""
     values, decisive = tuple(each.evaluate for each in operands), not conjunction
     nullable = any(is_optional(each.type) for each in operands)
@@ -268,7 +269,7 @@ def connect(conjunction: bool, *operands: Expression) -> Expression:
 # --- choice ----------------------------------------------------------------------------------------------------------
 
 
-def coalesce(operands: list[Expression], at: Position) -> Expression:
+def bind_coalesce(operands: list[Expression], at: Position) -> Expression:
     """The first operand that is not NULL. The type is not Optional if one operand's is not."""
     given = [each for each in operands if each.type != NULL] or operands[:1]
     loose = [each.type for each in given]
@@ -292,14 +293,14 @@ def coalesce(operands: list[Expression], at: Position) -> Expression:
     return derive(type, evaluate, *items)
 
 
-def case(binder: Binder, tree: Case) -> Expression:
+def bind_case(binder: Binder, tree: Case) -> Expression:
     subject = None if tree.operand is None else binder.expression(tree.operand)
     tests = []
     for when, _ in tree.branches:
         test = binder.expression(when)
         if subject is not None:
-            test = compare("==", subject, test, tree.at)
-        condition(test, "If", tree.at)
+            test = bind_comparison("==", subject, test, tree.at)
+        bind_condition(test, "If", tree.at)
         tests.append(test)
     otherwise = constant(NULL, None) if tree.otherwise is None else binder.expression(tree.otherwise)
     type, results = require_common_type(
@@ -317,7 +318,7 @@ def case(binder: Binder, tree: Case) -> Expression:
     return derive(type, evaluate, *tests, *results)
 
 
-def cast(binder: Binder, tree: Cast) -> Expression:
+def bind_cast(binder: Binder, tree: Cast) -> Expression:
     to, operand = names.resolve_type(tree.to), binder.expression(tree.operand)
     if operand.type == NULL:
         return constant(optional(to), None)
@@ -329,4 +330,4 @@ def cast(binder: Binder, tree: Cast) -> Expression:
     return derive(type, lambda row, run: function(inner(row, run)), operand)
 
 
-HANDLERS.update({Unary: unary, Binary: binary, Between: between, Case: case, Cast: cast})
+HANDLERS.update({Unary: bind_unary, Binary: bind_binary, Between: bind_between, Case: bind_case, Cast: bind_cast})

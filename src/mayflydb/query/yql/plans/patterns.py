@@ -16,7 +16,7 @@ _SEARCHES = ("REGEXP", "MATCH")
 """Operators that call functions of Re2, where NULL does not match and gives false."""
 
 
-def like(binder: Binder, tree: Like) -> Expression:
+def bind_like(binder: Binder, tree: Like) -> Expression:
     """Bind a pattern operator. A constant pattern is compiled once."""
     operand, pattern = binder.expression(tree.operand), binder.expression(tree.pattern)
     escape = None if tree.escape is None else binder.expression(tree.escape)
@@ -45,4 +45,4 @@ def _null_as_false(found: Expression) -> Expression:
     return derive(BOOL, lambda row, run: bool(inner(row, run)), found) if is_optional(found.type) else found
 
 
-HANDLERS[Like] = like
+HANDLERS[Like] = bind_like

@@ -23,12 +23,12 @@ class Relation(Protocol):
     def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         """Yield rows in batches, which may be empty. Faults: those of expressions, and those of the tables."""
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         """The relations that this one reads."""
 
 
 class BoundSubquery(msgspec.Struct, frozen=True):
-    """A subquery, evaluated once before its statement; `Run.named[number]` gets its value.
+    """A subquery, evaluated once before its statement; `Run.computed[number]` gets its value.
 
     `mode`: "scalar", the first column of the first row, or NULL; "list", the first column of all rows; "exists", True
     if there is a row.
@@ -45,14 +45,14 @@ class Action(Protocol):
     def act(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         """Write, and yield the rows of RETURNING, with the result set's columns. Faults: violated constraints."""
 
-    def parts(self) -> tuple[Relation, ...]: ...
+    def inputs(self) -> tuple[Relation, ...]: ...
 
 
 class Step(msgspec.Struct, frozen=True):
     """One statement: `relation` of a SELECT, or `action` of a write. `result`: the number of its result set; None
     without one."""
 
-    preludes: tuple[BoundSubquery, ...]
+    subqueries: tuple[BoundSubquery, ...]
     relation: Relation | None = None
     action: Action | None = None
     result: int | None = None

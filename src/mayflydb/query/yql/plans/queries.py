@@ -15,7 +15,7 @@ from mayflydb.query.yql.plans.compounds import bind_compound
 from mayflydb.query.yql.plans.relations import ValueRows
 from mayflydb.query.yql.plans.scopes import Field
 from mayflydb.query.yql.plans.select import bind_select
-from mayflydb.query.yql.plans.sources import query_source
+from mayflydb.query.yql.plans.sources import bind_query_source
 from mayflydb.query.yql.plans.values import require_common_type
 from mayflydb.query.yql.syntax import Compound, Select, SourceOf, Values
 
@@ -39,12 +39,12 @@ def _literal(expressions: list[Expression]) -> Expression | None:
     return expressions[0] if len(expressions) == 1 and expressions[0].literal else None
 
 
-LOADED: dict[type, Callable[..., BoundQuery]] = {
+REGISTERED: dict[type, Callable[..., BoundQuery]] = {
     Select: bind_select,
     Compound: bind_compound,
     Values: bind_values,
-    SourceOf: query_source,
+    SourceOf: bind_query_source,
 }
 
 
-QUERIES.update(LOADED)
+QUERIES.update(REGISTERED)

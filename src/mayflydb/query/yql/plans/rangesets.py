@@ -37,17 +37,17 @@ def merge_ranges(ranges: Sequence[KeyRange], orders: Orders) -> tuple[KeyRange, 
     return tuple(found)
 
 
-def _place(values: Sequence[Value], orders: Orders) -> list[Any]:
+def _position(values: Sequence[Value], orders: Orders) -> list[Any]:
     return [(1, order(value)) for order, value in zip(orders, values, strict=False)]
 
 
 def _lower(within: KeyRange, orders: Orders) -> list[Any]:
     """The position of a lower bound among keys: before all keys that begin with it, or with `lower_open` behind them."""
-    return [*_place(within.lower, orders), _AFTER if within.lower_open else _BEFORE]
+    return [*_position(within.lower, orders), _AFTER if within.lower_open else _BEFORE]
 
 
 def _upper(within: KeyRange, orders: Orders) -> list[Any]:
-    return [*_place(within.upper, orders), _BEFORE if within.upper_open else _AFTER]
+    return [*_position(within.upper, orders), _BEFORE if within.upper_open else _AFTER]
 
 
 class RangeUnion(msgspec.Struct, frozen=True):

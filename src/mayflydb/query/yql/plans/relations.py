@@ -15,7 +15,7 @@ from mayflydb.query.yql.plans.scopes import Slot
 from mayflydb.query.yql.schemas import Access, KeyRange, Row, Run, Tables
 from mayflydb.query.yql.types import Value
 
-BATCH = 1000
+BATCH_ROWS = 1000
 """Rows in a batch from a list."""
 
 
@@ -44,7 +44,7 @@ class Ranges(Protocol):
 class OneRow(msgspec.Struct, frozen=True):
     """One row without columns: the source of a SELECT without FROM."""
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return ()
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -61,7 +61,7 @@ class Scan(msgspec.Struct, frozen=True):
     descending: bool = False
     limit: Evaluate | None = None
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return ()
 
     def access(self, run: Run) -> Access | None:
@@ -88,7 +88,7 @@ class ListRows(msgspec.Struct, frozen=True):
     value: Evaluate
     pick: tuple[int, ...] | None = None
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return ()
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -96,8 +96,8 @@ class ListRows(msgspec.Struct, frozen=True):
         if self.pick is not None and items:
             chosen = picker(self.pick)
             items = [chosen(each) for each in items]
-        for start in range(0, len(items), BATCH):
-            yield items[start : start + BATCH]
+        for start in range(0, len(items), BATCH_ROWS):
+            yield items[start : start + BATCH_ROWS]
 
 
 class ValueRows(msgspec.Struct, frozen=True):
@@ -105,12 +105,12 @@ class ValueRows(msgspec.Struct, frozen=True):
 
     rows: tuple[tuple[Evaluate, ...], ...]
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return ()
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        for start in range(0, len(self.rows), BATCH):
-            yield [tuple([each((), run) for each in row]) for row in self.rows[start : start + BATCH]]
+        for start in range(0, len(self.rows), BATCH_ROWS):
+            yield [tuple([each((), run) for each in row]) for row in self.rows[start : start + BATCH_ROWS]]
 
 
 class FilterRows(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class FilterRows(msgspec.Struct, frozen=True):
     source: Relation
     condition: Evaluate
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -143,7 +143,7 @@ class ProjectRows(msgspec.Struct, frozen=True):
     values: tuple[Evaluate, ...]
     pick: tuple[int, ...] | None = None
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -174,7 +174,7 @@ class LimitRows(msgspec.Struct, frozen=True):
     limit: Evaluate | None
     offset: Evaluate | None
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -227,7 +227,7 @@ class SortRows(msgspec.Struct, frozen=True):
     keep: int
     limit: Evaluate | None = None
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -236,15 +236,15 @@ class SortRows(msgspec.Struct, frozen=True):
         held = 0
         async for batch in self.source.batches(run, tables):
             rows.extend(batch)
-            if wanted is not None and len(rows) > 4 * wanted + BATCH:
+            if wanted is not None and len(rows) > 4 * wanted + BATCH_ROWS:
                 rows = self.sort_rows(rows)[:wanted]
             if len(rows) > held:
                 reserve_rows(run, len(rows) - held)
                 held = len(rows)
         rows = self.sort_rows(rows)[:wanted]
         keep = self.keep
-        for start in range(0, len(rows), BATCH):
-            part = rows[start : start + BATCH]
+        for start in range(0, len(rows), BATCH_ROWS):
+            part = rows[start : start + BATCH_ROWS]
             yield [row[:keep] for row in part] if part and len(part[0]) != keep else part
         run.budget += held
 
@@ -261,7 +261,7 @@ class DistinctRows(msgspec.Struct, frozen=True):
     source: Relation
     keys: tuple[Callable[[Value], object], ...]
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:

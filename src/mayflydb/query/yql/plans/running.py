@@ -21,8 +21,8 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[ResultP
     """
     run.parameters = {**_missing_parameters(plan, run), **_arrange_parameters(plan, run)}
     for step in plan.steps:
-        for prelude in step.preludes:
-            run.named[prelude.number] = await evaluate_prelude(prelude, run, tables)
+        for subquery in step.subqueries:
+            run.computed[subquery.number] = await evaluate_subquery(subquery, run, tables)
         if step.relation is not None:
             batches = step.relation.batches(run, tables)
         else:
@@ -58,15 +58,15 @@ def _missing_parameters(plan: Plan, run: Run) -> dict[str, Value]:
     return dict.fromkeys(missing)
 
 
-async def evaluate_prelude(prelude: BoundSubquery, run: Run, tables: Tables) -> Value:
+async def evaluate_subquery(subquery: BoundSubquery, run: Run, tables: Tables) -> Value:
     """Run a subquery, and return its value."""
-    if prelude.mode == "list":
-        return [row[0] for row in await collect_rows(prelude.relation, run, tables)]
-    batches = prelude.relation.batches(run, tables)
+    if subquery.mode == "list":
+        return [row[0] for row in await collect_rows(subquery.relation, run, tables)]
+    batches = subquery.relation.batches(run, tables)
     try:
         async for batch in batches:
             if batch:
-                return True if prelude.mode == "exists" else batch[0][0]
+                return True if subquery.mode == "exists" else batch[0][0]
     finally:
         await close(batches)
-    return False if prelude.mode == "exists" else None
+    return False if subquery.mode == "exists" else None

@@ -28,8 +28,8 @@ from mayflydb.query.yql.statements import (
 from mayflydb.query.yql.syntax import Literal_
 from mayflydb.query.yql.types import ListType, Primitive, StructType, Type, format_long
 
-assert expressions.LOADED
-assert queries.LOADED
+assert expressions.REGISTERED
+assert queries.REGISTERED
 
 MIXED_OPERATIONS = (
     "Queries with mixed data and scheme operations are not supported. "
@@ -45,8 +45,8 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
     scheme.
     """
     context = Context(schemas, database, parameters)
-    binding = _Binding(context)
-    binding.take(script.statements, {})
+    binding = _ScriptBinder(context)
+    binding.bind_all(script.statements, {})
     context.warn_of_unused()
     return Plan(
         tuple(binding.steps),
@@ -64,7 +64,7 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
     )
 
 
-class _Binding:
+class _ScriptBinder:
     """The steps and result sets of the statements bound so far."""
 
     def __init__(self, context: Context) -> None:
@@ -74,7 +74,7 @@ class _Binding:
         self.ends: list[Commit] = []
         self.actions: dict[str, tuple[Action, Names]] = {}
 
-    def take(self, statements: Sequence[Statement], names: Names) -> None:
+    def bind_all(self, statements: Sequence[Statement], names: Names) -> None:
         """Bind statements in order, and add their names to `names`."""
         for statement in statements:
             if apply_declaration(self.context, names, statement):
@@ -84,7 +84,7 @@ class _Binding:
             elif isinstance(statement, Action):
                 self.actions[statement.name] = statement, dict(names)
             elif isinstance(statement, Do):
-                self._do(statement, names)
+                self._bind_do(statement, names)
             else:
                 self._bind(statement, names)
 
@@ -94,11 +94,11 @@ class _Binding:
         if columns is not None:
             self.results.append(columns)
 
-    def _do(self, statement: Do, names: Names) -> None:
+    def _bind_do(self, statement: Do, names: Names) -> None:
         """Bind the statements of an action, with its parameters as names. Faults: an unknown action, a wrong number of
         arguments."""
         if statement.action is None:
-            self.take(statement.body, dict(names))
+            self.bind_all(statement.body, dict(names))
             return
         if statement.action == "EMPTY_ACTION":
             return
@@ -118,7 +118,7 @@ class _Binding:
         self.context.depth += 1
         if self.context.depth > MAX_DEPTH:
             raise fault("Actions are nested too deeply", statement.at)
-        self.take(action.body, {**around, **bound})
+        self.bind_all(action.body, {**around, **bound})
         self.context.depth -= 1
 
 
@@ -146,14 +146,14 @@ def bind_statement(
         bound = bind_query(context, names, statement)  # type: ignore[arg-type]  # A query.
         columns = tuple((each.name, each.type) for each in bound.fields)
         check_persistable(columns, statement.at)
-        return Step(tuple(context.preludes), relation=bound.relation, result=result), columns
+        return Step(tuple(context.subqueries), relation=bound.relation, result=result), columns
     if isinstance(statement, Discard):
         bound = bind_query(context, names, statement.query)
-        return Step(tuple(context.preludes), relation=bound.relation), None
+        return Step(tuple(context.subqueries), relation=bound.relation), None
     if isinstance(statement, (Write, Update, Delete)):
         action, returned = writes.bind_write(context, names, statement)
         check_persistable(returned or (), statement.at)
-        step = Step(tuple(context.preludes), action=action, result=None if returned is None else result)
+        step = Step(tuple(context.subqueries), action=action, result=None if returned is None else result)
         return step, returned
     if isinstance(statement, (EvaluateIf, EvaluateFor)):
         raise fault("EVALUATE is not supported in YDB queries", statement.at)

@@ -13,20 +13,20 @@ from mayflydb.query.yql.plans import grouping, windows
 from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import BoundQuery
-from mayflydb.query.yql.plans.columns import Columns, items
+from mayflydb.query.yql.plans.columns import Columns, bind_columns
 from mayflydb.query.yql.plans.joins import bind_from
-from mayflydb.query.yql.plans.limiting import limit_rows, limits, sort_keys
+from mayflydb.query.yql.plans.limiting import bind_limits, bind_sort_keys, limit_rows
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.relations import DistinctRows, FilterRows, OneRow, Scan, SortRows, project
 from mayflydb.query.yql.plans.scopes import EMPTY, Field, RowScope, slot
 from mayflydb.query.yql.plans.trees import required_names
-from mayflydb.query.yql.plans.values import condition
+from mayflydb.query.yql.plans.values import bind_condition
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import Item, Name, Select
 
 
 def bind_select(context: Context, names: Names, tree: Select) -> BoundQuery:
-    limit, offset = limits(context, names, tree.limit, tree.offset)
+    limit, offset = bind_limits(context, names, tree.limit, tree.offset)
     relation: Relation = OneRow()
     scope, ordered, exact, table = EMPTY, False, False, None
     if tree.source is not None:
@@ -42,14 +42,14 @@ def bind_select(context: Context, names: Names, tree: Select) -> BoundQuery:
         if limit is not None and exact and plain and _is_streaming(tree, ordered):
             relation = msgspec.structs.replace(relation, limit=_rows_to_read(limit, offset))
     if tree.where is not None:
-        for call in grouping.aggregates(tree.where):
+        for call in grouping.aggregate_calls(tree.where):
             raise fault("Can not use aggregated values in filtering", call.at)
-        keep = condition(binder.expression(tree.where), "Where", tree.where.at)
+        keep = bind_condition(binder.expression(tree.where), "Where", tree.where.at)
         relation = relation if exact else FilterRows(relation, keep)
     if not plain:
         relation, binder = grouping.bind_group(binder, relation, tree)
     relation, binder = windows.bind_windows(binder, relation, tree)
-    columns = items(binder, tree.items, tree.without)
+    columns = bind_columns(binder, tree.items, tree.without)
     bound = _bind_result(binder, relation, columns, tree, ordered, _rows_to_read(limit, offset))
     return msgspec.structs.replace(bound, relation=limit_rows(bound.relation, limit, offset))
 
@@ -78,16 +78,16 @@ def _bind_result(
         relation = DistinctRows(project(relation, values, width), keys)
         values, width = [slot(each.type, i) for i, each in enumerate(fields)], len(fields)
         written = _values_by_tree(tree, values)
-        over = Binder(binder.context, binder.names, RowScope([_plain(each) for each in fields]), written)
+        over = Binder(binder.context, binder.names, RowScope([_without_source(each) for each in fields]), written)
     else:
-        special: dict[Tree, Expression] = {
+        bound_trees: dict[Tree, Expression] = {
             Name(tree.at, name, quoted): each for name, each in columns for quoted in (False, True)
         }
-        over = Binder(binder.context, binder.names, binder.scope, {**binder.special, **special}, binder.width)
+        over = Binder(binder.context, binder.names, binder.scope, {**binder.bound_trees, **bound_trees}, binder.width)
         over.grouped = binder.grouped
     if ordered or not tree.order:
         return BoundQuery(project(relation, values, width), fields)
-    keys_of, extra = sort_keys(over, tree.order, values)
+    keys_of, extra = bind_sort_keys(over, tree.order, values)
     relation = project(relation, [*values, *extra], width)
     return BoundQuery(SortRows(relation, keys_of, len(values), limit), fields)
 
@@ -100,7 +100,7 @@ def _values_by_tree(tree: Select, values: Sequence[Expression]) -> dict[Tree, Ex
     return {each.value: value for each, value in zip(trees, values, strict=True)}
 
 
-def _plain(field: Field) -> Field:
+def _without_source(field: Field) -> Field:
     return Field(field.name, field.type)
 
 

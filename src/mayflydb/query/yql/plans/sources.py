@@ -35,10 +35,10 @@ def bind_source(context: Context, names: Names, source: Source, wanted: frozense
     """Bind a source of FROM. `wanted`: the columns that the query may name; None: all."""
     of = source.of
     if isinstance(of, TableRef):
-        bound = table_source(context, of, wanted)
+        bound = bind_table(context, of, wanted)
         alias = source.alias or of.name
     else:
-        bound = query_source(context, names, of)
+        bound = bind_query_source(context, names, of)
         alias = source.alias or of.parameter or ""
     fields = bound.fields
     if source.columns:
@@ -52,7 +52,7 @@ def bind_source(context: Context, names: Names, source: Source, wanted: frozense
     return bound
 
 
-def find_table(context: Context, reference: TableRef) -> Table | View:
+def resolve_table(context: Context, reference: TableRef) -> Table | View:
     path = context.path(reference.name)
     found = context.schemas.get(path)
     if found is None:
@@ -60,12 +60,12 @@ def find_table(context: Context, reference: TableRef) -> Table | View:
     return found
 
 
-def table_source(context: Context, reference: TableRef, wanted: frozenset[str] | None) -> BoundQuery:
-    found = find_table(context, reference)
+def bind_table(context: Context, reference: TableRef, wanted: frozenset[str] | None) -> BoundQuery:
+    found = resolve_table(context, reference)
     if isinstance(found, View):
-        return _view(context, found, reference)
+        return _bind_view(context, found, reference)
     context.reads.add(found.path)
-    index = read_index(found, reference)
+    index = resolve_index(found, reference)
     if index is not None and index.kind == "async":
         context.stale.add((found.path, index.name))
     columns = [each for each in found.columns if wanted is None or each.name in wanted]
@@ -73,7 +73,7 @@ def table_source(context: Context, reference: TableRef, wanted: frozenset[str] |
     return BoundQuery(scan, tuple(Field(each.name, each.type) for each in columns), found)
 
 
-def read_index(table: Table, reference: TableRef) -> Index | None:
+def resolve_index(table: Table, reference: TableRef) -> Index | None:
     """The index of VIEW. Faults: the table has no complete index of this name."""
     if reference.view is None or reference.view.upper() == PRIMARY:
         return None
@@ -84,16 +84,16 @@ def read_index(table: Table, reference: TableRef) -> Index | None:
     raise Fault("SCHEME_ERROR", Issue("Table metadata loading", 1050, position=reference.at, issues=(cause,)))
 
 
-def _view(context: Context, view: View, reference: TableRef) -> BoundQuery:
+def _bind_view(context: Context, view: View, reference: TableRef) -> BoundQuery:
     """Bind the query of a view, with names and a path prefix of its own."""
-    if view.path in context.within:
+    if view.path in context.open_views:
         raise fault(f"View {view.path} stands for itself", reference.at)
-    context.views += 1
-    if context.views > MAX_VIEWS:
+    context.view_count += 1
+    if context.view_count > MAX_VIEWS:
         raise fault(f"A query may read {MAX_VIEWS} views, each as often as it is named", reference.at)
     script = parse(view.text)
     before = context.pragmas()
-    context.within.append(view.path)
+    context.open_views.append(view.path)
     try:
         context.set_pragmas(PRAGMAS)
         names: Names = {}
@@ -102,16 +102,16 @@ def _view(context: Context, view: View, reference: TableRef) -> BoundQuery:
             raise fault(f"View {view.path} is no single query", reference.at)
         return msgspec.structs.replace(bind_query(context, names, queries[0]), table=None)  # type: ignore[arg-type]
     finally:
-        context.within.pop()
+        context.open_views.pop()
         context.set_pragmas(before)
 
 
-def query_source(context: Context, names: Names, of: SourceOf) -> BoundQuery:
+def bind_query_source(context: Context, names: Names, of: SourceOf) -> BoundQuery:
     """Bind `(SELECT ...)`, `$query` or `AS_TABLE(list)`."""
     if of.query is not None:
         return msgspec.structs.replace(bind_query(context, names, of.query), table=None)
     if of.rows is not None:
-        return rows_source(Binder(context, names), of.rows)
+        return bind_rows(Binder(context, names), of.rows)
     assert of.parameter is not None
     entry = names.get(of.parameter)
     if isinstance(entry, NamedExpression) and is_query(entry.value):
@@ -120,7 +120,7 @@ def query_source(context: Context, names: Names, of: SourceOf) -> BoundQuery:
     raise unsupported(f"${of.parameter} as a table, which is no query: AS_TABLE takes lists,", of.at)
 
 
-def rows_source(binder: Binder, rows: Tree) -> BoundQuery:
+def bind_rows(binder: Binder, rows: Tree) -> BoundQuery:
     """Bind AS_TABLE(list of structs)."""
     value: Expression = binder.expression(rows)
     type = bare(value.type)

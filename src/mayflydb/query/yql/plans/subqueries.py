@@ -16,16 +16,16 @@ def is_query(value: Any) -> bool:
     return isinstance(value, (Select, Values, Compound, SourceOf))
 
 
-def subquery(binder: Binder, tree: Subquery) -> Expression:
+def bind_subquery(binder: Binder, tree: Subquery) -> Expression:
     return _bind_once(binder, tree.query, "exists" if tree.exists else "scalar")
 
 
-def scalar(binder: Binder, query: Query) -> Expression:
+def bind_scalar(binder: Binder, query: Query) -> Expression:
     """Bind a query as a value: the only column of its first row, or NULL."""
     return _bind_once(binder, query, "scalar")
 
 
-def column(binder: Binder, query: Query) -> Expression:
+def bind_column(binder: Binder, query: Query) -> Expression:
     """Bind a query behind IN: the only column of all rows, as a list."""
     return _bind_once(binder, query, "list")
 
@@ -43,8 +43,8 @@ def _bind_once(binder: Binder, query: Query, mode: Literal["scalar", "list", "ex
         else:
             type = _single_column_type(bound, query)
             type = optional(type) if mode == "scalar" else ListType(type)
-        context.trees.append(query)
-        context.memo[key] = _prelude_value(type, context.prelude(bound.relation, mode)), False
+        context.kept_trees.append(query)
+        context.memo[key] = _prelude_value(type, context.add_subquery(bound.relation, mode)), False
     found = context.memo[key][0]
     assert isinstance(found, Expression)
     return found
@@ -52,10 +52,10 @@ def _bind_once(binder: Binder, query: Query, mode: Literal["scalar", "list", "ex
 
 def _bind(binder: Binder, query: Query) -> BoundQuery:
     context = binder.context
-    uses = context.uses
+    row_uses = context.row_uses
     names = {name: each for name, each in binder.names.items() if not is_local(each)}
     bound = bind_query(context, names, query)
-    context.uses = uses
+    context.row_uses = row_uses
     return bound
 
 
@@ -71,7 +71,7 @@ def _single_column_type(bound: BoundQuery, query: Query) -> Type:
 
 
 def _prelude_value(type: Type, number: int) -> Expression:
-    return Expression(type, lambda row, run: run.named[number])
+    return Expression(type, lambda row, run: run.computed[number])
 
 
-HANDLERS[Subquery] = subquery
+HANDLERS[Subquery] = bind_subquery

@@ -78,7 +78,7 @@ def strict_binary(
     return derive(optional(type), evaluate, left, right)
 
 
-def converter(source: Type, to: Type) -> Callable[[Value], Value] | None:
+def find_converter(source: Type, to: Type) -> Callable[[Value], Value] | None:
     """Return the conversion from every value of one type to another; None if there is none."""
     if source == to or (bare(to) == source):
         return _identity
@@ -115,7 +115,7 @@ def require_common_type(
     return found[0], [fold(each) for each in found[1]]
 
 
-def condition(expression: Expression, function: str, at: Position) -> Callable[[Row, Run], Value]:
+def bind_condition(expression: Expression, function: str, at: Position) -> Callable[[Row, Run], Value]:
     """Return the function that evaluates a condition; a row stays only if it is true. Faults: the type is no Bool."""
     if bare(expression.type) != BOOL and str(expression.type) != "Null":
         raise type_fault(function, f"Expected Bool or Optional<Bool>, but got: {format_long(expression.type)}", at)
@@ -129,5 +129,5 @@ def sort_key(type: Type, at: Position) -> Callable[[Value], Any]:
     return comparison.sort_key(type)
 
 
-def both_integers(left: Type, right: Type) -> bool:
+def are_integers(left: Type, right: Type) -> bool:
     return left in INTEGERS and right in INTEGERS

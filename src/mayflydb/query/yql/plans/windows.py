@@ -14,10 +14,10 @@ from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.calls import invocation
+from mayflydb.query.yql.plans.calls import bind_invocation
 from mayflydb.query.yql.plans.framing import WINDOW_FUNCTIONS, ComputeWindow, WindowPartition, bind_aggregate
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import BATCH, collect_rows
+from mayflydb.query.yql.plans.relations import BATCH_ROWS, collect_rows
 from mayflydb.query.yql.plans.scopes import slot
 from mayflydb.query.yql.plans.values import sort_key
 from mayflydb.query.yql.schemas import Row, Run, Tables
@@ -27,7 +27,7 @@ from mayflydb.query.yql.syntax import Window as WindowTree
 from mayflydb.query.yql.types import Value
 
 
-def _calls(node: Any) -> Iterator[FunctionCall]:
+def _window_calls(node: Any) -> Iterator[FunctionCall]:
     """Yield the calls with OVER, except those in subqueries."""
     if isinstance(node, Subquery):
         return
@@ -36,15 +36,15 @@ def _calls(node: Any) -> Iterator[FunctionCall]:
     elif isinstance(node, Syntax):
         for field in node.__struct_fields__:
             if field != "at":
-                yield from _calls(getattr(node, field))
+                yield from _window_calls(getattr(node, field))
     elif isinstance(node, tuple):
         for part in node:
-            yield from _calls(part)
+            yield from _window_calls(part)
 
 
 def has_windows(tree: Select) -> bool:
     """True if a SELECT calls window functions."""
-    return next(_calls((tree.items, tree.order)), None) is not None
+    return next(_window_calls((tree.items, tree.order)), None) is not None
 
 
 class BoundWindow(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class BoundWindow(msgspec.Struct, frozen=True):
     partition: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
     order: tuple[tuple[Evaluate, Callable[[Value], Any], bool], ...]
 
-    def parts(self, rows: Sequence[Row], run: Run) -> list[WindowPartition]:
+    def split_rows(self, rows: Sequence[Row], run: Run) -> list[WindowPartition]:
         """Split rows into window partitions, in order, and number their peer groups."""
         parted: dict[Hashable, list[int]] = {}
         for place, row in enumerate(rows):
@@ -83,7 +83,7 @@ class WindowRows(msgspec.Struct, frozen=True):
     source: Relation
     columns: tuple[tuple[BoundWindow, ComputeWindow], ...]
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -92,24 +92,24 @@ class WindowRows(msgspec.Struct, frozen=True):
         known: dict[int, list[WindowPartition]] = {}
         for column, (window, compute) in enumerate(self.columns):
             if id(window) not in known:
-                known[id(window)] = window.parts(rows, run)
+                known[id(window)] = window.split_rows(rows, run)
             for part in known[id(window)]:
                 values = compute([rows[place] for place in part.places], part.peers, run)
                 for place, value in zip(part.places, values, strict=True):
                     extra[place][column] = value
-        for start in range(0, len(rows), BATCH):
-            pairs = zip(rows[start : start + BATCH], extra[start : start + BATCH], strict=True)
+        for start in range(0, len(rows), BATCH_ROWS):
+            pairs = zip(rows[start : start + BATCH_ROWS], extra[start : start + BATCH_ROWS], strict=True)
             yield [(*row, *more) for row, more in pairs]
         run.budget += len(rows)
 
 
 def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
     """Bind window functions: a relation that adds their values, and a binder that finds them."""
-    calls = list(dict.fromkeys(_calls((tree.items, tree.order))))
+    calls = list(dict.fromkeys(_window_calls((tree.items, tree.order))))
     if not calls:
         return relation, binder
     named = dict(tree.windows)
-    special: dict[Tree, Expression] = dict(binder.special)
+    bound_trees: dict[Tree, Expression] = dict(binder.bound_trees)
     windows: dict[WindowTree, BoundWindow] = {}
     columns: list[tuple[BoundWindow, ComputeWindow]] = []
     for call in calls:
@@ -117,16 +117,16 @@ def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Rela
         if over is None:
             raise fault(f"Unknown window: {call.over}", call.at)
         if over not in windows:
-            windows[over] = _window(binder, over)
-        type, compute = _function(binder, call, over)
-        special[call] = slot(type, binder.width + len(columns))
+            windows[over] = _bind_window(binder, over)
+        type, compute = _bind_function(binder, call, over)
+        bound_trees[call] = slot(type, binder.width + len(columns))
         columns.append((windows[over], compute))
-    wide = Binder(binder.context, binder.names, binder.scope, special, binder.width + len(columns))
+    wide = Binder(binder.context, binder.names, binder.scope, bound_trees, binder.width + len(columns))
     wide.grouped = binder.grouped
     return WindowRows(relation, tuple(columns)), wide
 
 
-def _window(binder: Binder, tree: WindowTree) -> BoundWindow:
+def _bind_window(binder: Binder, tree: WindowTree) -> BoundWindow:
     partition = []
     for item in tree.partition:
         value = binder.expression(item.value)
@@ -138,9 +138,9 @@ def _window(binder: Binder, tree: WindowTree) -> BoundWindow:
     return BoundWindow(tuple(partition), tuple(order))
 
 
-def _function(binder: Binder, call: FunctionCall, over: WindowTree) -> tuple[Any, ComputeWindow]:
+def _bind_function(binder: Binder, call: FunctionCall, over: WindowTree) -> tuple[Any, ComputeWindow]:
     """The type of a window function's values, and the function that computes them for a partition."""
-    made = invocation(binder, call.name, call.arguments, call.at)
+    made = bind_invocation(binder, call.name, call.arguments, call.at)
     operands = [each for each in made.operands if isinstance(each, Expression)]
     known = WINDOW_FUNCTIONS.get(call.name.upper())
     if known is not None:

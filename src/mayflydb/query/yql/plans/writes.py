@@ -11,13 +11,13 @@ from mayflydb.query.yql.faults import WARNING, Fault, Issue, Position, fault, ty
 from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import bind_query
-from mayflydb.query.yql.plans.columns import items
+from mayflydb.query.yql.plans.columns import bind_columns
 from mayflydb.query.yql.plans.plan import Action, Batch, Relation, ResultColumns
 from mayflydb.query.yql.plans.relations import FilterRows, Scan, ValueRows, collect_rows, project, reserve_rows
 from mayflydb.query.yql.plans.scopes import Field, RowScope, no_member, slot
-from mayflydb.query.yql.plans.sources import find_table
+from mayflydb.query.yql.plans.sources import resolve_table
 from mayflydb.query.yql.plans.trees import named_columns
-from mayflydb.query.yql.plans.values import condition, convert
+from mayflydb.query.yql.plans.values import bind_condition, convert
 from mayflydb.query.yql.schemas import Column, Effect, Run, Table, Tables, Verb
 from mayflydb.query.yql.statements import Delete, Update, Write
 from mayflydb.query.yql.syntax import Item, Query, Select, Star, Values
@@ -40,7 +40,7 @@ class Change(msgspec.Struct, frozen=True):
     returned: tuple[Evaluate, ...] = ()
     ignore_existing: bool = False
 
-    def parts(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[Relation, ...]:
         return (self.source,)
 
     async def act(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
@@ -60,28 +60,28 @@ class Change(msgspec.Struct, frozen=True):
 
 def bind_write(context: Context, names: Names, statement: Write | Update | Delete) -> BoundWrite:
     """Bind a write, and the columns of RETURNING. Faults: names and types, missing columns, read-only tables."""
-    found = find_table(context, statement.table)
+    found = resolve_table(context, statement.table)
     if not isinstance(found, Table) or not found.writable:
         raise fault(f"Table {found.path} is read only", statement.at)
     if statement.table.view is not None:
         raise fault("VIEW is not allowed in a write", statement.at)
     context.writes.add(found.path)
     if isinstance(statement, Write):
-        change = _into(context, names, statement, found)
+        change = _bind_into(context, names, statement, found)
     elif isinstance(statement, Update):
-        change = _update(context, names, statement, found)
+        change = _bind_update(context, names, statement, found)
     else:
-        change = _delete(context, names, statement, found)
-    return _returning(context, names, change, found, statement.returning)
+        change = _bind_delete(context, names, statement, found)
+    return _bind_returning(context, names, change, found, statement.returning)
 
 
 # --- UPSERT, REPLACE, INSERT -----------------------------------------------------------------------------------------
 
 
-def _into(context: Context, names: Names, statement: Write, table: Table) -> Change:
+def _bind_into(context: Context, names: Names, statement: Write, table: Table) -> Change:
     if statement.or_ not in (None, "ABORT", "IGNORE"):
         raise unsupported(f"INSERT OR {statement.or_}", statement.at)
-    columns, source = _rows(context, names, statement.source, statement.columns, table, statement.at)
+    columns, source = _bind_rows(context, names, statement.source, statement.columns, table, statement.at)
     check_columns(table, columns, statement.at)
     ignore = statement.or_ == "IGNORE"
     return Change(statement.verb, table.path, columns, source, ignore_existing=ignore)
@@ -92,7 +92,7 @@ def check_columns(table: Table, columns: Sequence[str], at: Position) -> None:
     numbered = {column.name for column in table.columns if column.serial}
     for name in table.key:
         if name not in columns and name not in numbered:
-            raise missing_key(name, at)
+            raise missing_key_fault(name, at)
     for column in table.columns:
         if column.not_null and not (column.has_default or column.serial) and column.name not in columns:
             raise fault(
@@ -103,11 +103,11 @@ def check_columns(table: Table, columns: Sequence[str], at: Position) -> None:
             )
 
 
-def missing_key(name: str, at: Position) -> Fault:
+def missing_key_fault(name: str, at: Position) -> Fault:
     return fault(f"Missing key column in input type: {name}", at, "PRECONDITION_FAILED", 2029)
 
 
-def _rows(
+def _bind_rows(
     context: Context, names: Names, query: Query, columns: tuple[str, ...] | None, table: Table, at: Position
 ) -> tuple[tuple[str, ...], Relation]:
     """The names of the columns to write, and their rows, converted to the types of the table."""
@@ -140,7 +140,9 @@ def _bind_values(context: Context, names: Names, query: Values, columns: tuple[s
     for row in query.rows:
         if len(row) != len(columns):
             raise fault(f"VALUES have {len(row)} columns, INTO expects: {len(columns)}", query.at)
-        cells = [fit(binder.expression(tree), target, tree.at) for tree, target in zip(row, targets, strict=True)]
+        cells = [
+            fit_to_column(binder.expression(tree), target, tree.at) for tree, target in zip(row, targets, strict=True)
+        ]
         rows.append(tuple(each.evaluate for each in cells))
     return ValueRows(tuple(rows))
 
@@ -154,7 +156,7 @@ def _project_columns(
         index = scope.find(name)
         if index is None:
             raise no_member(name, at)
-        values.append(fit(fields[index].literal or slot(fields[index].type, index), target, at))
+        values.append(fit_to_column(fields[index].literal or slot(fields[index].type, index), target, at))
     return project(relation, values, len(fields))
 
 
@@ -169,7 +171,7 @@ def _targets(table: Table, columns: Sequence[str], at: Position) -> list[Column]
     return [known[name] for name in columns]
 
 
-def fit(value: Expression, column: Column, at: Position) -> Expression:
+def fit_to_column(value: Expression, column: Column, at: Position) -> Expression:
     """Convert a value to the type of a column. Faults: the types do not allow it."""
     if column.not_null and is_optional(value.type) and (value.type == NULL or _fits(value, column.type)):
         raise fault(
@@ -181,7 +183,7 @@ def fit(value: Expression, column: Column, at: Position) -> Expression:
         )
     made = convert(value, column.type)
     if made is None:
-        raise unfit(column.name, value.type, column.type, at)
+        raise conversion_fault(column.name, value.type, column.type, at)
     return made
 
 
@@ -189,7 +191,7 @@ def _fits(value: Expression, to: Type) -> bool:
     return convert(msgspec.structs.replace(value, type=bare(value.type)), to) is not None
 
 
-def unfit(name: str, given: Type, wanted: Type, at: Position) -> Fault:
+def conversion_fault(name: str, given: Type, wanted: Type, at: Position) -> Fault:
     """`Failed to convert type: Struct<..> to Struct<..>` > `Failed to convert 'v': String to Optional<Int32>`."""
     source, target = StructType(((name, given),)), StructType(((name, wanted),))
     cause = Issue(f"Failed to convert '{name}': {format_long(given)} to {format_long(wanted)}", position=at)
@@ -203,12 +205,12 @@ def unfit(name: str, given: Type, wanted: Type, at: Position) -> Fault:
 # --- UPDATE, DELETE --------------------------------------------------------------------------------------------------
 
 
-def _update(context: Context, names: Names, statement: Update, table: Table) -> Change:
+def _bind_update(context: Context, names: Names, statement: Update, table: Table) -> Change:
     if statement.on is not None:
-        columns, source = _rows(context, names, statement.on[1], statement.on[0], table, statement.at)
+        columns, source = _bind_rows(context, names, statement.on[1], statement.on[0], table, statement.at)
         for name in table.key:
             if name not in columns:
-                raise missing_key(name, statement.at)
+                raise missing_key_fault(name, statement.at)
         return Change("UPDATE", table.path, columns, source)
     targets = _targets(table, [name for name, _ in statement.sets], statement.at)
     for each in targets:
@@ -217,18 +219,18 @@ def _update(context: Context, names: Names, statement: Update, table: Table) -> 
     binder, relation = _find_rows(context, names, table, statement)
     values: list[Expression] = [binder.scope.slot(name, None, statement.at) for name in table.key]
     for (_, tree), target in zip(statement.sets, targets, strict=True):
-        values.append(fit(binder.expression(tree), target, tree.at))
+        values.append(fit_to_column(binder.expression(tree), target, tree.at))
     columns = (*table.key, *(each.name for each in targets))
     return Change("UPDATE", table.path, columns, project(relation, values, len(binder.scope)))
 
 
-def _delete(context: Context, names: Names, statement: Delete, table: Table) -> Change:
+def _bind_delete(context: Context, names: Names, statement: Delete, table: Table) -> Change:
     if statement.on is not None:
         query = statement.on[1]
-        columns, source = _rows(context, names, query, statement.on[0], table, statement.at)
+        columns, source = _bind_rows(context, names, query, statement.on[0], table, statement.at)
         for name in table.key:
             if name not in columns:
-                raise missing_key(name, statement.at)
+                raise missing_key_fault(name, statement.at)
         keys = [slot(_type(table, name), columns.index(name)) for name in table.key]
         return Change("DELETE", table.path, table.key, project(source, keys, len(columns)))
     binder, relation = _find_rows(context, names, table, statement)
@@ -253,17 +255,17 @@ def _find_rows(context: Context, names: Names, table: Table, statement: Update |
         return binder, scan
     select = Select(statement.at, (), where=statement.where)
     choice = choose_access_path(binder, scan, table, select, ())
-    keep = condition(binder.expression(statement.where), "Where", statement.where.at)
+    keep = bind_condition(binder.expression(statement.where), "Where", statement.where.at)
     return binder, choice.scan if choice.exact else FilterRows(choice.scan, keep)
 
 
-def _returning(
+def _bind_returning(
     context: Context, names: Names, change: Change, table: Table, trees: tuple[Item | Star, ...] | None
 ) -> BoundWrite:
     if trees is None:
         return change, None
     binder = Binder(context, names, RowScope([Field(each.name, each.type) for each in table.columns]))
-    columns = items(binder, trees)
+    columns = bind_columns(binder, trees)
     wanted = tuple(each.name for each in table.columns)
     change = msgspec.structs.replace(change, returning=wanted, returned=tuple(each.evaluate for _, each in columns))
     return change, tuple((name, each.type) for name, each in columns)
