@@ -45,7 +45,7 @@ def compile_accumulator(name: str, spec: Value, env: Env, variables: Collection[
     return maker(name, spec, env, variables)
 
 
-def _operand(name: str, spec: Value, env: Env, variables: Collection[str]) -> Expression:
+def _compile_operand(name: str, spec: Value, env: Env, variables: Collection[str]) -> Expression:
     if type(spec) is list:
         if len(spec) != 1:
             raise MqlError(40237, f"The {name} accumulator is a unary operator")
@@ -139,22 +139,22 @@ class _MergeState:
         self.document.update(value)
 
 
-def _fold_into(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Compiler:
+def _compile_fold(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Compiler:
     def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
-        operand = _operand(name, spec, env, variables)
+        operand = _compile_operand(name, spec, env, variables)
         return lambda key=MISSING: _Fold(operand, make(env), result)
 
     return maker
 
 
-def _count(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
+def _compile_count(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
     if spec != {}:
         raise MqlError(9, "$count takes no arguments, i.e. $count:{}")
     one = compile_expression(1, env)
-    return lambda key=MISSING: _Fold(one, Sum(), _total)
+    return lambda key=MISSING: _Fold(one, Sum(), _sum_of)
 
 
-def _total(state: _State) -> Number:
+def _sum_of(state: _State) -> Number:
     assert isinstance(state, Sum)
     return state.result()
 
@@ -184,7 +184,7 @@ _N: Final = ArgumentCodes(5787900, 5787901, {"n": 5787906, "input": 5787907})
 _Pick: TypeAlias = Callable[[list[Value], int, Env], list[Value]]
 
 
-def _pick_several(pick: _Pick) -> _Compiler:
+def _compile_pick(pick: _Pick) -> _Compiler:
     def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
         given = arguments(name, spec, ("n", "input"), (), _N)
         count = compile_expression(given["n"], env)
@@ -206,7 +206,7 @@ def _key_of(env: Env) -> Callable[[Value], OrderKey]:
 _P: Final = ArgumentCodes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
 
 
-def _percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
+def _compile_percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
     fields = ("input", "method") if name == "$median" else ("input", "p", "method")
     given = arguments(name, spec, fields, (), _P)
     check_method(name, given["method"])
@@ -260,7 +260,7 @@ class _RankedOutputs:
         return values
 
 
-def _rank_outputs(last: bool, several: bool) -> _Compiler:
+def _compile_ranked(last: bool, several: bool) -> _Compiler:
     codes = ArgumentCodes(5788001, 5788002, {"n": 5788003, "output": 5788004, "sortBy": 5788005})
     required = ("n", "sortBy", "output") if several else ("sortBy", "output")
 
@@ -281,28 +281,28 @@ def _rank_outputs(last: bool, several: bool) -> _Compiler:
 
 
 _COMPILERS: Final[Mapping[str, _Compiler]] = {
-    "$sum": _fold_into(lambda env: Sum(), Sum.result),
-    "$avg": _fold_into(lambda env: Sum(), Sum.average),
-    "$min": _fold_into(lambda env: Extreme(_key_of(env), False), lambda state: state.value),
-    "$max": _fold_into(lambda env: Extreme(_key_of(env), True), lambda state: state.value),
-    "$first": _fold_into(lambda env: _EndState(False), lambda state: state.value),
-    "$last": _fold_into(lambda env: _EndState(True), lambda state: state.value),
-    "$push": _fold_into(lambda env: _PushState(), lambda state: list(state.values)),
-    "$addToSet": _fold_into(lambda env: _DistinctState(_key_of(env)), lambda state: list(state.found.values())),
-    "$mergeObjects": _fold_into(lambda env: _MergeState(), lambda state: dict(state.document)),
-    "$stdDevPop": _fold_into(lambda env: Deviation(), lambda state: state.result(False)),
-    "$stdDevSamp": _fold_into(lambda env: Deviation(), lambda state: state.result(True)),
-    "$count": _count,
-    "$firstN": _pick_several(lambda values, count, env: values[:count]),
-    "$lastN": _pick_several(lambda values, count, env: values[-count:]),
-    "$minN": _pick_several(lambda values, count, env: pick_extremes(values, count, _key_of(env), False)),
-    "$maxN": _pick_several(lambda values, count, env: pick_extremes(values, count, _key_of(env), True)),
-    "$percentile": _percentile,
-    "$median": _percentile,
-    "$top": _rank_outputs(False, False),
-    "$bottom": _rank_outputs(True, False),
-    "$topN": _rank_outputs(False, True),
-    "$bottomN": _rank_outputs(True, True),
+    "$sum": _compile_fold(lambda env: Sum(), Sum.result),
+    "$avg": _compile_fold(lambda env: Sum(), Sum.average),
+    "$min": _compile_fold(lambda env: Extreme(_key_of(env), False), lambda state: state.value),
+    "$max": _compile_fold(lambda env: Extreme(_key_of(env), True), lambda state: state.value),
+    "$first": _compile_fold(lambda env: _EndState(False), lambda state: state.value),
+    "$last": _compile_fold(lambda env: _EndState(True), lambda state: state.value),
+    "$push": _compile_fold(lambda env: _PushState(), lambda state: list(state.values)),
+    "$addToSet": _compile_fold(lambda env: _DistinctState(_key_of(env)), lambda state: list(state.found.values())),
+    "$mergeObjects": _compile_fold(lambda env: _MergeState(), lambda state: dict(state.document)),
+    "$stdDevPop": _compile_fold(lambda env: Deviation(), lambda state: state.result(False)),
+    "$stdDevSamp": _compile_fold(lambda env: Deviation(), lambda state: state.result(True)),
+    "$count": _compile_count,
+    "$firstN": _compile_pick(lambda values, count, env: values[:count]),
+    "$lastN": _compile_pick(lambda values, count, env: values[-count:]),
+    "$minN": _compile_pick(lambda values, count, env: pick_extremes(values, count, _key_of(env), False)),
+    "$maxN": _compile_pick(lambda values, count, env: pick_extremes(values, count, _key_of(env), True)),
+    "$percentile": _compile_percentile,
+    "$median": _compile_percentile,
+    "$top": _compile_ranked(False, False),
+    "$bottom": _compile_ranked(True, False),
+    "$topN": _compile_ranked(False, True),
+    "$bottomN": _compile_ranked(True, True),
 }
 
 NAMES: Final = frozenset(_COMPILERS)

@@ -82,7 +82,7 @@ class Collation(msgspec.Struct, frozen=True):
 
     def key(self, text: str) -> Any:
         """Return the comparison key of a string. Strings that the collation treats as equal have equal keys."""
-        return text if self.locale == "simple" else _key(text, self.strength, self.numeric)
+        return text if self.locale == "simple" else _get_sort_key(text, self.strength, self.numeric)
 
     def order_key(self, value: Value) -> OrderKey:
         """Return `values.order_key` of a value in which all strings, nested ones included, are replaced by their
@@ -92,7 +92,7 @@ class Collation(msgspec.Struct, frozen=True):
             return order_key(value)
         kind = type(value)
         if kind is str:
-            return _STRING, _key(value, self.strength, self.numeric)
+            return _STRING, _get_sort_key(value, self.strength, self.numeric)
         if kind is list:
             return _ARRAY, tuple([self.order_key(each) for each in value])
         if kind is not dict:
@@ -137,29 +137,29 @@ def _check_option(name: str, value: Value) -> None:
 
 # --- keys ------------------------------------------------------------------------------------------------------------
 
-_SPACE, _MARK, _SIGN, _CURRENCY, _DIGIT, _LETTER = (group << 24 for group in range(1, 7))
+_SPACE, _PUNCTUATION, _SYMBOL, _CURRENCY, _DIGIT, _LETTER = (group << 24 for group in range(1, 7))
 
-_NUMBER: Final = _DIGIT + 0x200000
+_DIGIT_RUN: Final = _DIGIT + 0x200000
 """The weight of a number, to which the count of its digits is added: above the weights of all single characters."""
 
-_ASCII_MARKS: Final = "_-,;:!?.'\"()[]{}@*/\\&#%"
-_ASCII_SIGNS: Final = "`^+<=>|~"
+_ASCII_PUNCTUATION: Final = "_-,;:!?.'\"()[]{}@*/\\&#%"
+_ASCII_SYMBOLS: Final = "`^+<=>|~"
 _LIGATURES: Final = {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
 _STROKE_LETTERS: Final = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H"}
 """Letters with a stroke. Unicode does not decompose them but sorts them as a letter with an accent."""
 _STROKE: Final = 0x338
 
 
-def _key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
+def _get_sort_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
     # The keys of long texts are not cached: they are seldom asked for again and would fill the cache.
-    return (_cached_sort_key if len(text) <= _MAX_CACHED_LENGTH else _sort_key)(text, strength, numeric)
+    return (_cached_sort_key if len(text) <= _MAX_CACHED_LENGTH else _build_sort_key)(text, strength, numeric)
 
 
-def _sort_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
+def _build_sort_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
     letters: list[int] = []
     accents: list[int] = []
     cases: list[int] = []
-    for character, marks, case in _elements(text):
+    for character, marks, case in _collation_elements(text):
         weight = _weight(character)
         if not weight:
             continue
@@ -171,10 +171,10 @@ def _sort_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...],
 
 
 _MAX_CACHED_LENGTH: Final = 128
-_cached_sort_key = lru_cache(maxsize=16384)(_sort_key)
+_cached_sort_key = lru_cache(maxsize=16384)(_build_sort_key)
 
 
-def _elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:
+def _collation_elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:
     """Yield (character, accents, form) for each base character: lower case without accents; 0 lower case, 1 upper
     case, 2 other form.
     """
@@ -213,13 +213,13 @@ def _weight(character: str) -> int:
         return 0
     if category == "Nd":
         return _DIGIT + unicodedata.digit(character)
-    if character in _ASCII_MARKS:
-        return _MARK + _ASCII_MARKS.index(character)
-    if character in _ASCII_SIGNS:
-        return _SIGN + _ASCII_SIGNS.index(character)
+    if character in _ASCII_PUNCTUATION:
+        return _PUNCTUATION + _ASCII_PUNCTUATION.index(character)
+    if character in _ASCII_SYMBOLS:
+        return _SYMBOL + _ASCII_SYMBOLS.index(character)
     if category == "Sc":
         return _CURRENCY + code
-    return {"P": _MARK, "S": _SIGN, "N": _DIGIT}.get(category[0], _LETTER) + code
+    return {"P": _PUNCTUATION, "S": _SYMBOL, "N": _DIGIT}.get(category[0], _LETTER) + code
 
 
 def _encode_digit_runs(weights: list[int]) -> Iterator[int]:
@@ -231,7 +231,7 @@ def _encode_digit_runs(weights: list[int]) -> Iterator[int]:
             run = [weight] if run == [_DIGIT] else [*run, weight]
             continue
         if run:
-            yield _NUMBER + len(run)
+            yield _DIGIT_RUN + len(run)
             yield from run
             run = []
         if weight:

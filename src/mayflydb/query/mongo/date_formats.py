@@ -40,7 +40,7 @@ MONTH_NAMES: Final = (
     "December",
 )
 
-_WRITE: Final[Mapping[str, Callable[[Parts], str]]] = {
+_FORMATTERS: Final[Mapping[str, Callable[[Parts], str]]] = {
     "b": lambda parts: MONTH_NAMES[parts.month - 1][:3],
     "B": lambda parts: MONTH_NAMES[parts.month - 1],
     "d": lambda parts: f"{parts.day:02}",
@@ -60,7 +60,7 @@ _WRITE: Final[Mapping[str, Callable[[Parts], str]]] = {
 
 
 _SPECIFIER: Final = re.compile("%(.?)", re.DOTALL)
-_WRITE_SPECIFIERS: Final = frozenset((*_WRITE, "%", "z", "Z"))
+_FORMAT_SPECIFIERS: Final = frozenset((*_FORMATTERS, "%", "z", "Z"))
 _PERCENT: Final = "%\0"
 """A placeholder for `%%` while the other specifiers are replaced. A format never contains it, because a zero byte is
 no letter.
@@ -87,7 +87,7 @@ _cached_specifiers = lru_cache(maxsize=256)(_count_specifiers)
 def format_date(instant: int, layout: str, zone: Zone) -> str:
     """Return a date as text. `instant` is milliseconds since 1970. MqlError 18537 for a year outside 0 to 9999."""
     letters = (_cached_specifiers if len(layout) <= _MAX_CACHED_FORMAT else _count_specifiers)(
-        layout, _WRITE_SPECIFIERS
+        layout, _FORMAT_SPECIFIERS
     )
     offset = zone.offset(instant)
     parts = parts_of(instant + offset)
@@ -95,11 +95,13 @@ def format_date(instant: int, layout: str, zone: Zone) -> str:
         raise MqlError(18537, f"$dateToString is only defined on year 0-9999, tried to use year {parts.year}")
     text = layout.replace("%%", _PERCENT)
     for letter in letters:
-        text = text.replace(f"%{letter}", _offset(letter, offset) if letter in "zZ" else _WRITE[letter](parts))
+        text = text.replace(
+            f"%{letter}", _format_offset(letter, offset) if letter in "zZ" else _FORMATTERS[letter](parts)
+        )
     return text.replace(_PERCENT, "%")
 
 
-def _offset(letter: str, offset: int) -> str:
+def _format_offset(letter: str, offset: int) -> str:
     sign, minutes = "-" if offset < 0 else "+", abs(offset) // MINUTE
     if letter == "z":
         return f"{sign}{minutes // 60:02}{minutes % 60:02}"
@@ -121,7 +123,7 @@ class DateParseError(Exception):
 _MONTH_NUMBERS: Final = {name[:3].lower(): index for index, name in enumerate(MONTH_NAMES, 1)}
 _OFFSET: Final = r"[+-]\d\d(?::?\d\d)?"
 
-_READ: Final[Mapping[str, str]] = {
+_PATTERNS: Final[Mapping[str, str]] = {
     "b": r"(?P<b>[A-Za-z]{3})",
     "B": r"(?P<B>[A-Za-z]+)",
     "d": r"(?P<d>\d{1,2})",
@@ -139,14 +141,14 @@ _READ: Final[Mapping[str, str]] = {
     "Z": r"(?P<Z>[+-]\d+)",
     "%": "%",
 }
-_READ_SPECIFIERS: Final = frozenset(_READ)
-_PARTS: Final = re.compile("%.|[^%]+", re.DOTALL)
+_PARSE_SPECIFIERS: Final = frozenset(_PATTERNS)
+_FORMAT_PARTS: Final = re.compile("%.|[^%]+", re.DOTALL)
 
 _DATE: Final = r"(?P<Y>\d{4})-?(?P<m>\d{2})(?:-?(?P<d>\d{2}))?"
 _TIME: Final = r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<L>\d{1,9}))?)?"
 _COMPACT: Final = r"(?P<H>\d{2})(?P<M>\d{2})(?:(?P<S>\d{2})(?:[.,](?P<L>\d{1,9}))?)?"
 _ZONE: Final = rf"\s*(?P<z>{_OFFSET}|[A-Za-z]+(?:/[A-Za-z_]+)*)"
-_WORDS: Final = r"(?:[A-Za-z]{3,9},?\s+)?"
+_WEEKDAY: Final = r"(?:[A-Za-z]{3,9},?\s+)?"
 
 _COMMON_FORMATS: Final = tuple(
     re.compile(pattern)
@@ -154,17 +156,19 @@ _COMMON_FORMATS: Final = tuple(
         rf"{_DATE}(?:(?:T|t|\s+){_TIME}(?:{_ZONE})?)?",
         rf"{_DATE}[Tt]{_COMPACT}(?:{_ZONE})?",
         rf"(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<Y>\d{{4}})(?:\s+{_TIME}(?:{_ZONE})?)?",
-        rf"{_WORDS}(?P<d>\d{{1,2}})[ -](?P<b>[A-Za-z]{{3,9}})[ -](?P<Y>\d{{4}})(?:\s+{_TIME}(?:{_ZONE})?)?",
-        rf"{_WORDS}(?P<b>[A-Za-z]{{3,9}})\s+(?P<d>\d{{1,2}}),?\s+(?P<Y>\d{{4}})(?:,?\s+{_TIME}(?:{_ZONE})?)?",
+        rf"{_WEEKDAY}(?P<d>\d{{1,2}})[ -](?P<b>[A-Za-z]{{3,9}})[ -](?P<Y>\d{{4}})(?:\s+{_TIME}(?:{_ZONE})?)?",
+        rf"{_WEEKDAY}(?P<b>[A-Za-z]{{3,9}})\s+(?P<d>\d{{1,2}}),?\s+(?P<Y>\d{{4}})(?:,?\s+{_TIME}(?:{_ZONE})?)?",
     )
 )
 """The date forms that need no format, each with an optional time and time zone."""
 
 
 def _compile_format(layout: str) -> re.Pattern[str]:
-    if any(count > 1 for count in _count_specifiers(layout, _READ_SPECIFIERS).values()):
+    if any(count > 1 for count in _count_specifiers(layout, _PARSE_SPECIFIERS).values()):
         raise MqlError(18536, f"a format specifier is used twice in '{layout}'")
-    return re.compile("".join(_READ[part[1]] if part[0] == "%" else re.escape(part) for part in _PARTS.findall(layout)))
+    return re.compile(
+        "".join(_PATTERNS[part[1]] if part[0] == "%" else re.escape(part) for part in _FORMAT_PARTS.findall(layout))
+    )
 
 
 _cached_pattern = lru_cache(maxsize=256)(_compile_format)
@@ -183,12 +187,14 @@ def parse_date(text: str, layout: str | None, zone: Zone | None) -> int:
     for pattern in patterns:
         match = pattern.fullmatch(stripped)
         if match is not None:
-            return _instant({name: part for name, part in match.groupdict().items() if part is not None}, zone)
+            return _instant_of_fields(
+                {name: part for name, part in match.groupdict().items() if part is not None}, zone
+            )
     raise DateParseError("an unexpected character, or an incomplete date")
 
 
-def _instant(found: Mapping[str, str], zone: Zone | None) -> int:
-    local = _days(found) * DAY
+def _instant_of_fields(found: Mapping[str, str], zone: Zone | None) -> int:
+    local = _days_of_fields(found) * DAY
     for letter, unit, limit in (("H", HOUR, 23), ("M", MINUTE, 59), ("S", SECOND, 59)):
         number = int(found.get(letter, 0))
         if number > limit:
@@ -218,7 +224,7 @@ def _zone_in_text(found: Mapping[str, str]) -> Zone | None:
         raise DateParseError(str(error)) from None
 
 
-def _days(found: Mapping[str, str]) -> int:
+def _days_of_fields(found: Mapping[str, str]) -> int:
     if "G" in found:
         week = int(found.get("V", 1))
         if not 1 <= week <= 53:

@@ -91,8 +91,8 @@ def check_range(milliseconds: int, name: str) -> int:
 
 _OFFSET: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  Local times are counted from it.
-_FIRST: Final = (datetime(2, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
-_LAST: Final = (datetime(9998, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
+_FIRST_WITH_RULES: Final = (datetime(2, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
+_LAST_WITH_RULES: Final = (datetime(9998, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
 
 
 class Zone(msgspec.Struct, frozen=True):
@@ -133,10 +133,10 @@ class Zone(msgspec.Struct, frozen=True):
 
 def _shift_into_range(milliseconds: int) -> int:
     # Whole cycles of 400 years keep dates and weekdays, and so the rules of a time zone.
-    if milliseconds < _FIRST:
-        return milliseconds + (_FIRST - milliseconds + _CYCLE - 1) // _CYCLE * _CYCLE
-    if milliseconds > _LAST:
-        return milliseconds - (milliseconds - _LAST + _CYCLE - 1) // _CYCLE * _CYCLE
+    if milliseconds < _FIRST_WITH_RULES:
+        return milliseconds + (_FIRST_WITH_RULES - milliseconds + _CYCLE - 1) // _CYCLE * _CYCLE
+    if milliseconds > _LAST_WITH_RULES:
+        return milliseconds - (milliseconds - _LAST_WITH_RULES + _CYCLE - 1) // _CYCLE * _CYCLE
     return milliseconds
 
 
@@ -211,18 +211,18 @@ def count_boundaries(start: int, end: int, unit: str, zone: Zone, first_day: int
         moved = (zone.offset(start) - zone.offset(end)) / HOUR
         return other // HOUR - one // HOUR + int(moved)
     if unit in MONTH_UNITS:
-        return _months(other) // MONTH_UNITS[unit] - _months(one) // MONTH_UNITS[unit]
+        return _month_number(other) // MONTH_UNITS[unit] - _month_number(one) // MONTH_UNITS[unit]
     if unit == "week":
-        return _week(other // DAY, first_day) - _week(one // DAY, first_day)
+        return _week_number(other // DAY, first_day) - _week_number(one // DAY, first_day)
     return other // DAY - one // DAY
 
 
-def _months(local: int) -> int:
+def _month_number(local: int) -> int:
     year, month, _ = date_of(local // DAY)
     return year * 12 + month - 1
 
 
-def _week(days: int, first_day: int) -> int:
+def _week_number(days: int, first_day: int) -> int:
     return (days + 4 - first_day) // 7
 
 
@@ -238,7 +238,7 @@ def start_of_bin(instant: int, unit: str, size: int, zone: Zone, first_day: int 
     local = zone.local(instant)
     if unit in MONTH_UNITS:
         width = size * MONTH_UNITS[unit]
-        months = 24000 + (_months(local) - 24000) // width * width
+        months = 24000 + (_month_number(local) - 24000) // width * width
         return zone.instant(days_of(months // 12, months % 12 + 1, 1) * DAY)
     first = _BIN_ORIGIN if unit == "day" else _BIN_ORIGIN + (first_day - weekday(_BIN_ORIGIN)) % 7
     width = size * (7 if unit == "week" else 1)

@@ -22,7 +22,7 @@ Number: TypeAlias = int | Int64 | float | Decimal128
 
 _NAN: Final = Decimal("NaN")
 _DOUBLE_CONTEXT: Final = Context(prec=15, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
-_WIDE: Final = Context(prec=7000, rounding=ROUND_HALF_EVEN, traps=[])
+_ROUNDING_CONTEXT: Final = Context(prec=7000, rounding=ROUND_HALF_EVEN, traps=[])
 
 
 def decimal_of(value: Number) -> Decimal:
@@ -89,11 +89,11 @@ def is_nan(value: Number) -> bool:
 # --- two operands ----------------------------------------------------------------------------------------------------
 
 
-def _wide(one: Number, other: Number) -> bool:
+def _has_long(one: Number, other: Number) -> bool:
     return type(one) is Int64 or type(other) is Int64
 
 
-def _pair(
+def _promote_and_apply(
     one: Number,
     other: Number,
     ints: Callable[[int, int], int],
@@ -105,24 +105,24 @@ def _pair(
         return Decimal128(decimals(decimal_of(one), decimal_of(other)))
     if float in kinds:
         return doubles(double_of(one), double_of(other))
-    return integer_result(ints(int(one), int(other)), _wide(one, other))  # type: ignore[arg-type]
+    return integer_result(ints(int(one), int(other)), _has_long(one, other))  # type: ignore[arg-type]
 
 
 def add(one: Number, other: Number) -> Number:
     """Return the sum."""
     if type(one) is int and type(other) is int:
         return integer_result(one + other, False)
-    return _pair(one, other, int.__add__, float.__add__, DECIMAL.add)
+    return _promote_and_apply(one, other, int.__add__, float.__add__, DECIMAL.add)
 
 
 def subtract(one: Number, other: Number) -> Number:
     """Return the difference."""
-    return _pair(one, other, int.__sub__, float.__sub__, DECIMAL.subtract)
+    return _promote_and_apply(one, other, int.__sub__, float.__sub__, DECIMAL.subtract)
 
 
 def multiply(one: Number, other: Number) -> Number:
     """Return the product."""
-    return _pair(one, other, int.__mul__, float.__mul__, DECIMAL.multiply)
+    return _promote_and_apply(one, other, int.__mul__, float.__mul__, DECIMAL.multiply)
 
 
 def divide(one: Number, other: Number) -> Number:
@@ -142,7 +142,7 @@ def modulo(one: Number, other: Number) -> Number:
     """Return the remainder of a truncating division, with the sign of `one`. MqlError 16610 for a divisor of 0."""
     if double_of(other) == 0 and not (type(other) is Decimal128 and decimal_of(other)):
         raise MqlError(16610, "can't $mod by zero")
-    return _pair(one, other, _int_remainder, _double_remainder, DECIMAL.remainder)
+    return _promote_and_apply(one, other, _int_remainder, _double_remainder, DECIMAL.remainder)
 
 
 def _int_remainder(one: int, other: int) -> int:
@@ -162,7 +162,7 @@ def power(base: Number, exponent: Number) -> Number:
         return Decimal128(decimal_powers.power(decimal_of(base), decimal_of(exponent)))
     if float in (type(base), type(exponent)):
         return _double_power(double_of(base), double_of(exponent))
-    return _int_power(int(base), int(exponent), _wide(base, exponent))  # type: ignore[arg-type]
+    return _int_power(int(base), int(exponent), _has_long(base, exponent))  # type: ignore[arg-type]
 
 
 def _sign(value: Number) -> int:
@@ -209,15 +209,15 @@ def absolute(value: Number) -> Number:
 
 def floor(value: Number) -> Number:
     """Round down to an integer of the same type."""
-    return _to_whole(value, math.floor, "ROUND_FLOOR")
+    return _round_to_integer(value, math.floor, "ROUND_FLOOR")
 
 
 def ceil(value: Number) -> Number:
     """Round up to an integer of the same type."""
-    return _to_whole(value, math.ceil, "ROUND_CEILING")
+    return _round_to_integer(value, math.ceil, "ROUND_CEILING")
 
 
-def _to_whole(value: Number, step: Callable[[float], int], rounding: str) -> Number:
+def _round_to_integer(value: Number, step: Callable[[float], int], rounding: str) -> Number:
     if type(value) is float:
         # A result of 0 keeps the sign of the operand.
         return (float(step(value)) or value * 0.0) if math.isfinite(value) else value
@@ -238,17 +238,17 @@ def round_to(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Numb
         number: Decimal = value.to_decimal()
         if not number.is_finite() or -place <= number.as_tuple().exponent:  # type: ignore[operator]
             return value
-        return Decimal128(number.quantize(Decimal((0, (1,), -place)), rounding, _WIDE))
+        return Decimal128(number.quantize(Decimal((0, (1,), -place)), rounding, _ROUNDING_CONTEXT))
     if type(value) is float:
         if not math.isfinite(value):
             return value
         exact = Decimal(value)
         if place >= -exact.as_tuple().exponent:  # type: ignore[operator]
             return value
-        return float(exact.quantize(Decimal((0, (1,), -place)), rounding, _WIDE))
+        return float(exact.quantize(Decimal((0, (1,), -place)), rounding, _ROUNDING_CONTEXT))
     if place >= 0:
         return value
-    number = Decimal(int(value)).quantize(Decimal((0, (1,), -place)), rounding, _WIDE)  # type: ignore[arg-type]
+    number = Decimal(int(value)).quantize(Decimal((0, (1,), -place)), rounding, _ROUNDING_CONTEXT)  # type: ignore[arg-type]
     if not INT64_MIN <= number <= INT64_MAX:
         raise MqlError(51080, f"invalid conversion from Decimal128 result in $round resulting from {value} and {place}")
     return integer_result(int(number), type(value) is Int64)

@@ -64,13 +64,13 @@ def parse_type_names(name: str, operand: Value) -> frozenset[str]:
     """Return the type names of the operand of `$type`; `number` stands for four types. MqlError 2, 9 or 14."""
     names: set[str] = set()
     for each in operand if type(operand) is list else [operand]:
-        names |= _types(each)
+        names |= _parse_type(each)
     if not names:
         raise failed_to_parse(f"{name} must match at least one type")
     return frozenset(names)
 
 
-def _types(operand: Value) -> frozenset[str]:
+def _parse_type(operand: Value) -> frozenset[str]:
     if type(operand) is str:
         return types_of_alias(operand)
     if not is_number(operand):
@@ -106,7 +106,7 @@ def type_test(names: frozenset[str]) -> Callable[[Value], bool]:
 def parse_bit_mask(path: str, operand: Value) -> int:
     """Return the operand of a `$bits...` operator as a mask, lowest bit first. MqlError 2 or 9."""
     if type(operand) is list:
-        return sum({1 << _position(index, each) for index, each in enumerate(operand)})
+        return sum({1 << _parse_bit_position(index, each) for index, each in enumerate(operand)})
     if is_number(operand):
         return parse_natural(path, operand)
     if type(operand) in (bytes, Binary):
@@ -114,7 +114,7 @@ def parse_bit_mask(path: str, operand: Value) -> int:
     raise bad_value(f"{path} takes an Array, a number, or a BinData but received: {format_value(operand)}")
 
 
-def _position(index: int, value: Any) -> int:
+def _parse_bit_position(index: int, value: Any) -> int:
     shown = f"{index}: {format_value(value)}"
     number = truncate_number(value) if is_number(value) else None
     if number is None or _as_float(value) != number:
@@ -124,10 +124,10 @@ def _position(index: int, value: Any) -> int:
     if number < 0:
         raise bad_value(f"bit positions must be >= 0 but got: {shown}")
     # Bits beyond the largest document are clear in every value, so that one such bit stands for all of them.
-    return min(number, _MAX_BITS)
+    return min(number, _MAX_BIT)
 
 
-_MAX_BITS: Final = 8 * 17 * 1024 * 1024
+_MAX_BIT: Final = 8 * 17 * 1024 * 1024
 
 
 def bits_of(value: Any) -> int | None:

@@ -157,20 +157,20 @@ class _Rewriter:
     def run(self) -> str:
         """Return the pattern in the syntax of `regex`."""
         while self.at < len(self.pattern):
-            self._step(self.pattern[self.at])
+            self._rewrite_next(self.pattern[self.at])
         if len(self.open) > 1:
             raise ValueError("missing closing parenthesis")
         return "".join(self.out) + ")" * len(self.open[0][0])
 
-    def _step(self, character: str) -> None:
+    def _rewrite_next(self, character: str) -> None:
         if character == "\\":
-            self._escape()
+            self._rewrite_escape()
         elif character == "[":
-            self._set()
+            self._rewrite_set()
         elif character == "(":
-            self._group()
+            self._rewrite_group()
         elif character in "|)":
-            self._close(character)
+            self._close_group(character)
         elif character == "{" and not _COUNT.match(self.pattern, self.at):
             self._emit("\\{", 1)
         elif character == "#" and self.open[-1][1]:
@@ -183,12 +183,12 @@ class _Rewriter:
         self.out.append(text)
         self.at += read
 
-    def _group(self) -> None:
+    def _rewrite_group(self) -> None:
         inline = _INLINE.match(self.pattern, self.at)
         scopes, verbose = self.open[-1]
         if inline is not None:
-            scopes.append(_flags(inline))
-            self.open[-1] = (scopes, _verbose(inline, verbose))
+            scopes.append(_group_opening(inline))
+            self.open[-1] = (scopes, _is_verbose(inline, verbose))
             self._emit(scopes[-1], len(inline.group()))
             return
         if self.pattern.startswith("(*", self.at):
@@ -201,7 +201,7 @@ class _Rewriter:
             return
         scoped = _FLAGGED_GROUP.match(self.pattern, self.at)
         if scoped is not None:
-            self.open.append(([], _verbose(scoped, verbose)))
+            self.open.append(([], _is_verbose(scoped, verbose)))
             self._emit(scoped.group(), len(scoped.group()))
             return
         self.open.append(([], verbose))
@@ -213,7 +213,7 @@ class _Rewriter:
         self.groups += bool(re.match(r"\(\?(?:P?<[A-Za-z_]|')", self.pattern[self.at : self.at + 5]))
         self._emit("(?", 2)
 
-    def _close(self, character: str) -> None:
+    def _close_group(self, character: str) -> None:
         scopes, _ = self.open[-1]
         self.out.append(")" * len(scopes))
         if character == "|":
@@ -225,7 +225,7 @@ class _Rewriter:
         self.open.pop()
         self._emit(")", 1)
 
-    def _escape(self) -> None:
+    def _rewrite_escape(self) -> None:
         following = self.pattern[self.at + 1 : self.at + 2]
         if not following:
             raise ValueError("\\ at end of pattern")
@@ -240,15 +240,15 @@ class _Rewriter:
         elif following in _ASSERTIONS:
             self._emit(_ASSERTIONS[following], 2)
         elif following == "g" and (group := _GROUP.match(self.pattern, self.at)) is not None:
-            self._emit(self._reference(group[1] or group[2]), len(group.group()))
+            self._emit(self._format_reference(group[1] or group[2]), len(group.group()))
         elif following == "k" and (named := _NAMED_REFERENCE.match(self.pattern, self.at)) is not None:
-            self._emit(self._reference(named[1] or named[2] or named[3]), len(named.group()))
+            self._emit(self._format_reference(named[1] or named[2] or named[3]), len(named.group()))
         elif following in "pP":
-            self._property()
+            self._copy_property()
         else:
-            self._character(following)
+            self._rewrite_character(following)
 
-    def _property(self) -> None:
+    def _copy_property(self) -> None:
         """Copy a Unicode property class, which has the same syntax inside and outside of sets."""
         braced = self.pattern.startswith("{", self.at + 2)
         end = self.pattern.find("}", self.at) + 1 if braced else self.at + 3
@@ -256,12 +256,12 @@ class _Rewriter:
             raise ValueError("malformed \\P or \\p sequence")
         self._emit(self.pattern[self.at : end], end - self.at)
 
-    def _reference(self, name: str) -> str:
+    def _format_reference(self, name: str) -> str:
         if name.startswith("-"):
             name = str(self.groups + 1 + int(name))
         return f"(?P={name})" if not name.isdecimal() else f"(?:\\{name})"
 
-    def _character(self, following: str) -> None:
+    def _rewrite_character(self, following: str) -> None:
         """Rewrite an escape of one character, inside or outside of a set."""
         if following in _REJECTED_ESCAPES:
             raise ValueError(f"unrecognized or unsupported escape \\{following}")
@@ -275,7 +275,7 @@ class _Rewriter:
         else:
             self._emit("\\" + following, 2)
 
-    def _set(self) -> None:
+    def _rewrite_set(self) -> None:
         start = "[^" if self.pattern.startswith("[^", self.at) else "["
         self._emit(start, len(start))
         if self.pattern.startswith("]", self.at):
@@ -285,16 +285,16 @@ class _Rewriter:
             if character in ("", "]"):
                 break
             if character == "[":
-                self._set_name()
+                self._rewrite_set_name()
             elif character == "\\":
-                self._set_escape()
+                self._rewrite_set_escape()
             else:
                 self._emit(character, 1)
         if not character:
             raise ValueError("missing terminating ] for character class")
         self._emit("]", 1)
 
-    def _set_name(self) -> None:
+    def _rewrite_set_name(self) -> None:
         name = _SET_NAME.match(self.pattern, self.at)
         if name is None:
             self._emit("\\[", 1)
@@ -303,7 +303,7 @@ class _Rewriter:
             raise ValueError("unknown or unsupported POSIX class name")
         self._emit(_POSIX[name[2]], len(name.group()))
 
-    def _set_escape(self) -> None:
+    def _rewrite_set_escape(self) -> None:
         following = self.pattern[self.at + 1 : self.at + 2]
         if following in _CLASSES:
             self._emit(_CLASSES[following], 2)
@@ -314,16 +314,16 @@ class _Rewriter:
         elif following == "e":
             self._emit("\\x1b", 2)
         elif following and following in "pP":
-            self._property()
+            self._copy_property()
         elif not following:
             raise ValueError("\\ at end of pattern")
         else:
-            self._character(following)
+            self._rewrite_character(following)
 
 
-def _flags(found: Any) -> str:
+def _group_opening(found: Any) -> str:
     return f"(?{found[1]}-{found[2]}:" if found[2] else f"(?{found[1]}:"
 
 
-def _verbose(found: Any, verbose: bool) -> bool:
+def _is_verbose(found: Any, verbose: bool) -> bool:
     return (verbose or "x" in found[1]) and "x" not in (found[2] or "")

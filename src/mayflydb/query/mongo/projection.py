@@ -110,7 +110,7 @@ class _Projector(msgspec.Struct, frozen=True):
         if type(value) is list:
             kept = [self.project_inner(each, tree, root) for each in value]
             return [each for each in kept if each is not MISSING]
-        if _computes(tree):
+        if _has_computed_field(tree):
             return self.fields({}, tree, root)
         return MISSING if self.inclusion else value
 
@@ -121,13 +121,14 @@ class _Projector(msgspec.Struct, frozen=True):
                     value = leaf.value(root)
                     if value is not MISSING:
                         out[name] = value
-            elif isinstance(leaf, dict) and name not in fields and _computes(leaf):
+            elif isinstance(leaf, dict) and name not in fields and _has_computed_field(leaf):
                 out[name] = self.fields({}, leaf, root)
 
 
-def _computes(tree: Mapping[str, Leaf]) -> bool:
+def _has_computed_field(tree: Mapping[str, Leaf]) -> bool:
     return any(
-        isinstance(leaf, ComputedField) or (isinstance(leaf, dict) and _computes(leaf)) for leaf in tree.values()
+        isinstance(leaf, ComputedField) or (isinstance(leaf, dict) and _has_computed_field(leaf))
+        for leaf in tree.values()
     )
 
 

@@ -132,21 +132,21 @@ class _Parser:
         if type(operand) is dict:
             if positional:
                 raise MqlError(31271, "positional projection cannot be used with an expression or sub object")
-            self._object(name, operand, tree, parent)
+            self._add_object(name, operand, tree, parent)
         elif type(operand) is bool or is_number(operand):
-            self._flag(name, is_truthy(operand), positional, tree, parent)
+            self._add_flag(name, is_truthy(operand), positional, tree, parent)
         else:
             if positional:
                 raise MqlError(31308, "positional projection cannot be used with a literal")
-            self._expression(name, operand, tree)
+            self._add_expression(name, operand, tree)
 
-    def _flag(self, name: str, included: bool, positional: bool, tree: Tree, parent: Parts) -> None:
+    def _add_flag(self, name: str, included: bool, positional: bool, tree: Tree, parent: Parts) -> None:
         if positional:
             if not included:
                 raise MqlError(31395, "positional projection cannot be used with exclusion")
-            self._positional(name, tree, parent)
+            self._add_positional(name, tree, parent)
         else:
-            _add(tree, field_path(name), FieldFlag(included))
+            _add_leaf(tree, field_path(name), FieldFlag(included))
         if name == "_id" and not parent:
             self.id = included
             return
@@ -157,7 +157,7 @@ class _Parser:
             raise MqlError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
         self.inclusion = included
 
-    def _positional(self, name: str, tree: Tree, parent: Parts) -> None:
+    def _add_positional(self, name: str, tree: Tree, parent: Parts) -> None:
         if self.positional is not None:
             raise MqlError(31276, "Cannot specify more than one positional projection per query.")
         if self.matched:
@@ -173,38 +173,38 @@ class _Parser:
         if "$" in after.split("."):
             raise MqlError(31287, f"Cannot use positional operator twice: {name}")
         parts = field_path(before)
-        _add(tree, parts, PositionalField())
+        _add_leaf(tree, parts, PositionalField())
         self.positional = (*parent, *parts)
 
-    def _object(self, name: str, operand: Document, tree: Tree, parent: Parts) -> None:
+    def _add_object(self, name: str, operand: Document, tree: Tree, parent: Parts) -> None:
         if not operand:
             raise MqlError(51270, "An empty sub-projection is not a valid value. Found empty object at path")
         first = next(iter(operand))
         parts = field_path(name)
         if len(operand) == 1 and first.startswith("$"):
-            self._operator(first, name, parts, operand, tree, parent)
+            self._add_operator(first, name, parts, operand, tree, parent)
             return
         inner: Tree = {}
-        _add(tree, parts, inner)
+        _add_leaf(tree, parts, inner)
         for each, value in operand.items():
             self.element(each, value, inner, (*parent, *parts))
 
-    def _operator(self, first: str, name: str, parts: Parts, operand: Document, tree: Tree, parent: Parts) -> None:
+    def _add_operator(self, first: str, name: str, parts: Parts, operand: Document, tree: Tree, parent: Parts) -> None:
         argument = operand[first]
         if first == "$elemMatch":
-            self._elem_match(parts, argument, tree, parent)
+            self._add_elem_match(parts, argument, tree, parent)
         elif first == "$meta":
-            _add(tree, parts, ComputedField(compile_meta(argument, self.score)))
+            _add_leaf(tree, parts, ComputedField(compile_meta(argument, self.score)))
             self.meta = True
         elif first == "$slice" and self.find and not _is_expression_slice(argument):
-            _add(tree, parts, _slice(argument))
+            _add_leaf(tree, parts, _parse_slice(argument))
             self.sliced = True
         elif self.inclusion is False:
             raise MqlError(31252, "Cannot use expression other than $meta in exclusion projection")
         else:
-            self._expression(name, operand, tree)
+            self._add_expression(name, operand, tree)
 
-    def _elem_match(self, parts: Parts, argument: Value, tree: Tree, parent: Parts) -> None:
+    def _add_elem_match(self, parts: Parts, argument: Value, tree: Tree, parent: Parts) -> None:
         if not self.find:
             raise MqlError(168, "Cannot use $elemMatch in this context")
         if type(argument) is not dict:
@@ -213,15 +213,15 @@ class _Parser:
             raise MqlError(31255, "Cannot specify positional operator and $elemMatch.")
         if len(parts) > 1 or parent:
             raise MqlError(31275, "Cannot use $elemMatch projection on a nested field.")
-        _add(tree, parts, ElementMatch(parts[0], compile_element_filter(argument, self.env)))
+        _add_leaf(tree, parts, ElementMatch(parts[0], compile_element_filter(argument, self.env)))
         self.matched = True
 
-    def _expression(self, name: str, operand: Value, tree: Tree) -> None:
+    def _add_expression(self, name: str, operand: Value, tree: Tree) -> None:
         if self.inclusion is False:
             raise MqlError(
                 31310, f"Cannot use an expression {name}: {format_value(operand)} in an exclusion projection"
             )
-        _add(tree, field_path(name), ComputedField(compile_computed_field(operand, self.env)))
+        _add_leaf(tree, field_path(name), ComputedField(compile_computed_field(operand, self.env)))
         self.inclusion = True
 
 
@@ -240,7 +240,7 @@ def compile_computed_field(operand: Value, env: Env) -> Callable[[Document], Val
     return lambda document: expression(frame_of(document, env))
 
 
-def _add(tree: Tree, parts: Parts, leaf: Leaf) -> None:
+def _add_leaf(tree: Tree, parts: Parts, leaf: Leaf) -> None:
     """Add a leaf at a path. MqlError 31249 or 31250 if the path collides with another one."""
     path = ".".join(parts)
     for at, part in enumerate(parts[:-1]):
@@ -261,7 +261,7 @@ def _is_expression_slice(argument: Value) -> bool:
     return type(argument) is list and (len(argument) == 3 or (len(argument) == 2 and not is_number(argument[0])))
 
 
-def _slice(argument: Value) -> ArraySlice:
+def _parse_slice(argument: Value) -> ArraySlice:
     if is_number(argument):
         return ArraySlice(None, _clamp_to_int32(argument))
     if type(argument) is not list:

@@ -83,7 +83,7 @@ def elements(data: bytes) -> Iterator[Element]:
         if named < 0:
             raise _invalid("a name does not end")
         value = named + 1
-        end = _end_of(data, kind, value, last)
+        end = _find_end(data, kind, value, last)
         if not value <= end <= last:
             raise _invalid("a value is longer than its document")
         yield Element(kind, data[position + 1 : named], position, value, end)
@@ -96,7 +96,7 @@ def check_document_size(data: bytes) -> None:
         raise _invalid("a document is not as long as it says")
 
 
-def _end_of(data: bytes, kind: int, value: int, last: int) -> int:
+def _find_end(data: bytes, kind: int, value: int, last: int) -> int:
     fixed = _FIXED_SIZES.get(kind)
     if fixed is not None:
         return value + fixed

@@ -123,11 +123,11 @@ _JSON_TYPES: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-def _type(name: str, operand: Value, _: Document) -> Rule:
+def _compile_type(name: str, operand: Value, _: Document) -> Rule:
     aliases = operand if type(operand) is list else [operand]
     if not aliases:
         raise failed_to_parse(f"$jsonSchema keyword '{name}' must name at least one type")
-    names = frozenset(chain.from_iterable(_types_of(name, alias) for alias in aliases))
+    names = frozenset(chain.from_iterable(_resolve_types(name, alias) for alias in aliases))
 
     def rule(value: Value) -> Document | None:
         found = type_name(value)
@@ -138,7 +138,7 @@ def _type(name: str, operand: Value, _: Document) -> Rule:
     return rule
 
 
-def _types_of(name: str, alias: Value) -> frozenset[str]:
+def _resolve_types(name: str, alias: Value) -> frozenset[str]:
     if type(alias) is not str:
         raise MqlError(14, f"$jsonSchema keyword '{name}' array elements must be strings")
     if name == "bsonType":
@@ -150,7 +150,7 @@ def _types_of(name: str, alias: Value) -> frozenset[str]:
     return _JSON_TYPES[alias]
 
 
-def _enum(operand: list[Value], _: Document) -> Rule:
+def _compile_enum(operand: list[Value], _: Document) -> Rule:
     if not operand:
         raise failed_to_parse("$jsonSchema keyword 'enum' cannot be an empty array")
     known = frozenset(map(_json_key, operand))
@@ -171,7 +171,7 @@ def _json_key(value: Value) -> OrderKey:
     return order_key(value)
 
 
-def _some_of(name: str, operand: list[Value], _: Document) -> Rule:
+def _compile_combination(name: str, operand: list[Value], _: Document) -> Rule:
     if not operand:
         raise bad_value(f"$jsonSchema keyword '{name}' must be a nonempty array")
     if any(type(each) is not dict for each in operand):
@@ -196,7 +196,7 @@ def _some_of(name: str, operand: list[Value], _: Document) -> Rule:
     return rule
 
 
-def _not(operand: Document, _: Document) -> Rule:
+def _compile_not(operand: Document, _: Document) -> Rule:
     schema = compile_schema(operand)
 
     def rule(value: Value) -> Document | None:
@@ -208,7 +208,7 @@ def _not(operand: Document, _: Document) -> Rule:
 # --- numbers and strings ---------------------------------------------------------------------------------------------
 
 
-def _limit_rule(name: str, operand: Value, spec: Document) -> Rule:
+def _compile_limit(name: str, operand: Value, spec: Document) -> Rule:
     lower = name == "minimum"
     exclusive = spec.get("exclusiveMinimum" if lower else "exclusiveMaximum", False)
     bound = order_key(operand)
@@ -227,15 +227,15 @@ def _limit_rule(name: str, operand: Value, spec: Document) -> Rule:
     return rule
 
 
-def _multiple_of(operand: Value, _: Document) -> Rule:
-    divisor = _decimal(operand)
+def _compile_multiple_of(operand: Value, _: Document) -> Rule:
+    divisor = _finite_decimal(operand)
     if divisor is None or divisor <= 0:
         raise failed_to_parse("$jsonSchema keyword 'multipleOf' must have a positive value")
 
     def rule(value: Value) -> Document | None:
         if not is_number(value):
             return None
-        number = _decimal(value)
+        number = _finite_decimal(value)
         if number is not None and _is_multiple(number, divisor):
             return None
         return _failure("multipleOf", operand, "considered value is not a multiple of the specified value", value)
@@ -243,7 +243,7 @@ def _multiple_of(operand: Value, _: Document) -> Rule:
     return rule
 
 
-def _decimal(value: Any) -> Decimal | None:
+def _finite_decimal(value: Any) -> Decimal | None:
     number = (
         value.to_decimal() if type(value) is Decimal128 else Decimal(repr(value) if type(value) is float else value)
     )
@@ -255,7 +255,7 @@ def _is_multiple(number: Decimal, divisor: Decimal) -> bool:
     return (one[0] * other[1]) % (one[1] * other[0]) == 0
 
 
-def _length(name: str, operand: Value, _: Document) -> Rule:
+def _compile_length(name: str, operand: Value, _: Document) -> Rule:
     bound, lower = parse_natural(name, operand), name == "minLength"
 
     def rule(value: Value) -> Document | None:
@@ -266,7 +266,7 @@ def _length(name: str, operand: Value, _: Document) -> Rule:
     return rule
 
 
-def _pattern(operand: str, _: Document) -> Rule:
+def _compile_pattern_rule(operand: str, _: Document) -> Rule:
     pattern = compile_pattern(operand)
 
     def rule(value: Value) -> Document | None:
@@ -280,7 +280,7 @@ def _pattern(operand: str, _: Document) -> Rule:
 # --- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def _item_count(name: str, operand: Value, _: Document) -> Rule:
+def _compile_item_count(name: str, operand: Value, _: Document) -> Rule:
     bound, lower = parse_natural(name, operand), name == "minItems"
 
     def rule(value: Value) -> Document | None:
@@ -291,7 +291,7 @@ def _item_count(name: str, operand: Value, _: Document) -> Rule:
     return rule
 
 
-def _unique_items(operand: bool, _: Document) -> Rule:
+def _compile_unique_items(operand: bool, _: Document) -> Rule:
     def rule(value: Value) -> Document | None:
         if not operand or type(value) is not list:
             return None
@@ -306,9 +306,9 @@ def _unique_items(operand: bool, _: Document) -> Rule:
     return rule
 
 
-def _items(operand: Any, _: Document) -> Rule:
+def _compile_items(operand: Any, _: Document) -> Rule:
     if type(operand) is dict:
-        return _every_item("items", compile_schema(operand), 0)
+        return _each_item_rule("items", compile_schema(operand), 0)
     if any(type(each) is not dict for each in operand):
         raise MqlError(14, "$jsonSchema keyword 'items' requires that each element of the array is an object")
     schemas = [compile_schema(each) for each in operand]
@@ -326,7 +326,7 @@ def _items(operand: Any, _: Document) -> Rule:
     return rule
 
 
-def _additional_items(operand: Any, spec: Document) -> Rule:
+def _compile_additional_items(operand: Any, spec: Document) -> Rule:
     items = spec.get("items")
     start = len(items) if type(items) is list else None
     if start is None or operand is True:
@@ -334,7 +334,7 @@ def _additional_items(operand: Any, spec: Document) -> Rule:
             compile_schema(operand)
         return lambda _: None
     if operand is not False:
-        return _every_item("additionalItems", compile_schema(operand), start)
+        return _each_item_rule("additionalItems", compile_schema(operand), start)
 
     def rule(value: Value) -> Document | None:
         if type(value) is not list or len(value) <= start:
@@ -347,7 +347,7 @@ def _additional_items(operand: Any, spec: Document) -> Rule:
     return rule
 
 
-def _every_item(name: str, schema: Schema, start: int) -> Rule:
+def _each_item_rule(name: str, schema: Schema, start: int) -> Rule:
     def rule(value: Value) -> Document | None:
         if type(value) is not list:
             return None
@@ -364,7 +364,7 @@ def _every_item(name: str, schema: Schema, start: int) -> Rule:
 # --- documents -------------------------------------------------------------------------------------------------------
 
 
-def _names(name: str, operand: list[Value]) -> list[str]:
+def _check_names(name: str, operand: list[Value]) -> list[str]:
     if not operand:
         raise failed_to_parse(f"$jsonSchema keyword '{name}' cannot be an empty array")
     if any(type(each) is not str for each in operand):
@@ -374,8 +374,8 @@ def _names(name: str, operand: list[Value]) -> list[str]:
     return operand
 
 
-def _require_properties(operand: list[Value], _: Document) -> Rule:
-    names = _names("required", operand)
+def _compile_required(operand: list[Value], _: Document) -> Rule:
+    names = _check_names("required", operand)
 
     def rule(value: Value) -> Document | None:
         fields = fields_of(value)
@@ -387,15 +387,15 @@ def _require_properties(operand: list[Value], _: Document) -> Rule:
     return rule
 
 
-def _schemas(name: str, operand: Document) -> dict[str, Schema]:
+def _compile_schemas(name: str, operand: Document) -> dict[str, Schema]:
     for field, each in operand.items():
         if type(each) is not dict:
             raise MqlError(14, f"Nested schema for $jsonSchema property '{field}' must be an object")
     return {field: compile_schema(each) for field, each in operand.items()}
 
 
-def _properties(operand: Document, _: Document) -> Rule:
-    schemas = _schemas("properties", operand)
+def _compile_properties(operand: Document, _: Document) -> Rule:
+    schemas = _compile_schemas("properties", operand)
 
     def rule(value: Value) -> Document | None:
         fields = fields_of(value)
@@ -411,8 +411,10 @@ def _properties(operand: Document, _: Document) -> Rule:
     return rule
 
 
-def _pattern_properties(operand: Document, _: Document) -> Rule:
-    schemas = [(text, compile_pattern(text), each) for text, each in _schemas("patternProperties", operand).items()]
+def _compile_pattern_properties(operand: Document, _: Document) -> Rule:
+    schemas = [
+        (text, compile_pattern(text), each) for text, each in _compile_schemas("patternProperties", operand).items()
+    ]
 
     def failures(fields: Document) -> Iterator[Document]:
         for name, each in fields.items():
@@ -428,7 +430,7 @@ def _pattern_properties(operand: Document, _: Document) -> Rule:
     return rule
 
 
-def _additional_properties(operand: Any, spec: Document) -> Rule:
+def _compile_additional_properties(operand: Any, spec: Document) -> Rule:
     named = frozenset(spec.get("properties", ()))
     patterns = [compile_pattern(text) for text in spec.get("patternProperties", ())]
     schema = compile_schema(operand) if type(operand) is dict else None
@@ -452,7 +454,7 @@ def _additional_properties(operand: Any, spec: Document) -> Rule:
     return rule
 
 
-def _property_count(name: str, operand: Value, _: Document) -> Rule:
+def _compile_property_count(name: str, operand: Value, _: Document) -> Rule:
     bound, lower = parse_natural(name, operand), name == "minProperties"
 
     def rule(value: Value) -> Document | None:
@@ -465,12 +467,12 @@ def _property_count(name: str, operand: Value, _: Document) -> Rule:
     return rule
 
 
-def _dependencies(operand: Document, _: Document) -> Rule:
+def _compile_dependencies(operand: Document, _: Document) -> Rule:
     needed: dict[str, list[str] | Schema] = {}
     for name, each in operand.items():
         if type(each) not in (dict, list):
             raise MqlError(14, "$jsonSchema keyword 'dependencies' must be an object of objects and arrays")
-        needed[name] = compile_schema(each) if type(each) is dict else _names("dependencies", each)
+        needed[name] = compile_schema(each) if type(each) is dict else _check_names("dependencies", each)
 
     def failures(fields: Document) -> Iterator[Document]:
         for name, wanted in needed.items():
@@ -491,22 +493,22 @@ def _dependencies(operand: Document, _: Document) -> Rule:
 
 
 _RULES: Final[Mapping[str, Callable[[Any, Document], Rule]]] = {
-    **{name: partial(_type, name) for name in ("bsonType", "type")},
-    "enum": _enum,
-    **{name: partial(_some_of, name) for name in ("allOf", "anyOf", "oneOf")},
-    "not": _not,
-    **{name: partial(_limit_rule, name) for name in ("minimum", "maximum")},
-    "multipleOf": _multiple_of,
-    **{name: partial(_length, name) for name in ("minLength", "maxLength")},
-    "pattern": _pattern,
-    **{name: partial(_item_count, name) for name in ("minItems", "maxItems")},
-    "uniqueItems": _unique_items,
-    "items": _items,
-    "additionalItems": _additional_items,
-    "properties": _properties,
-    "patternProperties": _pattern_properties,
-    "additionalProperties": _additional_properties,
-    **{name: partial(_property_count, name) for name in ("minProperties", "maxProperties")},
-    "required": _require_properties,
-    "dependencies": _dependencies,
+    **{name: partial(_compile_type, name) for name in ("bsonType", "type")},
+    "enum": _compile_enum,
+    **{name: partial(_compile_combination, name) for name in ("allOf", "anyOf", "oneOf")},
+    "not": _compile_not,
+    **{name: partial(_compile_limit, name) for name in ("minimum", "maximum")},
+    "multipleOf": _compile_multiple_of,
+    **{name: partial(_compile_length, name) for name in ("minLength", "maxLength")},
+    "pattern": _compile_pattern_rule,
+    **{name: partial(_compile_item_count, name) for name in ("minItems", "maxItems")},
+    "uniqueItems": _compile_unique_items,
+    "items": _compile_items,
+    "additionalItems": _compile_additional_items,
+    "properties": _compile_properties,
+    "patternProperties": _compile_pattern_properties,
+    "additionalProperties": _compile_additional_properties,
+    **{name: partial(_compile_property_count, name) for name in ("minProperties", "maxProperties")},
+    "required": _compile_required,
+    "dependencies": _compile_dependencies,
 }

@@ -94,13 +94,15 @@ def compile_sort(spec: Document, env: Env, score: Callable[[Document], float] | 
     for place, (path, direction) in enumerate(spec.items()):
         parts = field_path(path)
         if type(direction) is dict:
-            keys.append(_by_meta(direction, env, score))
+            keys.append(_compile_meta_key(direction, env, score))
             continue
         descending = _is_descending(path, direction)
-        keys.append((_key_of(parts, descending, env), descending))
+        keys.append((_compile_key(parts, descending, env), descending))
         paths.append((place, parts, descending))
     if len(paths) > 1:
-        rows = _Rows(tuple(parts for _, parts, _ in paths), tuple(descending for _, _, descending in paths), env)
+        rows = _SharedArrayKeys(
+            tuple(parts for _, parts, _ in paths), tuple(descending for _, _, descending in paths), env
+        )
         for column, (place, _, descending) in enumerate(paths):
             keys[place] = rows.column(column, keys[place][0]), descending
     return Sort(tuple(keys))
@@ -114,7 +116,7 @@ def _is_descending(path: str, direction: Value) -> bool:
     return str(direction).startswith("-")
 
 
-def _by_meta(operand: Document, env: Env, score: Callable[[Document], float] | None) -> tuple[KeyOf, bool]:
+def _compile_meta_key(operand: Document, env: Env, score: Callable[[Document], float] | None) -> tuple[KeyOf, bool]:
     if list(operand) != ["$meta"]:
         raise MqlError(17312, "$meta is the only expression supported by $sort right now")
     meta = operand["$meta"]
@@ -128,7 +130,7 @@ def _by_meta(operand: Document, env: Env, score: Callable[[Document], float] | N
     return score, True
 
 
-def _key_of(parts: Parts, descending: bool, env: Env) -> KeyOf:
+def _compile_key(parts: Parts, descending: bool, env: Env) -> KeyOf:
     order_key = env.collation.order_key
     best = max if descending else min
 
@@ -162,7 +164,7 @@ def sort_values(document: Document, parts: Parts) -> list[Value]:
 # --- several paths through arrays ------------------------------------------------------------------------------------
 
 
-class _Rows(msgspec.Struct, frozen=True):
+class _SharedArrayKeys(msgspec.Struct, frozen=True):
     """Sort keys of documents in which several paths lead through one array: each element gives a row, and the best
     row counts.
     """
@@ -181,13 +183,13 @@ class _Rows(msgspec.Struct, frozen=True):
             met = 0
             for parts in paths:
                 met += _meets_array(document, parts)
-            return single(document) if met < 2 else self._best(document)[column]
+            return single(document) if met < 2 else self._best_row(document)[column]
 
         return key
 
-    def _best(self, document: Document) -> tuple[OrderKey, ...]:
+    def _best_row(self, document: Document) -> tuple[OrderKey, ...]:
         order_key = self.env.collation.order_key
-        rows = _rows([(document, parts) for parts in self.paths])
+        rows = _rows_at_paths([(document, parts) for parts in self.paths])
         keyed = [tuple([order_key(value) for value in row]) for row in rows]
         return min(keyed, key=self._directed_key)
 
@@ -206,7 +208,7 @@ def _meets_array(document: Document, parts: Parts) -> bool:
     return type(value) is list
 
 
-def _rows(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
+def _rows_at_paths(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
     """Return the values at the paths, one row for each element of the array they share. MqlError 2 for two different arrays."""
     reached = [_walk_to_array(value, parts) for value, parts in places]
     arrays = [value for value, _, meets in reached if meets]
@@ -229,7 +231,7 @@ def _rows_of_elements(places: list[tuple[Value, Parts]], fresh: list[bool]) -> l
         (value, parts) if type(value) is dict and parts else (_value_at_end(value, parts) if new else value, ())
         for (value, parts), new in zip(places, fresh, strict=True)
     ]
-    return _rows(settled)
+    return _rows_at_paths(settled)
 
 
 def _value_at_end(value: Value, parts: Parts) -> Value:

@@ -78,7 +78,7 @@ def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float,
     everywhere = index.weights.get(ALL_FIELDS)
     if everywhere is not None:
         named = {path: weight for path, weight in index.weights.items() if path != ALL_FIELDS}
-        for path, text, language in _strings("", document, index, index.language):
+        for path, text, language in _all_strings("", document, index, index.language):
             yield text, named.get(path, everywhere), language
         return
     for path, weight in index.weights.items():
@@ -97,7 +97,7 @@ def _strings_at(
         elif kind is list:
             yield from ((each, language) for each in value if type(each) is str)
     elif kind is dict:
-        own = _language_in(value, index, language)
+        own = _resolve_language(value, index, language)
         yield from _strings_at(value.get(parts[at]), parts, at + 1, index, own)
     elif kind is list:
         for each in value:
@@ -108,20 +108,20 @@ def _strings_at(
             yield from _strings_at(value[place], parts, at + 1, index, language)
 
 
-def _strings(path: str, value: Value, index: TextIndex, language: str) -> Iterator[tuple[str, str, str]]:
+def _all_strings(path: str, value: Value, index: TextIndex, language: str) -> Iterator[tuple[str, str, str]]:
     kind = type(value)
     if kind is str:
         yield path, value, language
     elif kind is dict:
-        own = _language_in(value, index, language)
+        own = _resolve_language(value, index, language)
         for name, each in value.items():
-            yield from _strings(f"{path}.{name}" if path else name, each, index, own)
+            yield from _all_strings(f"{path}.{name}" if path else name, each, index, own)
     elif kind is list:
         for each in value:
-            yield from _strings(path, each, index, language)
+            yield from _all_strings(path, each, index, language)
 
 
-def _language_in(document: Document, index: TextIndex, outer: str) -> str:
+def _resolve_language(document: Document, index: TextIndex, outer: str) -> str:
     """Return the language of a document, or of a document within it."""
     if index.language == NONE or index.override not in document:
         return outer
@@ -170,17 +170,17 @@ def _compile_search(operand: Mapping[str, Any], index: TextIndex, language: str)
             (excluded if negated else wanted).append(body)
     return TextSearch(
         index,
-        _terms(wanted, language, case, accents),
+        _collect_terms(wanted, language, case, accents),
         tuple(phrases[False]),
-        _terms(excluded, language, case, accents),
+        _collect_terms(excluded, language, case, accents),
         tuple(phrases[True]),
         case,
         accents,
-        _terms(wanted, language, False, False),
+        _collect_terms(wanted, language, False, False),
     )
 
 
-def _terms(texts: list[str], language: str, case: bool, accents: bool) -> frozenset[str]:
+def _collect_terms(texts: list[str], language: str, case: bool, accents: bool) -> frozenset[str]:
     return frozenset(term for text in texts for term in terms_of(text, language, case, accents))
 
 

@@ -33,18 +33,18 @@ _REASONS: Final[Mapping[str, tuple[str, str]]] = {
 
 def failure_details(validator: Document, document: Document, env: Env) -> Document:
     """Return the details of a validator that a document does not satisfy."""
-    return _of_query(validator, document, env, False)
+    return _describe_query(validator, document, env, False)
 
 
-def _of_query(query: Document, document: Document, env: Env, met: bool) -> Document:
+def _describe_query(query: Document, document: Document, env: Env, met: bool) -> Document:
     """Return the details of a query that fails or, with `met`, of a negated query that holds."""
-    clauses = _clauses(query)
+    clauses = _split_clauses(query)
     if len(clauses) == 1:
-        return _of_clause(clauses[0], document, env, met)
-    return _of_branches("$and", clauses, document, env, met)
+        return _describe_clause(clauses[0], document, env, met)
+    return _describe_branches("$and", clauses, document, env, met)
 
 
-def _clauses(query: Document) -> list[Document]:
+def _split_clauses(query: Document) -> list[Document]:
     """Split a query into conjuncts of one operator each."""
     clauses: list[Document] = []
     for name, operand in query.items():
@@ -61,14 +61,14 @@ def _clauses(query: Document) -> list[Document]:
     return clauses
 
 
-def _of_clause(clause: Document, document: Document, env: Env, met: bool) -> Document:
+def _describe_clause(clause: Document, document: Document, env: Env, met: bool) -> Document:
     ((name, operand),) = clause.items()
     if name == "$jsonSchema":
         if met:
             return {"operatorName": name, "specifiedAs": clause, "reason": "schema matched"}
         return schema_details(operand, document)
     if name in ("$and", "$or", "$nor"):
-        return _of_branches(name, operand, document, env, met)
+        return _describe_branches(name, operand, document, env, met)
     if name == "$expr":
         reason = "expression did match" if met else "expression did not match"
         return {"operatorName": name, "specifiedAs": clause, "reason": reason, "expressionResult": met}
@@ -79,23 +79,23 @@ def _of_clause(clause: Document, document: Document, env: Env, met: bool) -> Doc
     if operator == "$not":
         inner = operand["$not"]
         inner = {name: inner if type(inner) is dict else {"$regex": inner}}
-        return {"operatorName": "$not", "details": _of_query(inner, document, env, not met)}
-    return _of_field(name, operator, clause, document, met)
+        return {"operatorName": "$not", "details": _describe_query(inner, document, env, not met)}
+    return _describe_field(name, operator, clause, document, met)
 
 
-def _of_branches(name: str, branches: list[Document], document: Document, env: Env, met: bool) -> Document:
+def _describe_branches(name: str, branches: list[Document], document: Document, env: Env, met: bool) -> Document:
     holds = [compile_filter(branch, env).matches(document) for branch in branches]
     # `$nor` fails by the branches that hold; so do negated `$and` and `$or`.
     wanted = met != (name == "$nor")
     details = [
-        {"index": index, "details": _of_query(branch, document, env, wanted)}
+        {"index": index, "details": _describe_query(branch, document, env, wanted)}
         for index, (branch, held) in enumerate(zip(branches, holds, strict=True))
         if held is wanted
     ]
     return {"operatorName": name, "clausesSatisfied" if wanted else "clausesNotSatisfied": details}
 
 
-def _of_field(path: str, operator: str, clause: Document, document: Document, met: bool) -> Document:
+def _describe_field(path: str, operator: str, clause: Document, document: Document, met: bool) -> Document:
     details: dict[str, Any] = {"operatorName": operator, "specifiedAs": clause}
     values = [
         value
@@ -108,9 +108,9 @@ def _of_field(path: str, operator: str, clause: Document, document: Document, me
     if not values and operator not in ("$ne", "$nin"):
         return {**details, "reason": "field was missing"}
     details["reason"] = reasons[met]
-    details.update(_one_or_many("consideredValue", values))
+    details.update(_singular_or_plural("consideredValue", values))
     if operator == "$type":
-        details.update(_one_or_many("consideredType", list(dict.fromkeys(map(type_name, values)))))
+        details.update(_singular_or_plural("consideredType", list(dict.fromkeys(map(type_name, values)))))
     return details
 
 
@@ -118,7 +118,7 @@ _WHOLE_ARRAY: Final = frozenset(("$size", "$elemMatch", "$exists", "$all"))
 """Operators that read an array as one value."""
 
 
-def _one_or_many(name: str, values: list[Value]) -> Document:
+def _singular_or_plural(name: str, values: list[Value]) -> Document:
     if not values:
         return {}
     return {name: values[0]} if len(values) == 1 else {f"{name}s": values}

@@ -82,37 +82,37 @@ def decode(data: bytes) -> Document:
     """Decode a document. MqlError 22 for invalid BSON."""
     try:
         # The bson library decodes database references to objects that lose the order of fields.
-        return _decode(data, CODEC_OPTIONS) if _REFERENCE not in data else _with_references(data)
+        return _decode(data, CODEC_OPTIONS) if _REFERENCE not in data else _decode_with_references(data)
     except (BSONError, ValueError, OverflowError, RecursionError) as error:
         raise MqlError(22, f"invalid BSON: {error}") from None
 
 
-def _with_references(data: bytes) -> Document:
+def _decode_with_references(data: bytes) -> Document:
     """Decode a document with database references as plain documents, at any depth. The library leaves the outermost
     document plain.
     """
     parts = list(elements(data))
-    apart = [part for part in parts if part.type in _HOLDERS and _REFERENCE in data[part.value : part.end]]
+    apart = [part for part in parts if part.type in _NESTED_DECODERS and _REFERENCE in data[part.value : part.end]]
     if not apart:
         return _decode(data, CODEC_OPTIONS)
     rest = _decode(remove_elements(data, apart), CODEC_OPTIONS)
     document: Document = {}
     for part in parts:
         name = part.name.decode("utf-8", "surrogateescape")
-        document[name] = rest[name] if part not in apart else _HOLDERS[part.type](data[part.value : part.end])
+        document[name] = rest[name] if part not in apart else _NESTED_DECODERS[part.type](data[part.value : part.end])
     return document
 
 
-def _scoped_code(value: bytes) -> Code:
+def _decode_scoped_code(value: bytes) -> Code:
     scope = scope_of(value)
     text = value[8 : len(value) - len(scope) - 1]
-    return Code(text.decode("utf-8", "surrogateescape"), _with_references(scope))
+    return Code(text.decode("utf-8", "surrogateescape"), _decode_with_references(scope))
 
 
-_HOLDERS: Final[Mapping[int, Callable[[bytes], Value]]] = {
-    EMBEDDED: _with_references,
-    ARRAY: lambda value: list(_with_references(value).values()),
-    CODE_WITH_SCOPE: _scoped_code,
+_NESTED_DECODERS: Final[Mapping[int, Callable[[bytes], Value]]] = {
+    EMBEDDED: _decode_with_references,
+    ARRAY: lambda value: list(_decode_with_references(value).values()),
+    CODE_WITH_SCOPE: _decode_scoped_code,
 }
 
 
@@ -132,7 +132,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 NUMBERS: Final = (int, Int64, float, Decimal128)
 """The number types, for `type(value) in NUMBERS`; bool is not among them."""
 
-_NAMES: Final[Mapping[type, str]] = {
+_TYPE_NAMES: Final[Mapping[type, str]] = {
     float: "double",
     str: "string",
     dict: "object",
@@ -188,7 +188,7 @@ def type_name(value: Value) -> str:
         return "int" if INT32_MIN <= value <= INT32_MAX else "long"
     if kind is Code:
         return "javascript" if value.scope is None else "javascriptWithScope"
-    name = _NAMES.get(kind)
+    name = _TYPE_NAMES.get(kind)
     if name is None:
         raise MqlError(2, f"a value of {kind.__name__} has no BSON type")
     return name
@@ -202,7 +202,7 @@ def is_number(value: Value) -> bool:
 # --- order -----------------------------------------------------------------------------------------------------------
 
 _MIN, _MISSING, _NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BINARY = range(8)
-_OID, _BOOL, _DATE, _TIMESTAMP, _REGEX, _CODE, _SCOPED, _MAX = range(8, 16)
+_OBJECT_ID, _BOOL, _DATE, _TIMESTAMP, _REGEX, _CODE, _CODE_WITH_SCOPE, _MAX = range(8, 16)
 
 OrderKey: TypeAlias = tuple[int, Any]
 """(class of types, comparable key within the class): compares and hashes as the value does."""
@@ -215,14 +215,14 @@ def order_key(value: Value) -> OrderKey:
 
     MISSING sorts below null, as in expressions. A caller for which a missing field is null converts it first.
     """
-    return _KEYS[type(value)](value)
+    return _ORDER_KEYS[type(value)](value)
 
 
 def type_class(value: Value) -> int:
     """Return the number of a value's class of types. Comparisons in queries match within one class; all numbers are
     one class.
     """
-    return order_key(value)[0] if type(value) not in _CLASSES else _CLASSES[type(value)]
+    return order_key(value)[0] if type(value) not in _TYPE_CLASSES else _TYPE_CLASSES[type(value)]
 
 
 def compare(one: Value, other: Value) -> int:
@@ -264,7 +264,7 @@ def _binary_key(value: bytes) -> OrderKey:
 def _code_key(value: Code) -> OrderKey:
     if value.scope is None:
         return _CODE, str(value)
-    return _SCOPED, (str(value), order_key(dict(value.scope)))
+    return _CODE_WITH_SCOPE, (str(value), order_key(dict(value.scope)))
 
 
 _REGEX_FLAGS: Final = (
@@ -283,7 +283,7 @@ def _regex_key(value: Any) -> OrderKey:
     return _REGEX, (value.pattern, letters)
 
 
-_KEYS: Final[Mapping[type, Callable[[Any], OrderKey]]] = {
+_ORDER_KEYS: Final[Mapping[type, Callable[[Any], OrderKey]]] = {
     MinKey: lambda value: (_MIN, ()),
     Missing: lambda value: (_MISSING, ()),
     type(None): lambda value: (_NULL, ()),
@@ -296,7 +296,7 @@ _KEYS: Final[Mapping[type, Callable[[Any], OrderKey]]] = {
     list: lambda value: (_ARRAY, tuple([order_key(each) for each in value])),
     bytes: _binary_key,
     Binary: _binary_key,
-    ObjectId: lambda value: (_OID, value.binary),
+    ObjectId: lambda value: (_OBJECT_ID, value.binary),
     bool: lambda value: (_BOOL, value),
     DatetimeMS: lambda value: (_DATE, int(value)),
     Timestamp: lambda value: (_TIMESTAMP, (value.time, value.inc)),
@@ -306,7 +306,7 @@ _KEYS: Final[Mapping[type, Callable[[Any], OrderKey]]] = {
     MaxKey: lambda value: (_MAX, ()),
 }
 
-_CLASSES: Final[Mapping[type, int]] = {
+_TYPE_CLASSES: Final[Mapping[type, int]] = {
     int: _NUMBER,
     Int64: _NUMBER,
     float: _NUMBER,
@@ -346,7 +346,7 @@ def format_value(value: Value) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if kind is float:
-        return _shell_double(value)
+        return _format_double(value)
     if kind is DatetimeMS:
         return f"new Date({int(value)})"
     if kind is Decimal128:
@@ -360,10 +360,10 @@ def format_value(value: Value) -> str:
     if kind in (Regex, re.Pattern):
         pattern, letters = _regex_key(value)[1]
         return f"/{pattern}/{letters}"
-    return _SHELL_WORDS.get(kind, str)(value)
+    return _CONSTANT_TEXTS.get(kind, str)(value)
 
 
-def _shell_double(value: float) -> str:
+def _format_double(value: float) -> str:
     if value != value:
         return "nan"
     if value in (float("inf"), float("-inf")):
@@ -371,7 +371,7 @@ def _shell_double(value: float) -> str:
     return f"{value:.1f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.15g}"
 
 
-_SHELL_WORDS: Final[Mapping[type, Callable[[Any], str]]] = {
+_CONSTANT_TEXTS: Final[Mapping[type, Callable[[Any], str]]] = {
     bool: lambda value: "true" if value else "false",
     type(None): lambda value: "null",
     MinKey: lambda value: "MinKey",

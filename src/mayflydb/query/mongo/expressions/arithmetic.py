@@ -34,10 +34,10 @@ def _add(*values: Value) -> Value:
             raise MqlError(14, f"$add only supports numeric or date types, not {type_name(value)}")
     if null:
         return None
-    return _date(total, "$add") if date else total
+    return _round_to_date(total, "$add") if date else total
 
 
-def _date(milliseconds: Number, name: str) -> DatetimeMS:
+def _round_to_date(milliseconds: Number, name: str) -> DatetimeMS:
     """Return a date, rounded to whole milliseconds. MqlError 15 beyond an int64."""
     exact = numbers.round_to(milliseconds, 0)
     if numbers.is_nan(exact) or not INT64_MIN <= numbers.double_of(exact) < INT64_MAX:
@@ -56,7 +56,7 @@ def _subtract(one: Value, other: Value) -> Value:
         if type(other) is DatetimeMS:
             return Int64(int(one) - int(other))
         if type(other) in NUMBERS:
-            return _date(numbers.subtract(Int64(int(one)), other), "$subtract")
+            return _round_to_date(numbers.subtract(Int64(int(one)), other), "$subtract")
     raise MqlError(14, f"can't $subtract {type_name(other)} from {type_name(one)}")
 
 
@@ -103,7 +103,7 @@ def _logarithm(name: str, function: Callable[[Number], Value]) -> Function:
     return lambda value: math.nan if type(value) in NUMBERS and numbers.is_nan(value) else single(value)
 
 
-def _round_to_place(name: str, function: Callable[[Number, int], Number]) -> Function:
+def _rounding_operator(name: str, function: Callable[[Number, int], Number]) -> Function:
     def at(value: Value, place: Value = 0) -> Value:
         if is_nullish(value) or is_nullish(place):
             return None
@@ -145,7 +145,7 @@ def _log(value: Value, base: Value) -> Value:
     return numbers.log(value, base)
 
 
-def _bitwise(name: str, start: int, function: Callable[[int, int], int]) -> Function:
+def _bitwise_operator(name: str, start: int, function: Callable[[int, int], int]) -> Function:
     def all_of(*values: Value) -> Value:
         result, wide, null = start, False, False
         for value in values:
@@ -180,16 +180,16 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$abs": fixed_arity(1, numeric("$abs", numbers.absolute)),
     "$ceil": fixed_arity(1, numeric("$ceil", numbers.ceil)),
     "$floor": fixed_arity(1, numeric("$floor", numbers.floor)),
-    "$round": ranged_arity(1, 2, _round_to_place("$round", numbers.round_to)),
-    "$trunc": ranged_arity(1, 2, _round_to_place("$trunc", numbers.truncate_to)),
+    "$round": ranged_arity(1, 2, _rounding_operator("$round", numbers.round_to)),
+    "$trunc": ranged_arity(1, 2, _rounding_operator("$trunc", numbers.truncate_to)),
     "$sqrt": fixed_arity(1, numeric("$sqrt", numbers.square_root)),
     "$exp": fixed_arity(1, numeric("$exp", numbers.exponential)),
     "$ln": fixed_arity(1, _logarithm("$ln", numbers.natural_log)),
     "$log10": fixed_arity(1, _logarithm("$log10", numbers.decimal_log)),
     "$log": fixed_arity(2, _log),
     "$pow": fixed_arity(2, _power),
-    "$bitAnd": ranged_arity(0, None, _bitwise("$bitAnd", -1, int.__and__)),
-    "$bitOr": ranged_arity(0, None, _bitwise("$bitOr", 0, int.__or__)),
-    "$bitXor": ranged_arity(0, None, _bitwise("$bitXor", 0, int.__xor__)),
+    "$bitAnd": ranged_arity(0, None, _bitwise_operator("$bitAnd", -1, int.__and__)),
+    "$bitOr": ranged_arity(0, None, _bitwise_operator("$bitOr", 0, int.__or__)),
+    "$bitXor": ranged_arity(0, None, _bitwise_operator("$bitXor", 0, int.__xor__)),
     "$bitNot": fixed_arity(1, _bit_not),
 }

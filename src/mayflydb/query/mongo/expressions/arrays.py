@@ -58,7 +58,7 @@ def _element_at(array: Value, place: Value) -> Value:
     return array[index] if -len(array) <= index < len(array) else MISSING
 
 
-def _in(scope: CompileScope) -> Function:
+def _membership(scope: CompileScope) -> Function:
     key = scope.comparison_key()
 
     def contains(value: Value, array: Value) -> bool:
@@ -87,19 +87,21 @@ def _slice(array: Value, *places: Value) -> Value:
         return None
     if type(array) is not list:
         raise MqlError(28724, f"First argument to $slice must be an array, but is of type: {type_name(array)}")
-    first = _slice_place(
+    first = _parse_slice_argument(
         places[0], 28725, "Second argument to $slice must be a numeric value, but is of type: ", "Second"
     )
     if len(places) == 1:
         return array[:first] if first >= 0 else array[first:]
-    count = _slice_place(places[1], 28727, "Third argument to $slice must be numeric, but is of type: ", "Third")
+    count = _parse_slice_argument(
+        places[1], 28727, "Third argument to $slice must be numeric, but is of type: ", "Third"
+    )
     if count <= 0:
         raise MqlError(28729, f"Third argument to $slice must be positive: {count}")
     start = max(0, len(array) + first) if first < 0 else first
     return array[start : start + count]
 
 
-def _slice_place(value: Value, code: int, message: str, which: str) -> int:
+def _parse_slice_argument(value: Value, code: int, message: str, which: str) -> int:
     if not is_number(value):
         raise MqlError(code, f"{message}{type_name(value)}")
     place = exact_int32(value)
@@ -132,7 +134,7 @@ def bound_of(name: str, value: Value, what: str) -> int:
     return place
 
 
-def _index_of(scope: CompileScope) -> Function:
+def _search(scope: CompileScope) -> Function:
     key = scope.comparison_key()
 
     def index_of(array: Value, wanted: Value, *bounds: Value) -> Value:
@@ -151,22 +153,22 @@ def _index_of(scope: CompileScope) -> Function:
     return index_of
 
 
-_MAX_RANGE: Final = 100 * 1024 * 1024 // 16
+_MAX_RANGE_LENGTH: Final = 100 * 1024 * 1024 // 16
 
 
 def _range(start: Value, end: Value, step: Value = 1) -> list[int]:
-    first = _range_part(start, 34443, "starting")
-    last = _range_part(end, 34445, "ending")
-    by = _range_part(step, 34447, "step")
+    first = _parse_range_argument(start, 34443, "starting")
+    last = _parse_range_argument(end, 34445, "ending")
+    by = _parse_range_argument(step, 34447, "step")
     if by == 0:
         raise MqlError(34449, "$range requires a non-zero step value")
     places = range(first, last, by)
-    if len(places) > _MAX_RANGE:
+    if len(places) > _MAX_RANGE_LENGTH:
         raise MqlError(146, f"$range would use too much memory: {len(places)} elements")
     return list(places)
 
 
-def _range_part(value: Value, code: int, which: str) -> int:
+def _parse_range_argument(value: Value, code: int, which: str) -> int:
     if not is_number(value):
         raise MqlError(code, f"$range requires a numeric {which} value, found value of type: {type_name(value)}")
     place = exact_int32(value)
@@ -184,13 +186,13 @@ def _is_array(value: Value) -> bool:
 
 # --- for each element ------------------------------------------------------------------------------------------------
 
-_MAP: Final = ArgumentCodes(16878, 16879, {"input": 16880, "in": 16882})
-_FILTER: Final = ArgumentCodes(28646, 28647, {"input": 28648, "cond": 28650})
-_REDUCE: Final = ArgumentCodes(40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079})
+_MAP_CODES: Final = ArgumentCodes(16878, 16879, {"input": 16880, "in": 16882})
+_FILTER_CODES: Final = ArgumentCodes(28646, 28647, {"input": 28648, "cond": 28650})
+_REDUCE_CODES: Final = ArgumentCodes(40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079})
 
 
-def _map(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "in"), ("as",), _MAP)
+def _compile_map(name: str, spec: Value, scope: CompileScope) -> Expression:
+    given = arguments(name, spec, ("input", "in"), ("as",), _MAP_CODES)
     variable = check_variable(given.get("as", "this"))
     source = scope.compile(given["input"])
     body = scope.with_names(variable).compile(given["in"])
@@ -213,8 +215,8 @@ def _map(name: str, spec: Value, scope: CompileScope) -> Expression:
     return each
 
 
-def _filter(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "cond"), ("as", "limit"), _FILTER)
+def _compile_filter(name: str, spec: Value, scope: CompileScope) -> Expression:
+    given = arguments(name, spec, ("input", "cond"), ("as", "limit"), _FILTER_CODES)
     variable = check_variable(given.get("as", "this"))
     source = scope.compile(given["input"])
     condition = scope.with_names(variable).compile(given["cond"])
@@ -227,7 +229,7 @@ def _filter(name: str, spec: Value, scope: CompileScope) -> Expression:
             return None
         if type(array) is not list:
             raise MqlError(28651, f"input to $filter must be an array not {type_name(array)}")
-        most = _filter_limit(limit(frame)) if limit is not None else None
+        most = _parse_filter_limit(limit(frame)) if limit is not None else None
         inner, assign = bind(frame)
         results: list[Value] = []
         for element in array:
@@ -241,7 +243,7 @@ def _filter(name: str, spec: Value, scope: CompileScope) -> Expression:
     return filter_array
 
 
-def _filter_limit(value: Value) -> int | None:
+def _parse_filter_limit(value: Value) -> int | None:
     if is_nullish(value):
         return None
     limit = exact_integer(value)
@@ -252,8 +254,8 @@ def _filter_limit(value: Value) -> int | None:
     return limit
 
 
-def _reduce(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "initialValue", "in"), (), _REDUCE)
+def _compile_reduce(name: str, spec: Value, scope: CompileScope) -> Expression:
+    given = arguments(name, spec, ("input", "initialValue", "in"), (), _REDUCE_CODES)
     source = scope.compile(given["input"])
     initial = scope.compile(given["initialValue"])
     body = scope.with_names("this", "value").compile(given["in"])
@@ -284,11 +286,11 @@ def _reduce(name: str, spec: Value, scope: CompileScope) -> Expression:
 
 # --- $zip and $sortArray ---------------------------------------------------------------------------------------------
 
-_ZIP: Final = ArgumentCodes(34460, 34464, {"inputs": 34465})
+_ZIP_CODES: Final = ArgumentCodes(34460, 34464, {"inputs": 34465})
 
 
-def _zip(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("inputs",), ("useLongestLength", "defaults"), _ZIP)
+def _compile_zip(name: str, spec: Value, scope: CompileScope) -> Expression:
+    given = arguments(name, spec, ("inputs",), ("useLongestLength", "defaults"), _ZIP_CODES)
     inputs, defaults = given["inputs"], given.get("defaults", [])
     longest = given.get("useLongestLength", False)
     if type(inputs) is not list:
@@ -323,13 +325,13 @@ def _zip(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(zip_arrays, sources + fillers)
 
 
-_SORT: Final = ArgumentCodes(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
+_SORT_CODES: Final = ArgumentCodes(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
 
 
-def _sort(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_sort(name: str, spec: Value, scope: CompileScope) -> Expression:
     from mayflydb.query.mongo.expressions.ordering import compile_order
 
-    given = arguments(name, spec, ("input", "sortBy"), (), _SORT)
+    given = arguments(name, spec, ("input", "sortBy"), (), _SORT_CODES)
     source = scope.compile(given["input"])
     by = given["sortBy"]
     if type(by) is dict:
@@ -359,16 +361,16 @@ def _sort(name: str, spec: Value, scope: CompileScope) -> Expression:
 OPERATORS: Final[Mapping[str, Parser]] = {
     "$size": fixed_arity(1, _size),
     "$arrayElemAt": fixed_arity(2, _element_at),
-    "$in": with_scope(2, 2, _in),
+    "$in": with_scope(2, 2, _membership),
     "$concatArrays": ranged_arity(0, None, _concat),
     "$slice": ranged_arity(2, 3, _slice),
     "$reverseArray": fixed_arity(1, _reverse),
-    "$indexOfArray": with_scope(2, 4, _index_of),
+    "$indexOfArray": with_scope(2, 4, _search),
     "$range": ranged_arity(2, 3, _range),
     "$isArray": fixed_arity(1, _is_array),
-    "$map": _map,
-    "$filter": _filter,
-    "$reduce": _reduce,
-    "$zip": _zip,
-    "$sortArray": _sort,
+    "$map": _compile_map,
+    "$filter": _compile_filter,
+    "$reduce": _compile_reduce,
+    "$zip": _compile_zip,
+    "$sortArray": _compile_sort,
 }

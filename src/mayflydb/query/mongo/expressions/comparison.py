@@ -20,7 +20,7 @@ from mayflydb.query.mongo.expressions.core import (
 from mayflydb.query.mongo.values import Value, is_truthy
 
 
-def _by_key(holds: Callable[[Any, Any], Any]) -> Parser:
+def _key_comparison(holds: Callable[[Any, Any], Any]) -> Parser:
     def make(scope: CompileScope) -> Function:
         key = scope.comparison_key()
         return lambda one, other: holds(key(one), key(other))
@@ -28,7 +28,7 @@ def _by_key(holds: Callable[[Any, Any], Any]) -> Parser:
     return with_scope(2, 2, make)
 
 
-def _and(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_and(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
 
     def both(frame: Frame) -> bool:
@@ -39,7 +39,7 @@ def _and(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(both, parts)
 
 
-def _or(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_or(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
 
     def either(frame: Frame) -> bool:
@@ -49,14 +49,14 @@ def _or(name: str, spec: Value, scope: CompileScope) -> Expression:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$eq": _by_key(lambda a, b: a == b),
-    "$ne": _by_key(lambda a, b: a != b),
-    "$gt": _by_key(lambda a, b: a > b),
-    "$gte": _by_key(lambda a, b: a >= b),
-    "$lt": _by_key(lambda a, b: a < b),
-    "$lte": _by_key(lambda a, b: a <= b),
-    "$cmp": _by_key(lambda a, b: (a > b) - (a < b)),
-    "$and": _and,
-    "$or": _or,
+    "$eq": _key_comparison(lambda a, b: a == b),
+    "$ne": _key_comparison(lambda a, b: a != b),
+    "$gt": _key_comparison(lambda a, b: a > b),
+    "$gte": _key_comparison(lambda a, b: a >= b),
+    "$lt": _key_comparison(lambda a, b: a < b),
+    "$lte": _key_comparison(lambda a, b: a <= b),
+    "$cmp": _key_comparison(lambda a, b: (a > b) - (a < b)),
+    "$and": _compile_and,
+    "$or": _compile_or,
     "$not": fixed_arity(1, lambda value: not is_truthy(value)),
 }

@@ -18,7 +18,7 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value, is_truthy, type_name
 
 
-def _cond(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_cond(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is dict:
         for field in spec:
             if field not in ("if", "then", "else"):
@@ -31,7 +31,7 @@ def _cond(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(lambda frame: then(frame) if is_truthy(test(frame)) else otherwise(frame), parts)
 
 
-def _if_null(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_if_null(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
     if len(parts) < 2:
         raise MqlError(1257300, f"$ifNull needs at least two arguments, had: {len(parts)}")
@@ -47,7 +47,7 @@ def _if_null(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(choose, parts)
 
 
-def _switch(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_switch(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is not dict:
         raise MqlError(40060, f"$switch requires an object as an argument, found: {type_name(spec)}")
     for field in spec:
@@ -58,7 +58,7 @@ def _switch(name: str, spec: Value, scope: CompileScope) -> Expression:
         raise MqlError(40061, f"$switch expected an array for 'branches', found: {type_name(branches)}")
     if not branches:
         raise MqlError(40068, "$switch requires at least one branch.")
-    compiled = [_branch(each, scope) for each in branches]
+    compiled = [_compile_branch(each, scope) for each in branches]
     default = scope.compile(spec["default"]) if "default" in spec else None
 
     def choose(frame: Frame) -> Value:
@@ -74,7 +74,7 @@ def _switch(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(choose, [part for pair in compiled for part in pair] + ([default] if default else []))
 
 
-def _branch(branch: Value, scope: CompileScope) -> tuple[Expression, Expression]:
+def _compile_branch(branch: Value, scope: CompileScope) -> tuple[Expression, Expression]:
     if type(branch) is not dict:
         raise MqlError(40062, f"$switch expected each branch to be an object, found: {type_name(branch)}")
     for field in branch:
@@ -87,4 +87,8 @@ def _branch(branch: Value, scope: CompileScope) -> tuple[Expression, Expression]
     return scope.compile(branch["case"]), scope.compile(branch["then"])
 
 
-OPERATORS: Final[Mapping[str, Parser]] = {"$cond": _cond, "$ifNull": _if_null, "$switch": _switch}
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$cond": _compile_cond,
+    "$ifNull": _compile_if_null,
+    "$switch": _compile_switch,
+}

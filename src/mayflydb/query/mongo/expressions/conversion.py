@@ -46,11 +46,11 @@ class ConversionError(Exception):
     """A value has no counterpart in the target type; the message gives the reason."""
 
 
-def _unsupported(value: Value, to: str) -> ConversionError:
+def _unsupported_error(value: Value, to: str) -> ConversionError:
     return ConversionError(f"Unsupported conversion from {type_name(value)} to {to} {_NO_HANDLER}")
 
 
-def _parse_failure(text: str, reason: str) -> ConversionError:
+def _parse_error(text: str, reason: str) -> ConversionError:
     return ConversionError(f"Failed to parse number '{text}' {_NO_HANDLER}: {reason}")
 
 
@@ -62,7 +62,9 @@ _DOUBLE: Final = re.compile(
 )
 
 
-def _to_integer(name: str, low: int, high: int, make: Callable[[int], Value], dates: bool) -> Callable[[Value], Value]:
+def _integer_converter(
+    name: str, low: int, high: int, make: Callable[[int], Value], dates: bool
+) -> Callable[[Value], Value]:
     def convert(value: Value) -> Value:
         kind = type(value)
         if kind is bool:
@@ -72,7 +74,7 @@ def _to_integer(name: str, low: int, high: int, make: Callable[[int], Value], da
         if kind is DatetimeMS and dates:
             return make(int(value))
         if kind not in NUMBERS:
-            raise _unsupported(value, name)
+            raise _unsupported_error(value, name)
         return make(_truncate_in_range(value, low, high))
 
     return convert
@@ -81,10 +83,10 @@ def _to_integer(name: str, low: int, high: int, make: Callable[[int], Value], da
 def _parse_integer(text: str, low: int, high: int) -> int:
     if not _INTEGER.fullmatch(text):
         if not text:
-            raise _parse_failure(text, "Empty string")
+            raise _parse_error(text, "Empty string")
         if text[0].isspace():
-            raise _parse_failure(text, "Leading whitespace")
-        raise _parse_failure(
+            raise _parse_error(text, "Leading whitespace")
+        raise _parse_error(
             text,
             "Did not consume whole string."
             if text[:1].isdigit()
@@ -92,7 +94,7 @@ def _parse_integer(text: str, low: int, high: int) -> int:
         )
     number = int(text) if len(text) < 64 else high + 1
     if not low <= number <= high:
-        raise _parse_failure(text, "Overflow")
+        raise _parse_error(text, "Overflow")
     return number
 
 
@@ -119,16 +121,16 @@ def _to_double(value: Value) -> Value:
     if kind is bool or kind is DatetimeMS:
         return float(int(value))
     if kind is not str:
-        raise _unsupported(value, "double")
+        raise _unsupported_error(value, "double")
     if not _DOUBLE.fullmatch(value):
-        raise _parse_failure(value, _number_fault(value))
+        raise _parse_error(value, _describe_number_fault(value))
     number = float(value)
     if abs(number) == float("inf") and "inf" not in value.lower():
-        raise _parse_failure(value, "Out of range")
+        raise _parse_error(value, "Out of range")
     return number
 
 
-def _number_fault(text: str) -> str:
+def _describe_number_fault(text: str) -> str:
     if not text:
         return "Empty string"
     return "Leading whitespace" if text[0].isspace() else "Did not consume whole string."
@@ -143,13 +145,13 @@ def _to_decimal(value: Value) -> Value:
     if kind is bool or kind is DatetimeMS:
         return Decimal128(Decimal(int(value)))
     if kind is not str:
-        raise _unsupported(value, "decimal")
+        raise _unsupported_error(value, "decimal")
     if not _DOUBLE.fullmatch(value):
-        raise _parse_failure(value, "Empty string" if not value else "Failed to parse string to decimal")
+        raise _parse_error(value, "Empty string" if not value else "Failed to parse string to decimal")
     try:
         return Decimal128(DECIMAL.create_decimal(value))
     except InvalidOperation:
-        raise _parse_failure(value, "Failed to parse string to decimal") from None
+        raise _parse_error(value, "Failed to parse string to decimal") from None
 
 
 def _to_string(value: Value) -> Value:
@@ -164,7 +166,7 @@ def _to_string(value: Value) -> Value:
         return str(value)
     if kind is DatetimeMS:
         return format_iso(int(value))
-    raise _unsupported(value, "string")
+    raise _unsupported_error(value, "string")
 
 
 def _to_bool(value: Value) -> Value:
@@ -182,7 +184,7 @@ def _to_date(value: Value) -> Value:
     if kind in (Int64, float, Decimal128) or (kind is int and not INT32_MIN <= value <= INT32_MAX):
         return DatetimeMS(_truncate_in_range(value, INT64_MIN, INT64_MAX))
     if kind is not str:
-        raise _unsupported(value, "date")
+        raise _unsupported_error(value, "date")
     try:
         return DatetimeMS(parse_date(value, None, None))
     except DateParseError as reason:
@@ -193,7 +195,7 @@ def _to_object_id(value: Value) -> Value:
     if type(value) is ObjectId:
         return value
     if type(value) is not str:
-        raise _unsupported(value, "objectId")
+        raise _unsupported_error(value, "objectId")
     problem = f"Failed to parse objectId '{value}' {_NO_HANDLER}: "
     if len(value) != 24:
         raise ConversionError(f"{problem}Invalid string length for parsing to OID, expected 24 but found {len(value)}")
@@ -209,7 +211,7 @@ def _to_uuid(value: Value) -> Value:
     if type(value) is Binary and value.subtype == 4:
         return value
     if type(value) is not str:
-        raise _unsupported(value, "binData")
+        raise _unsupported_error(value, "binData")
     if not _UUID.fullmatch(value):
         raise ConversionError(f"Input string '{value}' is not a valid UUID {_NO_HANDLER}")
     return Binary(bytes.fromhex(value.replace("-", "")), 4)
@@ -221,17 +223,17 @@ _CONVERTERS: Final[Mapping[str, Callable[[Value], Value]]] = {
     "objectId": _to_object_id,
     "bool": _to_bool,
     "date": _to_date,
-    "int": _to_integer("int", INT32_MIN, INT32_MAX, int, False),
-    "long": _to_integer("long", INT64_MIN, INT64_MAX, Int64, True),
+    "int": _integer_converter("int", INT32_MIN, INT32_MAX, int, False),
+    "long": _integer_converter("long", INT64_MIN, INT64_MAX, Int64, True),
     "decimal": _to_decimal,
 }
-_BY_NUMBER: Final = {number: name for name, number in TYPE_NUMBERS.items()}
+_TYPES_BY_NUMBER: Final = {number: name for name, number in TYPE_NUMBERS.items()}
 
 
 # --- operators -------------------------------------------------------------------------------------------------------
 
 
-def _to_type(convert: Callable[[Value], Value]) -> Parser:
+def _short_form(convert: Callable[[Value], Value]) -> Parser:
     def function(value: Value) -> Value:
         if is_nullish(value):
             return None
@@ -248,7 +250,7 @@ def _to_type(convert: Callable[[Value], Value]) -> Parser:
     return parser
 
 
-def _convert(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_convert(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is not dict:
         raise failed_to_parse(f"$convert expects an object of named arguments but found: {type_name(spec)}")
     for field in spec:
@@ -268,11 +270,11 @@ def _convert(name: str, spec: Value, scope: CompileScope) -> Expression:
             return on_null(frame) if on_null is not None else None
         if is_nullish(to):
             return None
-        kind = _target(to)
+        kind = _resolve_target(to)
         try:
             convert = _CONVERTERS.get(kind)
             if convert is None:
-                raise _unsupported(value, kind)
+                raise _unsupported_error(value, kind)
             return convert(value)
         except ConversionError as reason:
             if on_error is not None:
@@ -282,7 +284,7 @@ def _convert(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(convert_value, [part for part in (source, target, on_error, on_null) if part is not None])
 
 
-def _target(to: Value) -> str:
+def _resolve_target(to: Value) -> str:
     if type(to) is str:
         if to not in TYPE_NUMBERS:
             raise MqlError(2, f"Unknown type name: {to}")
@@ -292,9 +294,9 @@ def _target(to: Value) -> str:
     number = exact_integer(to)
     if number is None:
         raise failed_to_parse(f"In $convert, numeric 'to' argument is not an integer: {format_value(to)}")
-    if number not in _BY_NUMBER:
+    if number not in _TYPES_BY_NUMBER:
         raise failed_to_parse(f"In $convert, numeric value for 'to' does not correspond to a BSON type: {number}")
-    return _BY_NUMBER[number]
+    return _TYPES_BY_NUMBER[number]
 
 
 def _timestamp_part(name: str, part: Callable[[Timestamp], int]) -> Parser:
@@ -310,16 +312,16 @@ def _timestamp_part(name: str, part: Callable[[Timestamp], int]) -> Parser:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$convert": _convert,
-    "$toDouble": _to_type(_to_double),
-    "$toString": _to_type(_to_string),
-    "$toObjectId": _to_type(_to_object_id),
-    "$toBool": _to_type(_to_bool),
-    "$toDate": _to_type(_to_date),
-    "$toInt": _to_type(_CONVERTERS["int"]),
-    "$toLong": _to_type(_CONVERTERS["long"]),
-    "$toDecimal": _to_type(_to_decimal),
-    "$toUUID": _to_type(_to_uuid),
+    "$convert": _compile_convert,
+    "$toDouble": _short_form(_to_double),
+    "$toString": _short_form(_to_string),
+    "$toObjectId": _short_form(_to_object_id),
+    "$toBool": _short_form(_to_bool),
+    "$toDate": _short_form(_to_date),
+    "$toInt": _short_form(_CONVERTERS["int"]),
+    "$toLong": _short_form(_CONVERTERS["long"]),
+    "$toDecimal": _short_form(_to_decimal),
+    "$toUUID": _short_form(_to_uuid),
     "$type": fixed_arity(1, type_name),
     "$isNumber": fixed_arity(1, is_number),
     "$tsSecond": _timestamp_part("$tsSecond", lambda value: value.time),

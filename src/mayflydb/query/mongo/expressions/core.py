@@ -116,21 +116,21 @@ def compile_path(text: str, scope: CompileScope) -> Expression:
     if text == "$":
         raise MqlError(16872, "'$' by itself is not a valid FieldPath")
     if not text.startswith("$$"):
-        return _current(field_names(text[1:]))
+        return _compile_current_path(field_names(text[1:]))
     name, *rest = text[2:].split(".", 1)
     if not name:
         raise failed_to_parse("empty variable names are not allowed")
     parts = field_names(rest[0]) if rest else ()
     if name == "CURRENT":
-        return _current(parts) if parts else lambda frame: frame.current
+        return _compile_current_path(parts) if parts else lambda frame: frame.current
     if name == "ROOT":
         return (lambda frame: field_values(frame.root, parts)) if parts else lambda frame: frame.root
     if name in scope.names:
-        return _inner_variable(name, parts)
-    return Constant(field_values(_outer_variable(name, scope), parts))
+        return _compile_inner_variable(name, parts)
+    return Constant(field_values(_resolve_outer_variable(name, scope), parts))
 
 
-def _outer_variable(name: str, scope: CompileScope) -> Value:
+def _resolve_outer_variable(name: str, scope: CompileScope) -> Value:
     if name in scope.env.variables:
         return scope.env.variables[name]
     if name == "NOW":
@@ -142,7 +142,7 @@ def _outer_variable(name: str, scope: CompileScope) -> Value:
     raise MqlError(17276, f"Use of undefined variable: {name}")
 
 
-def _current(parts: tuple[str, ...]) -> Expression:
+def _compile_current_path(parts: tuple[str, ...]) -> Expression:
     if len(parts) > 1:
         return lambda frame: field_values(frame.current, parts)
     name = parts[0]
@@ -154,7 +154,7 @@ def _current(parts: tuple[str, ...]) -> Expression:
     return field
 
 
-def _inner_variable(name: str, parts: tuple[str, ...]) -> Expression:
+def _compile_inner_variable(name: str, parts: tuple[str, ...]) -> Expression:
     if parts:
         return lambda frame: field_values(frame.variables.get(name, MISSING), parts)
     return lambda frame: frame.variables.get(name, MISSING)

@@ -30,13 +30,13 @@ from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, format_valu
 
 def instant_of(value: Value) -> int:
     """Return the milliseconds of a date, a Timestamp or an ObjectId. MqlError 16006 for other types."""
-    found = _instant(value)
+    found = _find_instant(value)
     if found is None:
         raise MqlError(16006, f"can't convert from BSON type {type_name(value)} to Date")
     return found
 
 
-def _instant(value: Value) -> int | None:
+def _find_instant(value: Value) -> int | None:
     kind = type(value)
     if kind is DatetimeMS:
         return int(value)
@@ -47,7 +47,7 @@ def _instant(value: Value) -> int | None:
     return None
 
 
-def _zone(value: Value) -> Zone:
+def _resolve_zone(value: Value) -> Zone:
     if type(value) is not str:
         raise MqlError(40517, f"timezone must evaluate to a string, found {type_name(value)}")
     return zone_of(value)
@@ -70,14 +70,14 @@ def _evaluate_arguments(parts: _Arguments, frame: Frame) -> dict[str, Value]:
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _part(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_part(name: str, spec: Value, scope: CompileScope) -> Expression:
     pick = dates.PARTS_BY_OPERATOR[name]
     wide = name == "$isoWeekYear"
 
     def part(value: Value, place: Value = "UTC") -> Value:
         if is_nullish(value) or is_nullish(place):
             return None
-        number = pick(parts_of(_zone(place).local(instant_of(value))))
+        number = pick(parts_of(_resolve_zone(place).local(instant_of(value))))
         return Int64(number) if wide else number
 
     if type(spec) is list:
@@ -94,12 +94,12 @@ def _part(name: str, spec: Value, scope: CompileScope) -> Expression:
     return apply_function(part, [scope.compile(spec)])
 
 
-_TO_PARTS: Final = ArgumentCodes(40524, 40520, {"date": 40522})
-_PARTS: Final = ("hour", "minute", "second", "millisecond")
+_TO_PARTS_CODES: Final = ArgumentCodes(40524, 40520, {"date": 40522})
+_TIME_FIELDS: Final = ("hour", "minute", "second", "millisecond")
 
 
-def _to_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
-    compiled = _compile_arguments(name, spec, scope, ("date",), ("timezone", "iso8601"), _TO_PARTS)
+def _compile_to_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(name, spec, scope, ("date",), ("timezone", "iso8601"), _TO_PARTS_CODES)
 
     def parts(frame: Frame) -> Value:
         given = _evaluate_arguments(compiled, frame)
@@ -108,50 +108,54 @@ def _to_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
             return None
         if type(iso) is not bool:
             raise MqlError(40521, f"iso8601 must evaluate to a bool, found {type_name(iso)}")
-        split = parts_of(_zone(given.get("timezone", "UTC")).local(instant_of(given["date"])))
+        split = parts_of(_resolve_zone(given.get("timezone", "UTC")).local(instant_of(given["date"])))
         if iso:
             year, week = split.iso_week()
             first = {"isoWeekYear": year, "isoWeek": week, "isoDayOfWeek": split.weekday}
         else:
             first = {"year": split.year, "month": split.month, "day": split.day}
-        return first | {field: getattr(split, field) for field in _PARTS}
+        return first | {field: getattr(split, field) for field in _TIME_FIELDS}
 
     return fold_constants(parts, list(compiled.values()))
 
 
-_FROM_PARTS: Final = ArgumentCodes(40519, 40518, {})
-_NATURAL: Final = ("year", "month", "day")
-_ISO: Final = ("isoWeekYear", "isoWeek", "isoDayOfWeek")
+_FROM_PARTS_CODES: Final = ArgumentCodes(40519, 40518, {})
+_CALENDAR_FIELDS: Final = ("year", "month", "day")
+_ISO_FIELDS: Final = ("isoWeekYear", "isoWeek", "isoDayOfWeek")
 
 
-def _from_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
-    compiled = _compile_arguments(name, spec, scope, (), (*_NATURAL, *_ISO, *_PARTS, "timezone"), _FROM_PARTS)
+def _compile_from_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(
+        name, spec, scope, (), (*_CALENDAR_FIELDS, *_ISO_FIELDS, *_TIME_FIELDS, "timezone"), _FROM_PARTS_CODES
+    )
     if "year" not in compiled and "isoWeekYear" not in compiled:
         raise MqlError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
-    if "year" in compiled and any(field in compiled for field in _ISO):
+    if "year" in compiled and any(field in compiled for field in _ISO_FIELDS):
         raise MqlError(40489, "$dateFromParts does not allow mixing natural dates with ISO dates")
-    if "isoWeekYear" in compiled and any(field in compiled for field in _NATURAL):
+    if "isoWeekYear" in compiled and any(field in compiled for field in _CALENDAR_FIELDS):
         raise MqlError(40525, "$dateFromParts does not allow mixing ISO dates with natural dates")
 
     def build_date(frame: Frame) -> Value:
         given = _evaluate_arguments(compiled, frame)
         if any(is_nullish(each) for each in given.values()):
             return None
-        zone = _zone(given.get("timezone", "UTC"))
+        zone = _resolve_zone(given.get("timezone", "UTC"))
         if "year" in given:
-            days = days_of(_year("year", 40523, given), _number("month", 1, given), _number("day", 1, given))
+            days = days_of(
+                _get_year("year", 40523, given), _get_integer("month", 1, given), _get_integer("day", 1, given)
+            )
         else:
-            year = _year("isoWeekYear", 31095, given)
-            days = dates.iso_days(year, _number("isoWeek", 1, given), _number("isoDayOfWeek", 1, given))
+            year = _get_year("isoWeekYear", 31095, given)
+            days = dates.iso_days(year, _get_integer("isoWeek", 1, given), _get_integer("isoDayOfWeek", 1, given))
         local = days * DAY
-        for field in _PARTS:
-            local += _number(field, 0, given) * dates.FIXED_UNITS[field]
+        for field in _TIME_FIELDS:
+            local += _get_integer(field, 0, given) * dates.FIXED_UNITS[field]
         return DatetimeMS(dates.check_range(zone.instant(local), name))
 
     return fold_constants(build_date, list(compiled.values()))
 
 
-def _number(field: str, default: int, given: Mapping[str, Value]) -> int:
+def _get_integer(field: str, default: int, given: Mapping[str, Value]) -> int:
     if field not in given:
         return default
     number = exact_integer(given[field])
@@ -168,8 +172,8 @@ def _number(field: str, default: int, given: Mapping[str, Value]) -> int:
     return number
 
 
-def _year(field: str, code: int, given: Mapping[str, Value]) -> int:
-    year = _number(field, 1970, given)
+def _get_year(field: str, code: int, given: Mapping[str, Value]) -> int:
+    year = _get_integer(field, 1970, given)
     if not 1 <= year <= 9999:
         raise MqlError(code, f"'{field}' must evaluate to an integer in the range 1 to 9999, found {year}")
     return year
@@ -177,12 +181,12 @@ def _year(field: str, code: int, given: Mapping[str, Value]) -> int:
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
-_TO_STRING: Final = ArgumentCodes(18629, 18534, {"date": 18628})
-_FROM_STRING: Final = ArgumentCodes(40540, 40541, {"dateString": 40542})
+_TO_STRING_CODES: Final = ArgumentCodes(18629, 18534, {"date": 18628})
+_FROM_STRING_CODES: Final = ArgumentCodes(40540, 40541, {"dateString": 40542})
 
 
-def _to_string(name: str, spec: Value, scope: CompileScope) -> Expression:
-    compiled = _compile_arguments(name, spec, scope, ("date",), ("format", "timezone", "onNull"), _TO_STRING)
+def _compile_to_string(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(name, spec, scope, ("date",), ("format", "timezone", "onNull"), _TO_STRING_CODES)
     on_null = compiled.pop("onNull", None)
 
     def text(frame: Frame) -> Value:
@@ -197,15 +201,15 @@ def _to_string(name: str, spec: Value, scope: CompileScope) -> Expression:
             return on_null(frame) if on_null is not None else None
         if any(is_nullish(each) for each in given.values()):
             return None
-        zone = _zone(given.get("timezone", "UTC"))
+        zone = _resolve_zone(given.get("timezone", "UTC"))
         return check_text(format_date(instant_of(given["date"]), layout or (ISO if zone.is_utc else ISO_LOCAL), zone))
 
     return fold_constants(text, [*compiled.values(), *([on_null] if on_null else [])])
 
 
-def _from_string(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_from_string(name: str, spec: Value, scope: CompileScope) -> Expression:
     optional = ("format", "timezone", "onError", "onNull")
-    compiled = _compile_arguments(name, spec, scope, ("dateString",), optional, _FROM_STRING)
+    compiled = _compile_arguments(name, spec, scope, ("dateString",), optional, _FROM_STRING_CODES)
     on_null, on_error = compiled.pop("onNull", None), compiled.pop("onError", None)
 
     def date(frame: Frame) -> Value:
@@ -217,7 +221,7 @@ def _from_string(name: str, spec: Value, scope: CompileScope) -> Expression:
                 f"$dateFromString requires that 'format' be a string, found: {type_name(layout)} "
                 f"with value {format_value(layout)}",
             )
-        zone = None if is_nullish(given.get("timezone")) else _zone(given["timezone"])
+        zone = None if is_nullish(given.get("timezone")) else _resolve_zone(given["timezone"])
         if is_nullish(text):
             return on_null(frame) if on_null is not None else None
         if any(is_nullish(each) for each in given.values()):
@@ -243,25 +247,25 @@ def _parse_error_message(text: Value, reason: DateParseError) -> str:
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def _unit(name: str, value: Value, code: int) -> str:
+def _resolve_unit(name: str, value: Value, code: int) -> str:
     if type(value) is not str:
         raise MqlError(code, f"{name} requires 'unit' to be a string, but got {type_name(value)}")
     return dates.check_unit(name, value)
 
 
-_ADD: Final = ArgumentCodes(5166400, 5166401, {"startDate": 5166402, "unit": 5166402, "amount": 5166402})
+_SHIFT_CODES: Final = ArgumentCodes(5166400, 5166401, {"startDate": 5166402, "unit": 5166402, "amount": 5166402})
 
 
-def _shift(sign: int) -> Parser:
+def _shift_operator(sign: int) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        compiled = _compile_arguments(name, spec, scope, ("startDate", "unit", "amount"), ("timezone",), _ADD)
+        compiled = _compile_arguments(name, spec, scope, ("startDate", "unit", "amount"), ("timezone",), _SHIFT_CODES)
 
         def shift_date(frame: Frame) -> Value:
             given = _evaluate_arguments(compiled, frame)
             if any(is_nullish(each) for each in given.values()):
                 return None
-            unit = _unit(name, given["unit"], 5166404)
-            start = _instant(given["startDate"])
+            unit = _resolve_unit(name, given["unit"], 5166404)
+            start = _find_instant(given["startDate"])
             if start is None:
                 raise MqlError(5166403, f"{name} requires startDate to be convertible to a date")
             amount = exact_integer(given["amount"])
@@ -269,7 +273,7 @@ def _shift(sign: int) -> Parser:
                 raise MqlError(5166405, f"{name} expects integer amount of time units")
             if abs(amount) > INT64_MAX:
                 raise MqlError(5976500, f"invalid {name} 'amount' parameter value: {amount} {unit}")
-            zone = _zone(given.get("timezone", "UTC"))
+            zone = _resolve_zone(given.get("timezone", "UTC"))
             return DatetimeMS(dates.check_range(dates.add_units(start, unit, sign * amount, zone), name))
 
         return fold_constants(shift_date, list(compiled.values()))
@@ -277,18 +281,18 @@ def _shift(sign: int) -> Parser:
     return parser
 
 
-_DIFF: Final = ArgumentCodes(5166301, 5166302, {"startDate": 5166303, "endDate": 5166304, "unit": 5166305})
-_TRUNC: Final = ArgumentCodes(5439007, 5439008, {"date": 5439009, "unit": 5439010})
+_DIFFERENCE_CODES: Final = ArgumentCodes(5166301, 5166302, {"startDate": 5166303, "endDate": 5166304, "unit": 5166305})
+_TRUNCATE_CODES: Final = ArgumentCodes(5439007, 5439008, {"date": 5439009, "unit": 5439010})
 
 
-def _date(name: str, field: str, value: Value, code: int) -> int:
-    found = _instant(value)
+def _require_instant(name: str, field: str, value: Value, code: int) -> int:
+    found = _find_instant(value)
     if found is None:
         raise MqlError(code, f"{name} requires '{field}' to be a date, but got {type_name(value)}")
     return found
 
 
-def _first_day(name: str, given: Mapping[str, Value]) -> int:
+def _resolve_first_day(name: str, given: Mapping[str, Value]) -> int:
     """Return the day that `startOfWeek` names; Sunday by default."""
     if "startOfWeek" not in given:
         return 7
@@ -306,20 +310,20 @@ def _evaluate_by_week(compiled: _Arguments, frame: Frame) -> dict[str, Value] | 
     return None if any(is_nullish(each) for each in given.values()) else given
 
 
-def _difference(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_difference(name: str, spec: Value, scope: CompileScope) -> Expression:
     compiled = _compile_arguments(
-        name, spec, scope, ("startDate", "endDate", "unit"), ("timezone", "startOfWeek"), _DIFF
+        name, spec, scope, ("startDate", "endDate", "unit"), ("timezone", "startOfWeek"), _DIFFERENCE_CODES
     )
 
     def difference(frame: Frame) -> Value:
         given = _evaluate_by_week(compiled, frame)
         if given is None:
             return None
-        start = _date(name, "startDate", given["startDate"], 5166307)
-        end = _date(name, "endDate", given["endDate"], 5166307)
-        unit = _unit(name, given["unit"], 5439013)
-        zone = _zone(given.get("timezone", "UTC"))
-        count = dates.count_boundaries(start, end, unit, zone, _first_day(name, given))
+        start = _require_instant(name, "startDate", given["startDate"], 5166307)
+        end = _require_instant(name, "endDate", given["endDate"], 5166307)
+        unit = _resolve_unit(name, given["unit"], 5439013)
+        zone = _resolve_zone(given.get("timezone", "UTC"))
+        count = dates.count_boundaries(start, end, unit, zone, _resolve_first_day(name, given))
         if not INT64_MIN <= count <= INT64_MAX:
             raise MqlError(15, "dateDiff overflowed")
         return Int64(count)
@@ -327,15 +331,17 @@ def _difference(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(difference, list(compiled.values()))
 
 
-def _truncate(name: str, spec: Value, scope: CompileScope) -> Expression:
-    compiled = _compile_arguments(name, spec, scope, ("date", "unit"), ("binSize", "timezone", "startOfWeek"), _TRUNC)
+def _compile_truncate(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(
+        name, spec, scope, ("date", "unit"), ("binSize", "timezone", "startOfWeek"), _TRUNCATE_CODES
+    )
 
     def truncate_date(frame: Frame) -> Value:
         given = _evaluate_by_week(compiled, frame)
         if given is None:
             return None
-        instant = _date(name, "date", given["date"], 5439012)
-        unit = _unit(name, given["unit"], 5439013)
+        instant = _require_instant(name, "date", given["date"], 5439012)
+        unit = _resolve_unit(name, given["unit"], 5439013)
         size = exact_integer(given.get("binSize", 1))
         if size is None:
             raise MqlError(
@@ -344,21 +350,21 @@ def _truncate(name: str, spec: Value, scope: CompileScope) -> Expression:
             )
         if size <= 0:
             raise MqlError(5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}")
-        zone = _zone(given.get("timezone", "UTC"))
-        start = dates.start_of_bin(instant, unit, size, zone, _first_day(name, given))
+        zone = _resolve_zone(given.get("timezone", "UTC"))
+        start = dates.start_of_bin(instant, unit, size, zone, _resolve_first_day(name, given))
         return DatetimeMS(dates.check_range(start, name))
 
     return fold_constants(truncate_date, list(compiled.values()))
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    **dict.fromkeys(dates.PARTS_BY_OPERATOR, _part),
-    "$dateToParts": _to_parts,
-    "$dateFromParts": _from_parts,
-    "$dateToString": _to_string,
-    "$dateFromString": _from_string,
-    "$dateAdd": _shift(1),
-    "$dateSubtract": _shift(-1),
-    "$dateDiff": _difference,
-    "$dateTrunc": _truncate,
+    **dict.fromkeys(dates.PARTS_BY_OPERATOR, _compile_part),
+    "$dateToParts": _compile_to_parts,
+    "$dateFromParts": _compile_from_parts,
+    "$dateToString": _compile_to_string,
+    "$dateFromString": _compile_from_string,
+    "$dateAdd": _shift_operator(1),
+    "$dateSubtract": _shift_operator(-1),
+    "$dateDiff": _compile_difference,
+    "$dateTrunc": _compile_truncate,
 }

@@ -12,16 +12,16 @@ class _WholeDocument(Exception):
 def depends_on(spec: Value) -> frozenset[str] | None:
     """Return the top-level fields that an expression may read; None if it may read all of them."""
     try:
-        return frozenset(_fields(spec))
+        return frozenset(_collect_fields(spec))
     except _WholeDocument:
         return None
 
 
-def _fields(spec: Value) -> set[str]:
+def _collect_fields(spec: Value) -> set[str]:
     if type(spec) is str:
         return _path_fields(spec)
     if type(spec) is list:
-        return {field for each in spec for field in _fields(each)}
+        return {field for each in spec for field in _collect_fields(each)}
     if type(spec) is not dict:
         return set()
     found: set[str] = set()
@@ -35,7 +35,7 @@ def _fields(spec: Value) -> set[str]:
         elif name == "$let" and type(each) is dict and "CURRENT" in (each.get("vars") or {}):
             raise _WholeDocument
         else:
-            found |= _fields(each)
+            found |= _collect_fields(each)
     return found
 
 
@@ -54,7 +54,7 @@ def _path_fields(text: str) -> set[str]:
 
 def _get_field_fields(spec: Value) -> set[str]:
     if type(spec) is dict and "field" in spec and "input" in spec:
-        return _fields(spec["input"]) | _fields(spec["field"])
+        return _collect_fields(spec["input"]) | _collect_fields(spec["field"])
     if type(spec) is str and not spec.startswith("$"):
         return {spec}
     if type(spec) is dict and type(spec.get("$literal")) is str:

@@ -38,7 +38,7 @@ def _merge(*values: Value) -> Value:
     return merged
 
 
-def _merge_parser(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_merge(name: str, spec: Value, scope: CompileScope) -> Expression:
     """Compile `$mergeObjects`. A single operand that yields an array stands for its elements."""
     if type(spec) is list:
         return ranged_arity(0, None, _merge)(name, spec, scope)
@@ -76,7 +76,7 @@ def _pair_of_array(pair: Value) -> tuple[str, Value]:
         )
     if len(pair) != 2:
         raise MqlError(40397, f"$arrayToObject requires an array of size 2 arrays,found array of size: {len(pair)}")
-    return _key(
+    return _check_key(
         pair[0], 40395, "array of key-value pairs, where the key must be of type string. Found key type: "
     ), pair[1]
 
@@ -95,12 +95,12 @@ def _pair_of_object(pair: Value) -> tuple[str, Value]:
         )
     if "k" not in pair or "v" not in pair:
         raise MqlError(40393, "$arrayToObject requires an object with keys 'k' and 'v'. Missing either or both keys")
-    return _key(
+    return _check_key(
         pair["k"], 40394, "object with keys 'k' and 'v', where the value of 'k' must be of type string. Found type: "
     ), pair["v"]
 
 
-def _key(value: Value, code: int, message: str) -> str:
+def _check_key(value: Value, code: int, message: str) -> str:
     if type(value) is not str:
         raise MqlError(code, f"$arrayToObject requires an {message}{type_name(value)}")
     if "\0" in value:
@@ -110,13 +110,13 @@ def _key(value: Value, code: int, message: str) -> str:
 
 # --- fields by name --------------------------------------------------------------------------------------------------
 
-_GET: Final = ArgumentCodes(3041701, 3041701, {"field": 3041702, "input": 3041703})
-_SET: Final = ArgumentCodes(4161100, 4161101, {"field": 4161102, "value": 4161103, "input": 4161109})
+_GET_CODES: Final = ArgumentCodes(3041701, 3041701, {"field": 3041702, "input": 3041703})
+_SET_CODES: Final = ArgumentCodes(4161100, 4161101, {"field": 4161102, "value": 4161103, "input": 4161109})
 
 
-def _get_field(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_get_field(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is dict and not (len(spec) == 1 and next(iter(spec)).startswith("$")):
-        given = arguments(name, spec, ("field", "input"), (), _GET)
+        given = arguments(name, spec, ("field", "input"), (), _GET_CODES)
         source = scope.compile(given["input"])
         field = scope.compile(given["field"])
     else:
@@ -135,17 +135,17 @@ def _get_field(name: str, spec: Value, scope: CompileScope) -> Expression:
     return get
 
 
-def _set_field(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("field", "input", "value"), (), _SET)
-    return _compile_set(name, given, scope.compile(given["value"]), scope)
+def _compile_set_field(name: str, spec: Value, scope: CompileScope) -> Expression:
+    given = arguments(name, spec, ("field", "input", "value"), (), _SET_CODES)
+    return _compile_change(name, given, scope.compile(given["value"]), scope)
 
 
-def _unset_field(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("field", "input"), (), _SET)
-    return _compile_set(name, given, Constant(MISSING), scope)
+def _compile_unset_field(name: str, spec: Value, scope: CompileScope) -> Expression:
+    given = arguments(name, spec, ("field", "input"), (), _SET_CODES)
+    return _compile_change(name, given, Constant(MISSING), scope)
 
 
-def _compile_set(name: str, given: Document, content: Expression, scope: CompileScope) -> Expression:
+def _compile_change(name: str, given: Document, content: Expression, scope: CompileScope) -> Expression:
     field = scope.compile(given["field"])
     if type(field) is not Constant:
         raise MqlError(4161106, f"{name} requires 'field' to evaluate to a constant, but got a non-constant argument")
@@ -193,12 +193,12 @@ def _binary_size(value: Value) -> Value:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$mergeObjects": _merge_parser,
+    "$mergeObjects": _compile_merge,
     "$objectToArray": fixed_arity(1, _to_array),
     "$arrayToObject": fixed_arity(1, _to_object),
-    "$getField": _get_field,
-    "$setField": _set_field,
-    "$unsetField": _unset_field,
+    "$getField": _compile_get_field,
+    "$setField": _compile_set_field,
+    "$unsetField": _compile_unset_field,
     "$bsonSize": fixed_arity(1, _bson_size),
     "$binarySize": fixed_arity(1, _binary_size),
 }

@@ -36,7 +36,7 @@ class Ranking(msgspec.Struct, frozen=True):
         array before null.
         """
         key = self.env.collation.order_key
-        found = [key(None if each is MISSING else each) for each in _values_at(value, field.path)]
+        found = [key(None if each is MISSING else each) for each in _sort_values(value, field.path)]
         if not found:
             return key(MISSING)
         return max(found) if field.descending else min(found)
@@ -54,10 +54,10 @@ def compile_ranking(spec: Value, env: Env) -> Ranking:
         raise MqlError(15973, f"the sort key specification must be an object, but was {type_name(spec)}")
     if not spec:
         raise MqlError(15976, "$sort stage must have at least one sort key")
-    return Ranking(tuple(_field(path, direction) for path, direction in spec.items()), env)
+    return Ranking(tuple(_parse_sort_key(path, direction) for path, direction in spec.items()), env)
 
 
-def _field(path: str, direction: Value) -> _SortKey:
+def _parse_sort_key(path: str, direction: Value) -> _SortKey:
     if type(direction) is dict:
         raise bad_value(f"sorting by {format_value(direction)} is not supported here")
     step = exact_integer(direction)
@@ -72,17 +72,17 @@ def compile_order(spec: Document, env: Env) -> Order:
     return lambda values: [value for _, value in ranking.sort([(ranking.keys(value), value) for value in values])]
 
 
-def _values_at(value: Value, path: Sequence[str]) -> list[Value]:
+def _sort_values(value: Value, path: Sequence[str]) -> list[Value]:
     """Return the values that a sort path reaches. Arrays are entered element by element, and by index where a part is
     a number.
     """
     if not path:
         return list(value) if type(value) is list else [value]
     if type(value) is dict:
-        return _values_at(value.get(path[0], MISSING), path[1:])
+        return _sort_values(value.get(path[0], MISSING), path[1:])
     if type(value) is list:
         if path[0].isdigit() and int(path[0]) < len(value):
-            return _values_at(value[int(path[0])], path[1:])
-        found = [end for each in value if type(each) is dict for end in _values_at(each, path)]
+            return _sort_values(value[int(path[0])], path[1:])
+        found = [end for each in value if type(each) is dict for end in _sort_values(each, path)]
         return found or [MISSING]
     return [MISSING]

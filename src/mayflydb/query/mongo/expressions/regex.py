@@ -23,7 +23,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
 _CODES: Final = ArgumentCodes(51103, 31024, {"input": 31022, "regex": 31023})
 
 
-def _pattern(name: str, pattern: Value, options: Value) -> Any:
+def _resolve_pattern(name: str, pattern: Value, options: Value) -> Any:
     """Compile the pattern of a `$regex...` operator; None for a null or missing pattern."""
     if not is_nullish(options):
         if type(options) is not str:
@@ -54,12 +54,12 @@ def _compile_regex(name: str, pattern: str, letters: str) -> Any:
         raise MqlError(51111, f"Invalid Regex in {name}: {error}") from None
 
 
-def _operator(nowhere: Value, act: Callable[[Any, str], Value]) -> Parser:
+def _regex_operator(nowhere: Value, act: Callable[[Any, str], Value]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         given = arguments(name, spec, ("input", "regex"), ("options",), _CODES)
 
         def run(text: Value, pattern: Value, options: Value = MISSING) -> Value:
-            compiled = _pattern(name, pattern, options)
+            compiled = _resolve_pattern(name, pattern, options)
             if not is_nullish(text) and type(text) is not str:
                 raise MqlError(51104, f"{name} needs 'input' to be of type string, not {type_name(text)}")
             if compiled is None or is_nullish(text):
@@ -95,7 +95,7 @@ def _find_all(pattern: Any, text: str) -> list[Document]:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$regexMatch": _operator(False, lambda pattern, text: pattern.search(text) is not None),
-    "$regexFind": _operator(None, _find),
-    "$regexFindAll": _operator([], _find_all),
+    "$regexMatch": _regex_operator(False, lambda pattern, text: pattern.search(text) is not None),
+    "$regexFind": _regex_operator(None, _find),
+    "$regexFindAll": _regex_operator([], _find_all),
 }

@@ -20,7 +20,7 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import OrderKey, Value, is_truthy, type_name
 
 
-def _array(value: Value, code: int, message: str) -> list[Value]:
+def _require_array(value: Value, code: int, message: str) -> list[Value]:
     if type(value) is not list:
         raise MqlError(code, f"{message}{type_name(value)}")
     array: list[Value] = value
@@ -35,7 +35,9 @@ def _union(scope: CompileScope) -> Function:
         for value in values:
             if is_nullish(value):
                 return None
-            for each in _array(value, 17043, "All operands of $setUnion must be arrays. One argument is of type: "):
+            for each in _require_array(
+                value, 17043, "All operands of $setUnion must be arrays. One argument is of type: "
+            ):
                 found.setdefault(key(each), each)
         return [found[name] for name in sorted(found)]
 
@@ -50,7 +52,9 @@ def _intersection(scope: CompileScope) -> Function:
         for value in values:
             if is_nullish(value):
                 return None
-            array = _array(value, 17047, "All operands of $setIntersection must be arrays. One argument is of type: ")
+            array = _require_array(
+                value, 17047, "All operands of $setIntersection must be arrays. One argument is of type: "
+            )
             if found is None:
                 found = {}
                 for each in array:
@@ -69,8 +73,12 @@ def _difference(scope: CompileScope) -> Function:
     def difference(one: Value, other: Value) -> Value:
         if is_nullish(one) or is_nullish(other):
             return None
-        first = _array(one, 17048, "both operands of $setDifference must be arrays. First argument is of type: ")
-        second = _array(other, 17049, "both operands of $setDifference must be arrays. Second argument is of type: ")
+        first = _require_array(
+            one, 17048, "both operands of $setDifference must be arrays. First argument is of type: "
+        )
+        second = _require_array(
+            other, 17049, "both operands of $setDifference must be arrays. Second argument is of type: "
+        )
         without = {key(each) for each in second}
         found: dict[OrderKey, Value] = {}
         for each in first:
@@ -82,7 +90,7 @@ def _difference(scope: CompileScope) -> Function:
     return difference
 
 
-def _equals(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_equals(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
     if len(parts) < 2:
         raise MqlError(17045, f"$setEquals needs at least two arguments had: {len(parts)}")
@@ -90,7 +98,7 @@ def _equals(name: str, spec: Value, scope: CompileScope) -> Expression:
 
     def equals(*values: Value) -> bool:
         message = "All operands of $setEquals must be arrays. {}-th argument is of type: "
-        arrays = [_array(value, 5887502, message.format(index + 1)) for index, value in enumerate(values)]
+        arrays = [_require_array(value, 5887502, message.format(index + 1)) for index, value in enumerate(values)]
         first, *rest = [{key(each) for each in array} for array in arrays]
         return all(first == each for each in rest)
 
@@ -101,29 +109,34 @@ def _subset(scope: CompileScope) -> Function:
     key = scope.comparison_key()
 
     def subset(one: Value, other: Value) -> bool:
-        first = _array(one, 17046, "both operands of $setIsSubset must be arrays. First argument is of type: ")
-        second = _array(other, 17042, "both operands of $setIsSubset must be arrays. Second argument is of type: ")
+        first = _require_array(one, 17046, "both operands of $setIsSubset must be arrays. First argument is of type: ")
+        second = _require_array(
+            other, 17042, "both operands of $setIsSubset must be arrays. Second argument is of type: "
+        )
         return {key(each) for each in first} <= {key(each) for each in second}
 
     return subset
 
 
-def _all(value: Value) -> bool:
+def _all_true(value: Value) -> bool:
     return all(
-        is_truthy(each) for each in _array(value, 17040, "$allElementsTrue's argument must be an array, but is ")
+        is_truthy(each)
+        for each in _require_array(value, 17040, "$allElementsTrue's argument must be an array, but is ")
     )
 
 
-def _any(value: Value) -> bool:
-    return any(is_truthy(each) for each in _array(value, 17041, "$anyElementTrue's argument must be an array, but is "))
+def _any_true(value: Value) -> bool:
+    return any(
+        is_truthy(each) for each in _require_array(value, 17041, "$anyElementTrue's argument must be an array, but is ")
+    )
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
     "$setUnion": with_scope(0, None, _union),
     "$setIntersection": with_scope(0, None, _intersection),
     "$setDifference": with_scope(2, 2, _difference),
-    "$setEquals": _equals,
+    "$setEquals": _compile_equals,
     "$setIsSubset": with_scope(2, 2, _subset),
-    "$allElementsTrue": fixed_arity(1, _all),
-    "$anyElementTrue": fixed_arity(1, _any),
+    "$allElementsTrue": fixed_arity(1, _all_true),
+    "$anyElementTrue": fixed_arity(1, _any_true),
 }

@@ -25,7 +25,7 @@ from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, percentile, pic
 from mayflydb.query.mongo.values import MISSING, Value, format_value, is_number, type_name
 
 
-def _accumulate(make: Callable[[CompileScope], Any], result: Callable[[Any], Value]) -> Parser:
+def _accumulator_operator(make: Callable[[CompileScope], Any], result: Callable[[Any], Value]) -> Parser:
     """Return the parser of an accumulator. A single operand that yields an array stands for its elements."""
 
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
@@ -47,7 +47,7 @@ def _accumulate(make: Callable[[CompileScope], Any], result: Callable[[Any], Val
 # --- ends of arrays --------------------------------------------------------------------------------------------------
 
 
-def _element_at(name: str, at: int) -> Function:
+def _end_of_array(name: str, at: int) -> Function:
     def end(value: Value) -> Value:
         if is_nullish(value):
             return None
@@ -76,7 +76,7 @@ def count_of(value: Value) -> int:
     return count
 
 
-def _pick_several(pick: Callable[[list[Value], int, CompileScope], list[Value]]) -> Parser:
+def _picking_operator(pick: Callable[[list[Value], int, CompileScope], list[Value]]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         given = arguments(name, spec, ("n", "input"), (), N_CODES)
         count, source = scope.compile(given["n"]), scope.compile(given["input"])
@@ -124,7 +124,7 @@ def numbers_in(values: list[Value]) -> list[float]:
     return sorted(double_of(each) for each in values if is_number(each))
 
 
-def _percentile(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_percentile(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "p", "method"), (), _PERCENTILE)
     check_method(name, given["method"])
     source, wanted = scope.compile(given["input"]), scope.compile(given["p"])
@@ -136,7 +136,7 @@ def _percentile(name: str, spec: Value, scope: CompileScope) -> Expression:
     return apply_function(find, [source, wanted])
 
 
-def _median(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_median(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "method"), (), _PERCENTILE)
     check_method(name, given["method"])
     return apply_function(
@@ -146,18 +146,20 @@ def _median(name: str, spec: Value, scope: CompileScope) -> Expression:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$sum": _accumulate(lambda scope: Sum(), Sum.result),
-    "$avg": _accumulate(lambda scope: Sum(), Sum.average),
-    "$min": _accumulate(lambda scope: Extreme(scope.comparison_key(), False), lambda state: state.value),
-    "$max": _accumulate(lambda scope: Extreme(scope.comparison_key(), True), lambda state: state.value),
-    "$stdDevPop": _accumulate(lambda scope: Deviation(), lambda state: state.result(False)),
-    "$stdDevSamp": _accumulate(lambda scope: Deviation(), lambda state: state.result(True)),
-    "$first": fixed_arity(1, _element_at("$first", 0)),
-    "$last": fixed_arity(1, _element_at("$last", -1)),
-    "$firstN": _pick_several(lambda values, count, scope: values[:count]),
-    "$lastN": _pick_several(lambda values, count, scope: values[-count:]),
-    "$minN": _pick_several(lambda values, count, scope: pick_extremes(values, count, scope.comparison_key(), False)),
-    "$maxN": _pick_several(lambda values, count, scope: pick_extremes(values, count, scope.comparison_key(), True)),
-    "$percentile": _percentile,
-    "$median": _median,
+    "$sum": _accumulator_operator(lambda scope: Sum(), Sum.result),
+    "$avg": _accumulator_operator(lambda scope: Sum(), Sum.average),
+    "$min": _accumulator_operator(lambda scope: Extreme(scope.comparison_key(), False), lambda state: state.value),
+    "$max": _accumulator_operator(lambda scope: Extreme(scope.comparison_key(), True), lambda state: state.value),
+    "$stdDevPop": _accumulator_operator(lambda scope: Deviation(), lambda state: state.result(False)),
+    "$stdDevSamp": _accumulator_operator(lambda scope: Deviation(), lambda state: state.result(True)),
+    "$first": fixed_arity(1, _end_of_array("$first", 0)),
+    "$last": fixed_arity(1, _end_of_array("$last", -1)),
+    "$firstN": _picking_operator(lambda values, count, scope: values[:count]),
+    "$lastN": _picking_operator(lambda values, count, scope: values[-count:]),
+    "$minN": _picking_operator(
+        lambda values, count, scope: pick_extremes(values, count, scope.comparison_key(), False)
+    ),
+    "$maxN": _picking_operator(lambda values, count, scope: pick_extremes(values, count, scope.comparison_key(), True)),
+    "$percentile": _compile_percentile,
+    "$median": _compile_median,
 }

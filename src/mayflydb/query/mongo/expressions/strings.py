@@ -59,7 +59,7 @@ def text_of(value: Value) -> str:
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def _bytes(text: str) -> bytes:
+def _to_bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
@@ -82,7 +82,7 @@ def _concat(*values: Value) -> Value:
 
 
 def _compare(one: Value, other: Value) -> int:
-    a, b = _bytes(text_of(one).translate(_UPPER)), _bytes(text_of(other).translate(_UPPER))
+    a, b = _to_bytes(text_of(one).translate(_UPPER)), _to_bytes(text_of(other).translate(_UPPER))
     return (a > b) - (a < b)
 
 
@@ -95,13 +95,13 @@ def _length_cp(value: Value) -> int:
 def _length_bytes(value: Value) -> int:
     if type(value) is not str:
         raise MqlError(34473, f"$strLenBytes requires a string argument, found: {type_name(value)}")
-    return len(_bytes(value))
+    return len(_to_bytes(value))
 
 
 def _substring_cp(value: Value, start: Value, count: Value) -> str:
     text = text_of(value)
-    first = _position(start, 34450, "starting index")
-    length = _position(count, 34452, "length")
+    first = _parse_position(start, 34450, "starting index")
+    length = _parse_position(count, 34452, "length")
     if length < 0:
         raise MqlError(34454, "$substrCP: length must be a nonnegative integer.")
     if first < 0:
@@ -109,7 +109,7 @@ def _substring_cp(value: Value, start: Value, count: Value) -> str:
     return text[first : first + length]
 
 
-def _position(value: Value, code: int, what: str) -> int:
+def _parse_position(value: Value, code: int, what: str) -> int:
     if not is_number(value):
         raise MqlError(code, f"$substrCP: {what} must be a numeric type (is BSON type {type_name(value)})")
     place = exact_int32(value)
@@ -122,7 +122,7 @@ def _position(value: Value, code: int, what: str) -> int:
 
 def _substring_bytes(name: str) -> Function:
     def substring(value: Value, start: Value, count: Value) -> str:
-        data = _bytes(text_of(value))
+        data = _to_bytes(text_of(value))
         for code, what, number in ((16034, "starting index", start), (16035, "length", count)):
             if not is_number(number):
                 raise MqlError(code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(number)})")
@@ -130,9 +130,9 @@ def _substring_bytes(name: str) -> Function:
         if first < 0:
             raise MqlError(50752, f"{name}:  starting index must be non-negative (got: {first})")
         end = len(data) if length < 0 else min(len(data), first + length)
-        if first < len(data) and _continues(data[first]):
+        if first < len(data) and _is_continuation(data[first]):
             raise MqlError(28656, f"{name}:  Invalid range, starting index is a UTF-8 continuation byte.")
-        if first < end < len(data) and _continues(data[end]):
+        if first < end < len(data) and _is_continuation(data[end]):
             raise MqlError(28657, f"{name}:  Invalid range, ending index is in the middle of a UTF-8 character.")
         return data[first:end].decode(errors="surrogateescape")
 
@@ -147,7 +147,7 @@ def _clamp_to_int64(value: Value) -> int:
     return int(nearest)
 
 
-def _continues(byte: int) -> bool:
+def _is_continuation(byte: int) -> bool:
     return byte & 0xC0 == 0x80
 
 
@@ -169,7 +169,7 @@ def _split(value: Value, separator: Value) -> Value:
     return value.split(separator)
 
 
-def _index_of(name: str, code: int, convert: Callable[[str], str | bytes]) -> Function:
+def _search_operator(name: str, code: int, convert: Callable[[str], str | bytes]) -> Function:
     def index_of(value: Value, wanted: Value, *bounds: Value) -> Value:
         if is_nullish(value):
             return None
@@ -193,15 +193,15 @@ def _index_of(name: str, code: int, convert: Callable[[str], str | bytes]) -> Fu
 
 # --- named arguments -------------------------------------------------------------------------------------------------
 
-_TRIM: Final = ArgumentCodes(50696, 50694, {"input": 50695})
-_REPLACE: Final = ArgumentCodes(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
+_TRIM_CODES: Final = ArgumentCodes(50696, 50694, {"input": 50695})
+_REPLACE_CODES: Final = ArgumentCodes(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
 
 _WHITESPACE: Final = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 
 
-def _trim(strip: Callable[[str, str], str]) -> Parser:
+def _trim_operator(strip: Callable[[str, str], str]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        given = arguments(name, spec, ("input",), ("chars",), _TRIM)
+        given = arguments(name, spec, ("input",), ("chars",), _TRIM_CODES)
 
         def trim(value: Value, letters: Value = _WHITESPACE) -> Value:
             if is_nullish(value):
@@ -226,9 +226,9 @@ def _trim(strip: Callable[[str, str], str]) -> Parser:
     return parser
 
 
-def _replace(most: int) -> Parser:
+def _replace_operator(most: int) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        given = arguments(name, spec, ("input", "find", "replacement"), (), _REPLACE)
+        given = arguments(name, spec, ("input", "find", "replacement"), (), _REPLACE_CODES)
 
         def replace(value: Value, find: Value, replacement: Value) -> Value:
             for code, field, each in (
@@ -261,11 +261,11 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$substrBytes": with_name(3, 3, _substring_bytes),
     "$substrCP": fixed_arity(3, _substring_cp),
     "$split": fixed_arity(2, _split),
-    "$indexOfCP": ranged_arity(2, 4, _index_of("$indexOfCP", 40093, str)),
-    "$indexOfBytes": ranged_arity(2, 4, _index_of("$indexOfBytes", 40091, _bytes)),
-    "$trim": _trim(str.strip),
-    "$ltrim": _trim(str.lstrip),
-    "$rtrim": _trim(str.rstrip),
-    "$replaceOne": _replace(1),
-    "$replaceAll": _replace(-1),
+    "$indexOfCP": ranged_arity(2, 4, _search_operator("$indexOfCP", 40093, str)),
+    "$indexOfBytes": ranged_arity(2, 4, _search_operator("$indexOfBytes", 40091, _to_bytes)),
+    "$trim": _trim_operator(str.strip),
+    "$ltrim": _trim_operator(str.lstrip),
+    "$rtrim": _trim_operator(str.rstrip),
+    "$replaceOne": _replace_operator(1),
+    "$replaceAll": _replace_operator(-1),
 }

@@ -44,7 +44,7 @@ _DOUBLES: Final[Mapping[str, Callable[[float], float]]] = {
 }
 
 
-def _function(name: str) -> Function:
+def _trigonometric_operator(name: str) -> Function:
     double, decimal = _DOUBLES[name], FUNCTIONS[name]
     opening, low, high, closing = _DOMAINS.get(name, ("[", -_INF, _INF, "]"))
 
@@ -80,6 +80,6 @@ def _atan2(y: Value, x: Value) -> Value:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    **{name: fixed_arity(1, _function(name)) for name in _DOUBLES},
+    **{name: fixed_arity(1, _trigonometric_operator(name)) for name in _DOUBLES},
     "$atan2": fixed_arity(2, _atan2),
 }

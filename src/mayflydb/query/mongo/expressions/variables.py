@@ -22,7 +22,7 @@ from mayflydb.query.mongo.text import compile_meta
 from mayflydb.query.mongo.values import Value, is_number, type_name
 
 
-def _let(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_let(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is not dict:
         raise MqlError(16874, "$let only supports an object as its argument")
     for field in spec:
@@ -46,11 +46,11 @@ def _let(name: str, spec: Value, scope: CompileScope) -> Expression:
     return fold_constants(let, [body])
 
 
-def _literal(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_literal(name: str, spec: Value, scope: CompileScope) -> Expression:
     return Constant(check_text(spec) if type(spec) is str else spec)
 
 
-def _rand(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_rand(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) not in (dict, list):
         raise MqlError(10065, "invalid parameter: expected an object ($rand)")
     if spec:
@@ -60,7 +60,7 @@ def _rand(name: str, spec: Value, scope: CompileScope) -> Expression:
     return lambda frame: random()
 
 
-def _sample_rate(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_sample_rate(name: str, spec: Value, scope: CompileScope) -> Expression:
     if not is_number(spec):
         raise MqlError(2, f"argument to $sampleRate must be a numeric type, not {type_name(spec)}")
     rate = double_of(spec)
@@ -70,22 +70,22 @@ def _sample_rate(name: str, spec: Value, scope: CompileScope) -> Expression:
     return lambda frame: random() < rate
 
 
-def _no_javascript(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _refuse_javascript(name: str, spec: Value, scope: CompileScope) -> Expression:
     raise MqlError(238, f"{name} is not supported: there is no JavaScript here")
 
 
-def _meta(name: str, spec: Value, scope: CompileScope) -> Expression:
+def _compile_meta(name: str, spec: Value, scope: CompileScope) -> Expression:
     score = compile_meta(spec, scope.env.score)
     return lambda frame: score(frame.root)
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$let": _let,
-    "$literal": _literal,
-    "$const": _literal,
-    "$meta": _meta,
-    "$rand": _rand,
-    "$sampleRate": _sample_rate,
-    "$function": _no_javascript,
-    "$accumulator": _no_javascript,
+    "$let": _compile_let,
+    "$literal": _compile_literal,
+    "$const": _compile_literal,
+    "$meta": _compile_meta,
+    "$rand": _compile_rand,
+    "$sampleRate": _compile_sample_rate,
+    "$function": _refuse_javascript,
+    "$accumulator": _refuse_javascript,
 }

@@ -39,7 +39,7 @@ def equality(wanted: Value, collation: Collation) -> Test:
         return lambda value: value == wanted and type(value) is str
     # NaN equals NaN in MongoDB and not in Python: it is compared by its key.
     if kind in PYTHON_NUMBERS and wanted == wanted:
-        return _equal_number(wanted)
+        return _number_equality(wanted)
     if kind is ObjectId:
         return lambda value: type(value) is ObjectId and value == wanted
     if kind is DatetimeMS:
@@ -49,7 +49,7 @@ def equality(wanted: Value, collation: Collation) -> Test:
     return lambda value: type_class(value) == group and key_of(value) == key
 
 
-def _equal_number(wanted: Any) -> Test:
+def _number_equality(wanted: Any) -> Test:
     key = order_key(wanted)
 
     def test(value: Value) -> bool:
@@ -69,11 +69,11 @@ def ordering(name: str, wanted: Value, collation: Collation) -> Test:
     if wanted is None:
         return is_null if inclusive else never
     if kind in (MinKey, MaxKey):
-        return _beyond_all(name, kind, inclusive)
+        return _extreme_ordering(name, kind, inclusive)
     if kind is str and collation.is_simple:
         return lambda value: type(value) is str and compare(value, wanted)
     if kind in PYTHON_NUMBERS or kind is Decimal128:
-        return _ordered_number(compare, wanted, inclusive)
+        return _number_ordering(compare, wanted, inclusive)
     if kind is DatetimeMS:
         moment = int(wanted)
         return lambda value: type(value) is DatetimeMS and compare(int(value), moment)
@@ -81,14 +81,14 @@ def ordering(name: str, wanted: Value, collation: Collation) -> Test:
     return lambda value: type_class(value) == group and compare(key_of(value), key)
 
 
-def _beyond_all(name: str, kind: type, inclusive: bool) -> Test:
+def _extreme_ordering(name: str, kind: type, inclusive: bool) -> Test:
     """Return the test against MinKey or MaxKey, which compare with values of every type and with missing fields."""
     if (kind is MinKey) == (name in ("$gt", "$gte")):
         return always if inclusive else lambda value: type(value) is not kind
     return (lambda value: type(value) is kind) if inclusive else never
 
 
-def _ordered_number(compare: Callable[[Any, Any], bool], wanted: Any, inclusive: bool) -> Test:
+def _number_ordering(compare: Callable[[Any, Any], bool], wanted: Any, inclusive: bool) -> Test:
     key = order_key(wanted)
     nan = order_key(float("nan"))
     if key == nan:
@@ -111,11 +111,11 @@ def _ordered_number(compare: Callable[[Any, Any], bool], wanted: Any, inclusive:
 
 def membership(wanted: Sequence[Value], patterns: Sequence[Test], collation: Collation) -> Test:
     """Return the test that a value equals one of `wanted` or matches one of the patterns."""
-    tests = [] if not wanted else [_member_test(wanted, collation)]
+    tests = [] if not wanted else [_value_membership(wanted, collation)]
     return disjunction([*tests, *patterns])
 
 
-def _member_test(wanted: Sequence[Value], collation: Collation) -> Test:
+def _value_membership(wanted: Sequence[Value], collation: Collation) -> Test:
     if len(wanted) == 1:
         return equality(wanted[0], collation)
     kinds = {type(each) for each in wanted}

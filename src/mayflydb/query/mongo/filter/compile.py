@@ -82,12 +82,12 @@ def _compile(query: Document, scope: FilterScope) -> FilterNode:
     if scope.depth > MAX_DEPTH:
         raise bad_value(f"exceeded maximum query tree depth of {MAX_DEPTH} at {format_value(query)}")
     scope.depth += 1
-    node = all_of(_nodes(query, scope))
+    node = all_of(_compile_nodes(query, scope))
     scope.depth -= 1
     return node
 
 
-def _nodes(query: Document, scope: FilterScope) -> list[FilterNode]:
+def _compile_nodes(query: Document, scope: FilterScope) -> list[FilterNode]:
     nodes = []
     for name, operand in query.items():
         if name.startswith("$"):
@@ -113,7 +113,7 @@ def _compile_top_level(name: str, operand: Value, scope: FilterScope) -> FilterN
     return compiler(operand, scope)
 
 
-def _branches(name: str, operand: Value, scope: FilterScope) -> list[FilterNode]:
+def _compile_branches(name: str, operand: Value, scope: FilterScope) -> list[FilterNode]:
     if type(operand) is not list:
         raise bad_value(f"{name} must be an array")
     if not operand:
@@ -123,15 +123,15 @@ def _branches(name: str, operand: Value, scope: FilterScope) -> list[FilterNode]
     return [_compile(each, scope) for each in operand]
 
 
-def _nor(operand: Value, scope: FilterScope) -> FilterNode:
+def _compile_nor(operand: Value, scope: FilterScope) -> FilterNode:
     text_count = scope.text_count
-    node = none_of(_branches("$nor", operand, scope))
+    node = none_of(_compile_branches("$nor", operand, scope))
     if scope.text_count > text_count:
         raise bad_value("text not allowed in nor")
     return node
 
 
-def _expr(operand: Value, scope: FilterScope) -> FilterNode:
+def _compile_expr(operand: Value, scope: FilterScope) -> FilterNode:
     if scope.in_element:
         raise bad_value("$expr can only be applied to the top-level document")
     # Imported here because expressions import filters.
@@ -143,14 +143,14 @@ def _expr(operand: Value, scope: FilterScope) -> FilterNode:
     return FilterNode(lambda document: is_truthy(expression(frame_of(document, env))))
 
 
-def _json_schema(operand: Value, scope: FilterScope) -> FilterNode:
+def _compile_json_schema(operand: Value, scope: FilterScope) -> FilterNode:
     if type(operand) is not dict:
         raise MqlError(14, "$jsonSchema must be an object")
     scope.reads_all = True
     return FilterNode(compile_schema(operand).matches)
 
 
-def _text(operand: Value, scope: FilterScope) -> FilterNode:
+def _compile_text(operand: Value, scope: FilterScope) -> FilterNode:
     if scope.in_element:
         raise bad_value("$text can only be applied to the top-level document")
     if scope.text_count:
@@ -160,11 +160,11 @@ def _text(operand: Value, scope: FilterScope) -> FilterNode:
     return FilterNode(compile_text(operand, scope.text).matches)
 
 
-def _where(_: Value, __: FilterScope) -> FilterNode:
+def _refuse_where(_: Value, __: FilterScope) -> FilterNode:
     raise MqlError(238, "$where is not supported: no JavaScript runs in queries")
 
 
-def _sample_rate(operand: Any, scope: FilterScope) -> FilterNode:
+def _compile_sample_rate(operand: Any, scope: FilterScope) -> FilterNode:
     if not is_number(operand):
         raise bad_value("argument to $sampleRate must be a numeric type")
     rate = float(operand.to_decimal()) if type(operand) is Decimal128 else float(operand)
@@ -174,7 +174,7 @@ def _sample_rate(operand: Any, scope: FilterScope) -> FilterNode:
     return FilterNode(lambda _: random() < rate)
 
 
-def _constant(name: str, match: Match) -> Callable[[Value, FilterScope], FilterNode]:
+def _constant_compiler(name: str, match: Match) -> Callable[[Value, FilterScope], FilterNode]:
     def compile_constant(operand: Value, _: FilterScope) -> FilterNode:
         if parse_integer(name, operand) != 1:
             raise failed_to_parse(f"{name} must be an integer value of 1")
@@ -183,7 +183,7 @@ def _constant(name: str, match: Match) -> Callable[[Value, FilterScope], FilterN
     return compile_constant
 
 
-def _part_of_reference(name: str) -> Callable[[Value, FilterScope], FilterNode]:
+def _reference_compiler(name: str) -> Callable[[Value, FilterScope], FilterNode]:
     """Return the compiler of `$ref`, `$id` or `$db`: equality of the field of that name. Only `$id` compares by the
     collation.
     """
@@ -197,15 +197,15 @@ def _part_of_reference(name: str) -> Callable[[Value, FilterScope], FilterNode]:
 
 
 _TOP_LEVEL: Final[Mapping[str, Callable[[Value, FilterScope], FilterNode]]] = {
-    "$and": lambda operand, scope: all_of(_branches("$and", operand, scope)),
-    "$or": lambda operand, scope: any_of(_branches("$or", operand, scope)),
-    "$nor": _nor,
-    "$expr": _expr,
-    "$jsonSchema": _json_schema,
-    "$text": _text,
-    "$where": _where,
-    "$sampleRate": _sample_rate,
-    "$alwaysTrue": _constant("$alwaysTrue", always),
-    "$alwaysFalse": _constant("$alwaysFalse", never),
-    **{name: _part_of_reference(name) for name in REFERENCE},
+    "$and": lambda operand, scope: all_of(_compile_branches("$and", operand, scope)),
+    "$or": lambda operand, scope: any_of(_compile_branches("$or", operand, scope)),
+    "$nor": _compile_nor,
+    "$expr": _compile_expr,
+    "$jsonSchema": _compile_json_schema,
+    "$text": _compile_text,
+    "$where": _refuse_where,
+    "$sampleRate": _compile_sample_rate,
+    "$alwaysTrue": _constant_compiler("$alwaysTrue", always),
+    "$alwaysFalse": _constant_compiler("$alwaysFalse", never),
+    **{name: _reference_compiler(name) for name in REFERENCE},
 }

@@ -90,7 +90,7 @@ def operators_condition(path: str, operators: Document, scope: FilterScope) -> C
             if "$regex" not in operators:
                 raise bad_value("$options needs a $regex")
             continue
-        condition = compiler(path, operand, scope) if name != "$regex" else _regex(operators)
+        condition = compiler(path, operand, scope) if name != "$regex" else _compile_regex(operators)
         conditions.append(_mark_operator(condition, name))
     return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
 
@@ -108,17 +108,17 @@ _UNKNOWN: Final = {
 }
 
 
-def _eq(_: str, operand: Value, scope: FilterScope) -> Condition:
+def _compile_eq(_: str, operand: Value, scope: FilterScope) -> Condition:
     return Leaf(equality(operand, scope.env.collation))
 
 
-def _ne(_: str, operand: Value, scope: FilterScope) -> Condition:
+def _compile_ne(_: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is Regex:
         raise bad_value("Can't have regex as arg to $ne.")
     return Negated(Leaf(equality(operand, scope.env.collation)))
 
 
-def _ordering(name: str) -> Callable[[str, Value, FilterScope], Condition]:
+def _ordering_compiler(name: str) -> Callable[[str, Value, FilterScope], Condition]:
     def compile_operator(path: str, operand: Value, scope: FilterScope) -> Condition:
         if type(operand) is Regex:
             raise bad_value(f"Can't have RegEx as arg to predicate over field '{path}'.")
@@ -127,7 +127,7 @@ def _ordering(name: str) -> Callable[[str, Value, FilterScope], Condition]:
     return compile_operator
 
 
-def _members(name: str, operand: Value, scope: FilterScope) -> Condition:
+def _compile_members(name: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is not list:
         raise bad_value(f"{name} needs an array")
     wanted, patterns = [], []
@@ -141,15 +141,15 @@ def _members(name: str, operand: Value, scope: FilterScope) -> Condition:
     return Leaf(membership(wanted, patterns, scope.env.collation))
 
 
-def _in(_: str, operand: Value, scope: FilterScope) -> Condition:
-    return _members("$in", operand, scope)
+def _compile_in(_: str, operand: Value, scope: FilterScope) -> Condition:
+    return _compile_members("$in", operand, scope)
 
 
-def _nin(_: str, operand: Value, scope: FilterScope) -> Condition:
-    return Negated(_members("$nin", operand, scope))
+def _compile_nin(_: str, operand: Value, scope: FilterScope) -> Condition:
+    return Negated(_compile_members("$nin", operand, scope))
 
 
-def _not(path: str, operand: Value, scope: FilterScope) -> Condition:
+def _compile_not(path: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is Regex:
         return Negated(Leaf(pattern_test(operand.pattern, flag_letters(operand))))
     if type(operand) is not dict:
@@ -159,16 +159,16 @@ def _not(path: str, operand: Value, scope: FilterScope) -> Condition:
     return Negated(operators_condition(path, operand, scope))
 
 
-def _exists(_: str, operand: Value, __: FilterScope) -> Condition:
+def _compile_exists(_: str, operand: Value, __: FilterScope) -> Condition:
     found = Leaf(lambda value: value is not MISSING, spread=False)
     return found if is_truthy(operand) else Negated(found)
 
 
-def _type(path: str, operand: Value, _: FilterScope) -> Condition:
+def _compile_type(path: str, operand: Value, _: FilterScope) -> Condition:
     return Leaf(type_test(parse_type_names(path, operand)))
 
 
-def _regex(operators: Document) -> Condition:
+def _compile_regex(operators: Document) -> Condition:
     operand, flags = operators["$regex"], ""
     names = list(operators)
     if type(operand) is Regex:
@@ -188,7 +188,7 @@ def _regex(operators: Document) -> Condition:
     return Leaf(pattern_test(pattern, flags))
 
 
-def _size(_: str, operand: Value, __: FilterScope) -> Condition:
+def _compile_size(_: str, operand: Value, __: FilterScope) -> Condition:
     try:
         size = parse_natural("$size", operand)
     except MqlError as refusal:
@@ -196,14 +196,14 @@ def _size(_: str, operand: Value, __: FilterScope) -> Condition:
     return Leaf(lambda value: type(value) is list and len(value) == size, spread=False)
 
 
-def _mod(_: str, operand: Value, __: FilterScope) -> Condition:
+def _compile_mod(_: str, operand: Value, __: FilterScope) -> Condition:
     if type(operand) is not list:
         raise bad_value("malformed mod, needs to be an array")
     if len(operand) < 2:
         raise bad_value("malformed mod, not enough elements")
     if len(operand) > 2:
         raise bad_value("malformed mod, too many elements")
-    divisor, remainder = (_mod_operand(*each) for each in zip(("divisor", "remainder"), operand, strict=True))
+    divisor, remainder = (_parse_mod_operand(*each) for each in zip(("divisor", "remainder"), operand, strict=True))
     if divisor == 0:
         raise bad_value("divisor cannot be 0")
 
@@ -218,7 +218,7 @@ def _mod(_: str, operand: Value, __: FilterScope) -> Condition:
     return Leaf(test)
 
 
-def _mod_operand(role: str, value: Any) -> int:
+def _parse_mod_operand(role: str, value: Any) -> int:
     if not is_number(value):
         raise bad_value(f"malformed mod, {role} not a number")
     number = truncate_number(value)
@@ -232,7 +232,7 @@ def _mod_operand(role: str, value: Any) -> int:
     return number
 
 
-def _elem_match(_: str, operand: Value, scope: FilterScope) -> Condition:
+def _compile_elem_match(_: str, operand: Value, scope: FilterScope) -> Condition:
     test = element_test(operand, scope)
 
     def index(array: list[Value]) -> int | None:
@@ -265,7 +265,7 @@ TOP_LEVEL_OPERATORS: Final = frozenset(
 """Operators that stand at the top level of a query, in place of a field name."""
 
 
-def _all(path: str, operand: Value, scope: FilterScope) -> Condition:
+def _compile_all(path: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is not list:
         raise bad_value("$all needs an array")
     if not operand:
@@ -277,7 +277,7 @@ def _all(path: str, operand: Value, scope: FilterScope) -> Condition:
         if by_elements:
             if name != "$elemMatch":
                 raise bad_value("$all/$elemMatch has to be consistent")
-            conditions.append(_elem_match(path, each["$elemMatch"], scope))
+            conditions.append(_compile_elem_match(path, each["$elemMatch"], scope))
         elif name in _OPERATORS:
             raise bad_value("no $ expressions in $all")
         elif type(each) is Regex:
@@ -291,11 +291,11 @@ def _first_name(value: Value) -> str | None:
     return next(iter(value), None) if type(value) is dict else None
 
 
-def _bits(name: str) -> Callable[[str, Value, FilterScope], Condition]:
+def _bits_compiler(name: str) -> Callable[[str, Value, FilterScope], Condition]:
     return lambda path, operand, _: Leaf(bit_test(name, parse_bit_mask(path, operand)))
 
 
-def _geo(name: str) -> Callable[[str, Value, FilterScope], Condition]:
+def _geo_refusal(name: str) -> Callable[[str, Value, FilterScope], Condition]:
     def refuse(_: str, __: Value, ___: FilterScope) -> NoReturn:
         raise bad_value(f"{name} is not supported: there are no geospatial queries")
 
@@ -307,23 +307,23 @@ def _regex_alone(_: str, __: Value, ___: FilterScope) -> Condition:
 
 
 _OPERATORS: Final[Mapping[str, Callable[[str, Value, FilterScope], Condition]]] = {
-    "$eq": _eq,
-    "$ne": _ne,
-    **{name: _ordering(name) for name in ("$lt", "$lte", "$gt", "$gte")},
-    "$in": _in,
-    "$nin": _nin,
-    "$not": _not,
-    "$exists": _exists,
-    "$type": _type,
+    "$eq": _compile_eq,
+    "$ne": _compile_ne,
+    **{name: _ordering_compiler(name) for name in ("$lt", "$lte", "$gt", "$gte")},
+    "$in": _compile_in,
+    "$nin": _compile_nin,
+    "$not": _compile_not,
+    "$exists": _compile_exists,
+    "$type": _compile_type,
     "$regex": _regex_alone,
     "$options": _regex_alone,
-    "$size": _size,
-    "$mod": _mod,
-    "$elemMatch": _elem_match,
-    "$all": _all,
-    **{name: _bits(name) for name in ("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear")},
+    "$size": _compile_size,
+    "$mod": _compile_mod,
+    "$elemMatch": _compile_elem_match,
+    "$all": _compile_all,
+    **{name: _bits_compiler(name) for name in ("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear")},
     **{
-        name: _geo(name)
+        name: _geo_refusal(name)
         for name in ("$geoWithin", "$within", "$geoIntersects", "$near", "$nearSphere", "$geoNear", "$maxDistance")
     },
 }

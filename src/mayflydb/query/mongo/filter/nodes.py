@@ -48,7 +48,7 @@ class Negated(msgspec.Struct, frozen=True):
 Condition: TypeAlias = Leaf | Every | Negated
 
 
-_ORDER: Final = (
+_CHECK_ORDER: Final = (
     *("$or", "$elemMatch", "$size", "$eq", "$lte", "$lt", "$gt", "$gte", "$regex", "$mod", "$exists", "$in"),
     *("$bitsAllSet", "$bitsAllClear", "$bitsAnySet", "$bitsAnyClear", "$type"),
 )
@@ -56,7 +56,7 @@ _ORDER: Final = (
 their
 paths (`MatchExpression::MatchType` and `sortTree` of its source). The last one determines `$`, wherever it stands in the query.
 """
-RANKS: Final = {name: rank for rank, name in enumerate(_ORDER)}
+RANKS: Final = {name: rank for rank, name in enumerate(_CHECK_ORDER)}
 
 
 class Locator(msgspec.Struct, frozen=True):
@@ -101,16 +101,16 @@ def value_test(condition: Condition) -> Test:
 def path_node(condition: Condition, parts: Parts) -> FilterNode:
     """Return the node of a condition on the values at a path."""
     if isinstance(condition, Leaf):
-        match = _on_field(parts[0], condition) if len(parts) == 1 else _on_dotted(parts, condition)
+        match = _field_match(parts[0], condition) if len(parts) == 1 else _dotted_match(parts, condition)
         order = RANKS[condition.operator], ".".join(parts)
-        return FilterNode(match, (Locator(order, _make_locate(parts, condition)),))
+        return FilterNode(match, (Locator(order, _path_locate(parts, condition)),))
     if isinstance(condition, Negated):
         inner = path_node(condition.condition, parts).matches
         return FilterNode(lambda document: not inner(document))
     return all_of([path_node(each, parts) for each in condition.conditions])
 
 
-def _on_field(name: str, leaf: Leaf) -> Match:
+def _field_match(name: str, leaf: Leaf) -> Match:
     test = leaf.test
     if not leaf.spread:
         return lambda document: test(document.get(name, MISSING))
@@ -122,7 +122,7 @@ def _on_field(name: str, leaf: Leaf) -> Match:
     return matches
 
 
-def _on_dotted(parts: Parts, leaf: Leaf) -> Match:
+def _dotted_match(parts: Parts, leaf: Leaf) -> Match:
     test, spread = leaf.test, leaf.spread
     *before, last = parts
 
@@ -145,7 +145,7 @@ def _on_dotted(parts: Parts, leaf: Leaf) -> Match:
     return matches
 
 
-def _make_locate(parts: Parts, leaf: Leaf) -> Locate:
+def _path_locate(parts: Parts, leaf: Leaf) -> Locate:
     test, spread = leaf.test, leaf.spread
 
     def locate(document: Document) -> int | None:

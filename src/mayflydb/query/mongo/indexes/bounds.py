@@ -79,11 +79,11 @@ def equal_intervals(value: Value, by: CollationMatch) -> Intervals | None:
             if value
             else (Interval(EMPTY_ARRAY, prefix_end(EMPTY_ARRAY), "[[]", "[]]", True),)
         )
-        return None if first is None else unite([*first, *_point(value, by)])
-    return _point(value, by)
+        return None if first is None else unite([*first, *_point_intervals(value, by)])
+    return _point_intervals(value, by)
 
 
-def _point(value: Value, by: CollationMatch) -> Intervals:
+def _point_intervals(value: Value, by: CollationMatch) -> Intervals:
     encoded = encode_value(value, by.collation)
     if not by.is_same and has_text(value):
         return (type_interval(encoded[:1]),)
@@ -116,7 +116,7 @@ def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Int
         return NULLS
     encoded = encode_value(value, by.collation)
     if encoded == _NAN:
-        return _point(value, by) if operator in ("$gte", "$lte") else ()
+        return _point_intervals(value, by) if operator in ("$gte", "$lte") else ()
     whole = type_interval(encoded[:1])
     if not by.is_same and has_text(value):
         return (whole,)
@@ -136,13 +136,15 @@ def regex_intervals(pattern: str, flags: int, by: CollationMatch) -> Intervals:
     strings = type_interval(STRING)
     if start:
         encoded = STRING + encode_prefix(start)
-        strings = Interval(encoded, prefix_end(encoded), f"[{format_value(start)}", f"{format_value(_next(start))})")
+        strings = Interval(
+            encoded, prefix_end(encoded), f"[{format_value(start)}", f"{format_value(_successor(start))})"
+        )
     itself = encode_value(Regex(pattern, flags), by.collation)
     shown = format_value(Regex(pattern, flags))
     return strings, Interval(itself, prefix_end(itself), f"[{shown}", f"{shown}]", True)
 
 
-def _next(text: str) -> str:
+def _successor(text: str) -> str:
     return text[:-1] + chr(ord(text[-1]) + 1) if ord(text[-1]) < 0x10FFFF else text + "\U0010ffff"
 
 
@@ -234,7 +236,7 @@ def ranges_of(
     for intervals, direction in fields:
         if intervals == ALL or len(starts) * len(intervals) > most:
             break
-        turned = [_orient(each, direction) for each in intervals]
+        turned = [_directed_range(each, direction) for each in intervals]
         if not are_points(intervals):
             ranges = [(start + lower, start + upper) for start in starts for lower, upper in turned]
             break
@@ -248,7 +250,7 @@ def ranges_of(
     )
 
 
-def _orient(interval: Interval, direction: int | str) -> Range:
+def _directed_range(interval: Interval, direction: int | str) -> Range:
     if direction != -1:
         return interval.lower, interval.upper
     # Complements reverse the order, so the bounds change places. `after` keeps the range half open: it moves each bound behind

@@ -58,17 +58,17 @@ def modify_index(spec: IndexSpec, change: Document, profile: Profile = "both") -
         raise MqlError(72, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
     reply: Document = {}
     if "expireAfterSeconds" in given:
-        spec = _with_ttl(spec, given["expireAfterSeconds"], profile, reply)
+        spec = _change_ttl(spec, given["expireAfterSeconds"], profile, reply)
     if "hidden" in given:
-        spec = _with_hidden(spec, _boolean("hidden", given["hidden"]), reply)
+        spec = _change_hidden(spec, _parse_boolean("hidden", given["hidden"]), reply)
     if "prepareUnique" in given:
-        spec = _with_prepare_unique(spec, _boolean("prepareUnique", given["prepareUnique"]), reply)
+        spec = _change_prepare_unique(spec, _parse_boolean("prepareUnique", given["prepareUnique"]), reply)
     if "unique" in given:
-        spec = _with_unique(spec, _boolean("unique", given["unique"]), reply)
+        spec = _change_unique(spec, _parse_boolean("unique", given["unique"]), reply)
     return spec, reply
 
 
-def _with_ttl(spec: IndexSpec, value: Value, profile: Profile, reply: Document) -> IndexSpec:
+def _change_ttl(spec: IndexSpec, value: Value, profile: Profile, reply: Document) -> IndexSpec:
     if not is_number(value):
         raise type_mismatch("collMod.index.expireAfterSeconds", type_name(value), "long", "int", "decimal", "double")
     cosmos = profile != "native" and spec.key[0][0] == "_ts"
@@ -89,13 +89,13 @@ def _with_ttl(spec: IndexSpec, value: Value, profile: Profile, reply: Document) 
     return msgspec.structs.replace(spec, expire_after=seconds)
 
 
-def _boolean(field: str, value: Value) -> bool:
+def _parse_boolean(field: str, value: Value) -> bool:
     if type(value) is not bool and not is_number(value):
         raise type_mismatch(f"collMod.index.{field}", type_name(value), "bool", "long", "int", "decimal", "double")
     return is_truthy(value)
 
 
-def _with_hidden(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
+def _change_hidden(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
     if spec.is_id:
         raise bad_value("can't hide _id index")
     if hidden != spec.hidden:
@@ -103,7 +103,7 @@ def _with_hidden(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
     return msgspec.structs.replace(spec, hidden=hidden)
 
 
-def _with_prepare_unique(spec: IndexSpec, prepared: bool, reply: Document) -> IndexSpec:
+def _change_prepare_unique(spec: IndexSpec, prepared: bool, reply: Document) -> IndexSpec:
     if spec.is_id or spec.kind != "ordered":
         raise MqlError(72, f"index '{spec.name}' cannot be made unique")
     if prepared and spec.unique:
@@ -113,7 +113,7 @@ def _with_prepare_unique(spec: IndexSpec, prepared: bool, reply: Document) -> In
     return msgspec.structs.replace(spec, prepare_unique=prepared)
 
 
-def _with_unique(spec: IndexSpec, unique: bool, reply: Document) -> IndexSpec:
+def _change_unique(spec: IndexSpec, unique: bool, reply: Document) -> IndexSpec:
     if not unique:
         raise bad_value("Cannot make index non-unique")
     if spec.unique:
@@ -146,17 +146,17 @@ def indexes_to_drop(which: Any, existing: Sequence[IndexSpec]) -> tuple[IndexSpe
         raise MqlError(
             181, f"{len(found)} indexes found for key: {format_value(which)}, identify by name instead: {names}"
         )
-    return (_droppable(found[0]),)
+    return (_check_droppable(found[0]),)
 
 
 def _get_by_name(name: str, existing: Sequence[IndexSpec]) -> IndexSpec:
     found = next((each for each in existing if each.name == name), None)
     if found is None:
         raise MqlError(27, f"index not found with name [{name}]")
-    return _droppable(found)
+    return _check_droppable(found)
 
 
-def _droppable(spec: IndexSpec) -> IndexSpec:
+def _check_droppable(spec: IndexSpec) -> IndexSpec:
     if spec.is_id:
         raise MqlError(72, "cannot drop _id index")
     return spec

@@ -190,18 +190,18 @@ def implies(conditions: Sequence[Condition], wanted: Document, by: CollationMatc
             if not any(implies(conditions, each, by) for each in value):
                 return False
         elif is_operators(value):
-            if not all(_implies(conditions, Condition(field, *each), by) for each in value.items()):
+            if not all(_any_implies(conditions, Condition(field, *each), by) for each in value.items()):
                 return False
-        elif not _implies(conditions, Condition(field, "$eq", value), by):
+        elif not _any_implies(conditions, Condition(field, "$eq", value), by):
             return False
     return True
 
 
-def _implies(conditions: Sequence[Condition], wanted: Condition, by: CollationMatch) -> bool:
-    return any(each.path == wanted.path and _is_within(each, wanted, by) for each in conditions)
+def _any_implies(conditions: Sequence[Condition], wanted: Condition, by: CollationMatch) -> bool:
+    return any(each.path == wanted.path and _condition_implies(each, wanted, by) for each in conditions)
 
 
-def _is_within(given: Condition, wanted: Condition, by: CollationMatch) -> bool:
+def _condition_implies(given: Condition, wanted: Condition, by: CollationMatch) -> bool:
     is_same = by.is_same or not has_text(wanted.operand)
     if given.operator == wanted.operator != "$regex" and is_same and equal(given.operand, wanted.operand):
         return True

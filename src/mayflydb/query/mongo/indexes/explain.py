@@ -90,7 +90,7 @@ def stages(plan: Plan, asked: ExplainedCommand) -> Document:
     """Return `winningPlan`: the last stage, with its input stages nested."""
     if plan.kind == "none":
         return {"stage": "EOF"}
-    stage = _source(plan, asked.query)
+    stage = _source_stage(plan, asked.query)
     if asked.sort and not plan.sorted:
         sort: Document = {"stage": "SORT", "sortPattern": asked.sort, "memLimit": SORT_MEMORY}
         if asked.limit:
@@ -108,22 +108,22 @@ def stages(plan: Plan, asked: ExplainedCommand) -> Document:
     return stage
 
 
-def _source(plan: Plan, query: Document) -> Document:
+def _source_stage(plan: Plan, query: Document) -> Document:
     if plan.kind == "scan":
         filtered = {"filter": format_query(query)} if query else {}
-        return {"stage": "COLLSCAN", **filtered, "direction": _direction(plan)}
+        return {"stage": "COLLSCAN", **filtered, "direction": _scan_direction(plan)}
     if plan.kind == "ids" and len(plan.ids) == 1 and list(query) == ["_id"]:
         return {"stage": "IDHACK"}
-    inner = _keys(plan)
+    inner = _key_stage(plan)
     return {"stage": "FETCH", "filter": format_query(query), "inputStage": inner}
 
 
-def _keys(plan: Plan) -> Document:
+def _key_stage(plan: Plan) -> Document:
     if plan.kind == "either":
-        return {"stage": "OR", "inputStages": [_keys(each) for each in plan.branches]}
+        return {"stage": "OR", "inputStages": [_key_stage(each) for each in plan.branches]}
     if plan.kind == "ids":
         bounds = {"_id": [f"[{format_value(each)}, {format_value(each)}]" for each in plan.ids]}
-        return _scan({"_id": 1}, "_id_", {"isUnique": True}, bounds, "forward", 2)
+        return _index_scan({"_id": 1}, "_id_", {"isUnique": True}, bounds, "forward", 2)
     spec = plan.index
     assert spec is not None
     options = {
@@ -132,10 +132,12 @@ def _keys(plan: Plan) -> Document:
         "isSparse": spec.sparse,
         "isPartial": spec.partial is not None,
     }
-    return _scan(spec.pattern, spec.name, options, plan.bounds or {}, _direction(plan), spec.v)
+    return _index_scan(spec.pattern, spec.name, options, plan.bounds or {}, _scan_direction(plan), spec.v)
 
 
-def _scan(pattern: Document, name: str, options: Document, bounds: Document, direction: str, version: int) -> Document:
+def _index_scan(
+    pattern: Document, name: str, options: Document, bounds: Document, direction: str, version: int
+) -> Document:
     flags = {"isMultiKey": False, "isUnique": False, "isSparse": False, "isPartial": False} | options
     return {
         "stage": "IXSCAN",
@@ -148,7 +150,7 @@ def _scan(pattern: Document, name: str, options: Document, bounds: Document, dir
     }
 
 
-def _direction(plan: Plan) -> str:
+def _scan_direction(plan: Plan) -> str:
     return "backward" if plan.descending else "forward"
 
 

@@ -71,33 +71,37 @@ def prefix_end(prefix: bytes) -> bytes:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _int(value: int) -> bytes:
+def _encode_int(value: int) -> bytes:
     if -_EXACT <= value <= _EXACT:
         return NUMBER + encode_signed(float(abs(value)), b"\x00", value < 0)
     magnitude = abs(int(value))
     below = floor(magnitude)
-    return NUMBER + encode_signed(below, b"\x00" if int(below) == magnitude else _digits(Decimal(magnitude)), value < 0)
+    return NUMBER + encode_signed(
+        below, b"\x00" if int(below) == magnitude else _encode_digits(Decimal(magnitude)), value < 0
+    )
 
 
-def _float(value: float) -> bytes:
+def _encode_float(value: float) -> bytes:
     return NUMBER + (_NAN if value != value else encode_signed(abs(value), b"\x00", value < 0))
 
 
-def _decimal(value: Decimal128) -> bytes:
+def _encode_decimal(value: Decimal128) -> bytes:
     number: Decimal = value.to_decimal()
     if number.is_nan():
         return NUMBER + _NAN
     if number.is_infinite() or number.is_zero():
-        return _float(0.0 if number.is_zero() else float(number))
+        return _encode_float(0.0 if number.is_zero() else float(number))
     magnitude = number.copy_abs()
     # The conversion rounds to nearest; the key needs the double at or below the number.
     below = min(float(magnitude), _MAX_DOUBLE)
     if below > magnitude:
         below = math.nextafter(below, 0)
-    return NUMBER + encode_signed(below, b"\x00" if below == magnitude else _digits(magnitude), number.is_signed())
+    return NUMBER + encode_signed(
+        below, b"\x00" if below == magnitude else _encode_digits(magnitude), number.is_signed()
+    )
 
 
-def _digits(magnitude: Decimal) -> bytes:
+def _encode_digits(magnitude: Decimal) -> bytes:
     """Encode exponent and digits, which order the numbers between two neighbouring doubles."""
     digits = "".join(map(str, magnitude.as_tuple().digits)).rstrip("0")
     return b"\x01" + _SHORT.pack(magnitude.adjusted() + _BIAS) + digits.encode() + b"\x00"
@@ -127,14 +131,14 @@ def _encode_collation_key(key: Any) -> bytes:
     if isinstance(key, bytes):
         return _escape(key) + b"\x00"
     if isinstance(key, int):
-        return _int(key)
+        return _encode_int(key)
     return b"".join(b"\x02" + _encode_collation_key(each) for each in key) + b"\x00"
 
 
 # --- documents and arrays --------------------------------------------------------------------------------------------
 
 
-def _document(value: Mapping[str, Any], collation: Collation) -> bytes:
+def _encode_document(value: Mapping[str, Any], collation: Collation) -> bytes:
     fields = []
     for name, each in value.items():
         encoded = encode_value(each, collation)
@@ -142,32 +146,32 @@ def _document(value: Mapping[str, Any], collation: Collation) -> bytes:
     return OBJECT + b"".join(fields) + b"\x00"
 
 
-def _array(value: list[Any], collation: Collation) -> bytes:
+def _encode_array(value: list[Any], collation: Collation) -> bytes:
     return ARRAY + b"".join([encode_value(each, collation) for each in value]) + b"\x00"
 
 
-def _code(value: Code, collation: Collation) -> bytes:
+def _encode_code(value: Code, collation: Collation) -> bytes:
     if value.scope is None:
         return CODE + encode_text(str(value))
     # Code compares with the scope's own order, without a collation.
-    return CODE_WITH_SCOPE + encode_text(str(value)) + _document(dict(value.scope), SIMPLE)
+    return CODE_WITH_SCOPE + encode_text(str(value)) + _encode_document(dict(value.scope), SIMPLE)
 
 
 _CONTAINERS: Final[Mapping[type, Callable[[Any, Collation], bytes]]] = {
-    dict: _document,
-    list: _array,
-    Code: _code,
+    dict: _encode_document,
+    list: _encode_array,
+    Code: _encode_code,
 }
 
 
 # --- the others ------------------------------------------------------------------------------------------------------
 
 
-def _binary(value: bytes) -> bytes:
+def _encode_binary(value: bytes) -> bytes:
     return BINARY + _BINARY.pack(len(value), value.subtype if isinstance(value, Binary) else 0) + bytes(value)
 
 
-def _regex(value: Any) -> bytes:
+def _encode_regex(value: Any) -> bytes:
     pattern, letters = order_key(value)[1]
     return REGEX + encode_text(pattern) + encode_text(letters)
 
@@ -176,18 +180,18 @@ _SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
     MinKey: lambda value: MIN_KEY,
     Missing: lambda value: UNDEFINED,
     type(None): lambda value: NULL,
-    int: _int,
-    Int64: _int,
-    float: _float,
-    Decimal128: _decimal,
-    bytes: _binary,
-    Binary: _binary,
+    int: _encode_int,
+    Int64: _encode_int,
+    float: _encode_float,
+    Decimal128: _encode_decimal,
+    bytes: _encode_binary,
+    Binary: _encode_binary,
     ObjectId: lambda value: OBJECT_ID + value.binary,
     bool: lambda value: BOOL + (b"\x01" if value else b"\x00"),
     DatetimeMS: lambda value: DATE + _LONG.pack(int(value) + (1 << 63)),
     Timestamp: lambda value: TIMESTAMP + _PAIR.pack(value.time, value.inc),
-    Regex: _regex,
-    re.Pattern: _regex,
+    Regex: _encode_regex,
+    re.Pattern: _encode_regex,
     MaxKey: lambda value: MAX_KEY,
 }
 

@@ -31,7 +31,7 @@ DecodedValue = tuple[Any, int]
 def decode_key(key: bytes) -> Value:
     """Decode a whole key that was encoded without a collation. ValueError for bytes that are no key."""
     try:
-        value, end = _value(key, 0)
+        value, end = _decode_value(key, 0)
     except (IndexError, KeyError, ArithmeticError, struct.error) as error:
         raise ValueError(f"no key: {error}") from None
     if end != len(key):
@@ -39,8 +39,8 @@ def decode_key(key: bytes) -> Value:
     return value
 
 
-def _value(key: bytes, at: int) -> DecodedValue:
-    read = _READERS.get(key[at : at + 1])
+def _decode_value(key: bytes, at: int) -> DecodedValue:
+    read = _DECODERS.get(key[at : at + 1])
     if read is None:
         raise ValueError(f"no key: tag {key[at : at + 1].hex()} at {at}")
     return read(key, at + 1)
@@ -49,7 +49,7 @@ def _value(key: bytes, at: int) -> DecodedValue:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _number(key: bytes, at: int) -> DecodedValue:
+def _decode_number(key: bytes, at: int) -> DecodedValue:
     if key[at : at + 2] == b"\x00\x00":
         return math.nan, at + 2
     negative = key[at] < _SIGN
@@ -57,7 +57,7 @@ def _number(key: bytes, at: int) -> DecodedValue:
     (magnitude,) = _DOUBLE.unpack(bytes((body[0] & ~_SIGN,)) + body[1:8])
     sign = -1 if negative else 1
     if body[8] == 0:
-        return _plainest(sign * magnitude), at + 9
+        return _narrowest_number(sign * magnitude), at + 9
     end = body.index(b"\x00", 11)
     digits = body[11:end].decode("ascii")
     adjusted = _SHORT.unpack(body[9:11])[0] - _BIAS
@@ -68,7 +68,7 @@ def _number(key: bytes, at: int) -> DecodedValue:
     return Decimal128(Decimal((int(negative), tuple(map(int, digits)), exponent))), at + end + 1
 
 
-def _plainest(number: float) -> Value:
+def _narrowest_number(number: float) -> Value:
     if math.isinf(number) or not number.is_integer() or abs(number) >= 1 << 63:
         return number
     whole = int(number)
@@ -78,75 +78,75 @@ def _plainest(number: float) -> Value:
 # --- strings, documents, arrays --------------------------------------------------------------------------------------
 
 
-def _string(key: bytes, at: int) -> tuple[str, int]:
+def _decode_string(key: bytes, at: int) -> tuple[str, int]:
     end = key.index(b"\x00", at)
     plain = key[at:end].replace(b"\x01\x01", b"\x00").replace(b"\x01\x02", b"\x01")
     return plain.decode("utf-8", "surrogatepass"), end + 1
 
 
-def _document(key: bytes, at: int) -> DecodedValue:
+def _decode_document(key: bytes, at: int) -> DecodedValue:
     found: dict[str, Any] = {}
     while key[at] != 0:
         # The tag of a field's value precedes the name of the field.
-        read = _READERS[key[at : at + 1]]
-        name, at = _string(key, at + 1)
+        read = _DECODERS[key[at : at + 1]]
+        name, at = _decode_string(key, at + 1)
         found[name], at = read(key, at)
     return found, at + 1
 
 
-def _array(key: bytes, at: int) -> DecodedValue:
+def _decode_array(key: bytes, at: int) -> DecodedValue:
     found: list[Any] = []
     while key[at] != 0:
-        value, at = _value(key, at)
+        value, at = _decode_value(key, at)
         found.append(value)
     return found, at + 1
 
 
-def _code_with_scope(key: bytes, at: int) -> DecodedValue:
-    code, at = _string(key, at)
-    scope, at = _document(key, at + 1)
+def _decode_code_with_scope(key: bytes, at: int) -> DecodedValue:
+    code, at = _decode_string(key, at)
+    scope, at = _decode_document(key, at + 1)
     return Code(code, scope), at
 
 
-def _plain_code(key: bytes, at: int) -> DecodedValue:
-    code, at = _string(key, at)
+def _decode_code(key: bytes, at: int) -> DecodedValue:
+    code, at = _decode_string(key, at)
     return Code(code), at
 
 
 # --- the others ------------------------------------------------------------------------------------------------------
 
 
-def _binary(key: bytes, at: int) -> DecodedValue:
+def _decode_binary(key: bytes, at: int) -> DecodedValue:
     length, subtype = _BINARY.unpack_from(key, at)
     start = at + _BINARY.size
     return Binary(key[start : start + length], subtype), start + length
 
 
-def _regex(key: bytes, at: int) -> DecodedValue:
-    pattern, at = _string(key, at)
-    letters, at = _string(key, at)
+def _decode_regex(key: bytes, at: int) -> DecodedValue:
+    pattern, at = _decode_string(key, at)
+    letters, at = _decode_string(key, at)
     return Regex(pattern, letters), at
 
 
-def _constant(value: Value) -> Callable[[bytes, int], DecodedValue]:
+def _constant_decoder(value: Value) -> Callable[[bytes, int], DecodedValue]:
     return lambda key, at: (value, at)
 
 
-_READERS: Final[Mapping[bytes, Callable[[bytes, int], DecodedValue]]] = {
-    kinds.MIN_KEY: _constant(MinKey()),
-    kinds.UNDEFINED: _constant(MISSING),
-    kinds.NULL: _constant(None),
-    kinds.NUMBER: _number,
-    kinds.STRING: _string,
-    kinds.OBJECT: _document,
-    kinds.ARRAY: _array,
-    kinds.BINARY: _binary,
+_DECODERS: Final[Mapping[bytes, Callable[[bytes, int], DecodedValue]]] = {
+    kinds.MIN_KEY: _constant_decoder(MinKey()),
+    kinds.UNDEFINED: _constant_decoder(MISSING),
+    kinds.NULL: _constant_decoder(None),
+    kinds.NUMBER: _decode_number,
+    kinds.STRING: _decode_string,
+    kinds.OBJECT: _decode_document,
+    kinds.ARRAY: _decode_array,
+    kinds.BINARY: _decode_binary,
     kinds.OBJECT_ID: lambda key, at: (ObjectId(key[at : at + 12]), at + 12),
     kinds.BOOL: lambda key, at: (key[at] == 1, at + 1),
     kinds.DATE: lambda key, at: (DatetimeMS(_LONG.unpack_from(key, at)[0] - (1 << 63)), at + 8),
     kinds.TIMESTAMP: lambda key, at: (Timestamp(*_PAIR.unpack_from(key, at)), at + 8),
-    kinds.REGEX: _regex,
-    kinds.CODE: _plain_code,
-    kinds.CODE_WITH_SCOPE: _code_with_scope,
-    kinds.MAX_KEY: _constant(MaxKey()),
+    kinds.REGEX: _decode_regex,
+    kinds.CODE: _decode_code,
+    kinds.CODE_WITH_SCOPE: _decode_code_with_scope,
+    kinds.MAX_KEY: _constant_decoder(MaxKey()),
 }

@@ -41,11 +41,11 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, format_value, 
 MAX_KEY_SIZE: Final = 504
 """The maximum size of a key in bytes: the limit of an ordered index, less the bytes that order its entries by partition."""
 
-_DIGEST: Final = 16
-KEY_PREFIX_SIZE: Final = MAX_KEY_SIZE - _DIGEST
+_DIGEST_SIZE: Final = 16
+KEY_PREFIX_SIZE: Final = MAX_KEY_SIZE - _DIGEST_SIZE
 """A longer key is stored as this many bytes and a digest."""
 
-_HASH_BYTES: Final = 8
+_HASH_SIZE: Final = 8
 
 EARLIEST: Final[Instant] = -(1 << 62)
 LATEST: Final[Instant] = 1 << 62
@@ -70,23 +70,23 @@ class IndexKeys(msgspec.Struct, frozen=True):
         """
         if self.filter is not None and not self.filter.matches(document):
             return []
-        return sorted({shorten_key(key) for key in self._whole(document)})
+        return sorted({shorten_key(key) for key in self._full_keys(document)})
 
-    def _whole(self, document: Document) -> list[bytes]:
+    def _full_keys(self, document: Document) -> list[bytes]:
         spec, collation = self.spec, self.collation
         if spec.kind == "wildcard":
             return [
                 encode_text(path) + _encode_field(value, collation) for path, value in _wildcard_leaves(spec, document)
             ]
         fields = [(path, direction) for path, direction in spec.key if direction != "text"]
-        rows = _rows(fields, document)
+        rows = _rows_at_paths(fields, document)
         if spec.sparse and fields:
             rows = [row for row in rows if any(value is not MISSING for value in row)]
         keys = [_encode_row(fields, row, collation) for row in rows]
         return (
             keys
             if self.text is None
-            else [encode_text(word) + key for word in _words(self.text, document) for key in keys]
+            else [encode_text(word) + key for word in _index_words(self.text, document) for key in keys]
         )
 
     def date(self, document: Document, numbers: bool = False) -> Instant | None:
@@ -100,7 +100,7 @@ class IndexKeys(msgspec.Struct, frozen=True):
             return None
         if self.filter is not None and not self.filter.matches(document):
             return None
-        dates = [_milliseconds(value, numbers) for (value,) in _rows(spec.key, document)]
+        dates = [_date_milliseconds(value, numbers) for (value,) in _rows_at_paths(spec.key, document)]
         found = [each for each in dates if each is not None]
         return max(EARLIEST, min(LATEST, min(found) * MILLISECOND)) if found else None
 
@@ -117,7 +117,7 @@ def keys_of(spec: IndexSpec, document: Document) -> list[bytes]:
     return compile_keys(spec).document_keys(document)
 
 
-def _words(index: TextIndex, document: Document) -> set[str]:
+def _index_words(index: TextIndex, document: Document) -> set[str]:
     return {term for each, _, language in texts_of(document, index) for term in terms_of(each, language)}
 
 
@@ -141,7 +141,7 @@ def shorten_key(key: bytes) -> bytes:
     return (
         key
         if len(key) <= KEY_PREFIX_SIZE
-        else key[:KEY_PREFIX_SIZE] + hashlib.blake2b(key, digest_size=_DIGEST).digest()
+        else key[:KEY_PREFIX_SIZE] + hashlib.blake2b(key, digest_size=_DIGEST_SIZE).digest()
     )
 
 
@@ -152,7 +152,7 @@ def truncated_prefix(key: bytes) -> bytes | None:
 
 def hash_value(value: Value, collation: Collation = SIMPLE) -> bytes:
     """Return the digest that a hashed field stores for a value. A missing value counts as null."""
-    return NUMBER + hashlib.blake2b(_encode_field(value, collation), digest_size=_HASH_BYTES).digest()
+    return NUMBER + hashlib.blake2b(_encode_field(value, collation), digest_size=_HASH_SIZE).digest()
 
 
 def _encode_row(fields: Sequence[tuple[str, int | str]], row: Sequence[Value], collation: Collation) -> bytes:
@@ -175,15 +175,15 @@ def _encode_field(value: Value, collation: Collation) -> bytes:
 # --- paths through arrays ------------------------------------------------------------------------------------------------
 
 
-def _rows(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
+def _rows_at_paths(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
     """Return the values at an index's paths: one row for each element of the array that the paths lead through."""
     paths = [_PathCursor(document, split_path(path), 0) for path, _ in fields]
     directions = [direction for _, direction in fields]
-    return list(_spread(paths, directions))
+    return list(_spread_arrays(paths, directions))
 
 
-def _spread(fields: list[_PathCursor], directions: Sequence[int | str]) -> Iterator[tuple[Value, ...]]:
-    fields = [_advance(field) for field in fields]
+def _spread_arrays(fields: list[_PathCursor], directions: Sequence[int | str]) -> Iterator[tuple[Value, ...]]:
+    fields = [_follow_path(field) for field in fields]
     stopped = [n for n, field in enumerate(fields) if type(field.value) is list and not field.whole]
     if not stopped:
         yield tuple(field.value for field in fields)
@@ -203,15 +203,15 @@ def _spread(fields: list[_PathCursor], directions: Sequence[int | str]) -> Itera
         entered = list(fields)
         for n in stopped:
             entered[n] = _enter_element(fields[n], element)
-        yield from _spread(entered, directions)
+        yield from _spread_arrays(entered, directions)
 
 
-def _advance(field: _PathCursor) -> _PathCursor:
+def _follow_path(field: _PathCursor) -> _PathCursor:
     """Follow a path to its end, or to the next array."""
     value, parts, at, whole = field
     while at < len(parts):
         if type(value) is list and not whole:
-            index = _index(value, parts[at])
+            index = _index_in_array(value, parts[at])
             if index is None:
                 break
             value, at = value[index], at + 1
@@ -223,7 +223,7 @@ def _advance(field: _PathCursor) -> _PathCursor:
     return _PathCursor(value, parts, at, whole)
 
 
-def _index(array: Sequence[Value], part: str) -> int | None:
+def _index_in_array(array: Sequence[Value], part: str) -> int | None:
     """Return the index of the element that a part of a path names by its number. MqlError 16746 if a field has that
     name too.
     """
@@ -278,25 +278,25 @@ def covers(spec: IndexSpec, path: str) -> bool:
     """Return whether a wildcard index covers a path."""
     root = spec.key[0][0].removesuffix("$**").removesuffix(".")
     if root:
-        return _below(path, root)
+        return _is_at_or_below(path, root)
     projection = spec.projection or {}
-    if _below(path, "_id"):
+    if _is_at_or_below(path, "_id"):
         return is_truthy(projection.get("_id", False))
     named = {each: is_truthy(value) for each, value in projection.items() if each != "_id"}
     if not named:
         return not is_truthy(projection.get("_id", False))
     including = next(iter(named.values()))
-    return including is any(_below(path, each) for each in named)
+    return including is any(_is_at_or_below(path, each) for each in named)
 
 
-def _below(path: str, root: str) -> bool:
+def _is_at_or_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root + ".")
 
 
 # --- dates ---------------------------------------------------------------------------------------------------------------
 
 
-def _milliseconds(value: Value, numbers: bool) -> int | None:
+def _date_milliseconds(value: Value, numbers: bool) -> int | None:
     kind = type(value)
     if kind is DatetimeMS or (numbers and kind in (int, Int64)):
         return int(value)

@@ -69,7 +69,7 @@ def _parse_ttl_value(value: Value, least: int) -> int:
         raise cannot_create_index(
             f"TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{type_name(value)}'"
         )
-    seconds = _whole(value, ROUND_DOWN)
+    seconds = _round_to_integer(value, ROUND_DOWN)
     if seconds is None:
         raise cannot_create_index("TTL index 'expireAfterSeconds' option must not be NaN")
     if not INT32_MIN <= seconds <= INT32_MAX:
@@ -84,7 +84,7 @@ def parse_modified_ttl(value: Value, least: int = 0) -> int:
 
     Doubles are rounded towards zero, decimals half to even. MqlError 14 for another type, 72 for NaN or less than `least`.
     """
-    seconds = _whole(value, ROUND_HALF_EVEN)
+    seconds = _round_to_integer(value, ROUND_HALF_EVEN)
     if seconds is None:
         raise MqlError(72, "TTL index 'expireAfterSeconds' option must not be NaN")
     if seconds < least:
@@ -92,7 +92,7 @@ def parse_modified_ttl(value: Value, least: int = 0) -> int:
     return int(min(seconds, INT32_MAX))
 
 
-def _whole(value: Any, rounding: str) -> int | float | None:
+def _round_to_integer(value: Any, rounding: str) -> int | float | None:
     """Return a number rounded to an integer; infinity stays, None for NaN. `rounding` applies to decimals, doubles
     round to zero.
     """
@@ -132,12 +132,12 @@ def _check_filter(query: Document) -> None:
                     raise bad_value(f"{field} entries need to be full objects")
                 _check_filter(each)
         elif field.startswith("$"):
-            raise _unsupported({field: condition})
+            raise _unsupported_error({field: condition})
         elif type(condition) is dict and next(iter(condition), "").startswith("$"):
             for operator, operand in condition.items():
                 _check_condition(field, operator, operand)
         elif type_name(condition) == "regex":
-            raise _unsupported({field: condition})
+            raise _unsupported_error({field: condition})
 
 
 def _check_condition(field: str, operator: str, operand: Value) -> None:
@@ -150,14 +150,14 @@ def _check_condition(field: str, operator: str, operand: Value) -> None:
     else:
         fine = operator in _COMPARISONS and type_name(operand) != "regex"
     if not fine:
-        raise _unsupported({field: {operator: operand}})
+        raise _unsupported_error({field: {operator: operand}})
 
 
 def _is_type(value: Value) -> bool:
     return value == "number" or value in TYPE_NUMBERS or (is_number(value) and value in TYPE_NUMBERS.values())
 
 
-def _unsupported(condition: Document) -> MqlError:
+def _unsupported_error(condition: Document) -> MqlError:
     return cannot_create_index(f"Expression not supported in partial index: {format_value(condition)}")
 
 
@@ -207,13 +207,13 @@ def parse_weights(document: Document, key: Sequence[tuple[str, int | str]]) -> D
     given = {} if weights is MISSING else weights
     check_type("weights", given, "object")
     for weight in given.values():
-        if not is_number(weight) or not 0 < _whole_weight(weight) < 100_000:
+        if not is_number(weight) or not 0 < _round_weight(weight) < 100_000:
             raise cannot_create_index(
                 f"text index weight must be in the exclusive interval (0,100000) but found: {format_value(weight)}"
             )
-    return {path: int(_whole_weight(given.get(path, 1))) for path in sorted({*texts, *given})}
+    return {path: int(_round_weight(given.get(path, 1))) for path in sorted({*texts, *given})}
 
 
-def _whole_weight(weight: Value) -> int | float:
-    whole = _whole(weight, ROUND_DOWN)
+def _round_weight(weight: Value) -> int | float:
+    whole = _round_to_integer(weight, ROUND_DOWN)
     return 0 if whole is None else whole

@@ -241,10 +241,10 @@ def _plan_by_index(request: _PlanRequest, spec: IndexSpec, forced: bool = False)
         direction = 1
     if not (bounded or direction or forced or spec.sparse or spec.partial is not None):
         return None
-    return _Candidate(_score(fields, direction, spec), _plan_of(request, spec, fields, direction), bounded)
+    return _Candidate(_score(fields, direction, spec), _build_plan(request, spec, fields, direction), bounded)
 
 
-def _plan_of(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], direction: int) -> Plan:
+def _build_plan(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], direction: int) -> Plan:
     repeats = request.is_multikey(spec)
     ranges = ranges_of([(field.intervals, field.direction) for field in fields], MAX_RANGES, KEY_PREFIX_SIZE)
     if not ranges:
@@ -290,7 +290,7 @@ def _bound_fields(request: _PlanRequest, spec: IndexSpec, by: CollationMatch) ->
         for each in request.parts.conditions:
             if each.path != path or (repeats and root in taken and (each.group is None or each.group != taken[root])):
                 continue
-            intervals = _usable(each, direction, spec, by)
+            intervals = _usable_intervals(each, direction, spec, by)
             if intervals is not None and intervals != ALL:
                 usable.append((each, intervals))
         found = ALL
@@ -304,7 +304,9 @@ def _bound_fields(request: _PlanRequest, spec: IndexSpec, by: CollationMatch) ->
     return fields
 
 
-def _usable(condition: Condition, direction: int | str, spec: IndexSpec, by: CollationMatch) -> Intervals | None:
+def _usable_intervals(
+    condition: Condition, direction: int | str, spec: IndexSpec, by: CollationMatch
+) -> Intervals | None:
     if direction == "hashed":
         return _hash_intervals(condition, by)
     intervals = intervals_of(condition, by)
@@ -348,12 +350,12 @@ def _sort_direction(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_In
         if [field.path for field in part] != [path for path, _ in wanted]:
             continue
         directions = {direction * int(field.direction) for field, (_, direction) in zip(part, wanted, strict=True)}
-        if len(directions) == 1 and (not repeats or _sorts_arrays(fields[:start], part)):
+        if len(directions) == 1 and (not repeats or _sorts_multikey(fields[:start], part)):
             return directions.pop()
     return 0
 
 
-def _sorts_arrays(fixed: Sequence[_IndexField], part: Sequence[_IndexField]) -> bool:
+def _sorts_multikey(fixed: Sequence[_IndexField], part: Sequence[_IndexField]) -> bool:
     """Return whether the first key of each document is its sort key, which holds if no key of the document is excluded."""
     roots = [split_path(field.path)[0] for field in (*fixed, *part)]
     return all(field.intervals == ALL for field in part) and len(set(roots)) == len(roots)
@@ -373,7 +375,7 @@ def _plan_by_wildcard(request: _PlanRequest, spec: IndexSpec, by: CollationMatch
         fields = [_IndexField("$_path", (here,), 1), _IndexField(each.path, intervals, 1)]
         score = 15 if are_points(intervals) else 9
         if best is None or score > best.score:
-            best = _Candidate(score, _plan_of(request._replace(multikey=None), spec, fields, 0))
+            best = _Candidate(score, _build_plan(request._replace(multikey=None), spec, fields, 0))
     return best
 
 

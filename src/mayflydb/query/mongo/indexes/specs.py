@@ -204,22 +204,22 @@ def parse_spec(
     """
     for field in document:
         if field not in FIELDS:
-            raise _invalid_field(field, "an index specification", document)
-    key = _text_fields(document, parse_key_pattern(_as_written(document), "key" in document))
-    name = _name(document)
+            raise _invalid_field_error(field, "an index specification", document)
+    key = _add_text_fields(document, parse_key_pattern(_client_key_pattern(document), "key" in document))
+    name = _parse_name(document)
     if key[0][0] == "_id" and len(key) == 1 and key[0][1] != "hashed":
         name = "_id_"
         _check_id(document, key)
     elif name in ("_id_", "*"):
         raise _reserved_name_error(name, document)
-    spec = _options(document, IndexSpec(name, key))
-    spec = _with_collation(document, spec, default_collation)
+    spec = _parse_options(document, IndexSpec(name, key))
+    spec = _set_collation(document, spec, default_collation)
     spec = msgspec.structs.replace(spec, expire_after=_parse_expire_after(document, spec, profile, custom_path))
-    _check_together(spec)
+    _check_exclusive_options(spec)
     return spec
 
 
-def _as_written(document: Document) -> Any:
+def _client_key_pattern(document: Document) -> Any:
     """Return the key pattern as a client writes it: a text index that listIndexes printed has its paths in `weights`."""
     key, weights = document.get("key"), document.get("weights")
     if type(key) is dict and key.get("_fts") == "text" and type(weights) is dict:
@@ -227,7 +227,7 @@ def _as_written(document: Document) -> Any:
     return key
 
 
-def _text_fields(document: Document, key: KeyPattern) -> KeyPattern:
+def _add_text_fields(document: Document, key: KeyPattern) -> KeyPattern:
     """Return the key with the text fields that `weights` adds, sorted by name."""
     weights = parse_weights(document, key)
     if weights is None:
@@ -237,11 +237,11 @@ def _text_fields(document: Document, key: KeyPattern) -> KeyPattern:
     return (*others[:at], *[(path, "text") for path in weights], *others[at:])
 
 
-def _invalid_field(field: str, of: str, document: Document) -> MqlError:
+def _invalid_field_error(field: str, of: str, document: Document) -> MqlError:
     return MqlError(197, f"The field '{field}' is not valid for {of}. Specification: {format_value(document)}")
 
 
-def _name(document: Document) -> str:
+def _parse_name(document: Document) -> str:
     name = document.get("name")
     if "name" not in document:
         raise failed_to_parse("The 'name' field is a required property of an index specification")
@@ -263,12 +263,12 @@ def _reserved_name_error(name: str, document: Document) -> MqlError:
 def _check_id(document: Document, key: KeyPattern) -> None:
     for field in document:
         if field not in _ID_FIELDS:
-            raise _invalid_field(field, "an _id index specification", document)
+            raise _invalid_field_error(field, "an _id index specification", document)
     if key != (("_id", 1),):
         raise bad_value(f"The field 'key' for an _id index must be {{_id: 1}}, but got {format_value(document['key'])}")
 
 
-def _options(document: Document, spec: IndexSpec) -> IndexSpec:
+def _parse_options(document: Document, spec: IndexSpec) -> IndexSpec:
     """Return the specification with the options that do not depend on each other."""
     v = document.get("v", 2)
     if "v" in document and (type(v) is bool or v not in (1, 2)):
@@ -290,20 +290,20 @@ def _options(document: Document, spec: IndexSpec) -> IndexSpec:
         partial=parse_partial_filter(document),
         projection=parse_wildcard_projection(document, spec.kind),
         weights=parse_weights(document, spec.key),
-        language=_language(document) if text else spec.language,
-        language_override=_text(document, "language_override", "language"),
+        language=_parse_language(document) if text else spec.language,
+        language_override=_parse_text(document, "language_override", "language"),
         storage=document.get("storageEngine"),
     )
 
 
-def _text(document: Document, field: str, otherwise: str) -> str:
+def _parse_text(document: Document, field: str, otherwise: str) -> str:
     value = document.get(field, otherwise)
     check_type(field, value, "string")
     return str(value)
 
 
-def _language(document: Document) -> str:
-    language = _text(document, "default_language", DEFAULT)
+def _parse_language(document: Document) -> str:
+    language = _parse_text(document, "default_language", DEFAULT)
     if language_of(language) is None:
         raise cannot_create_index(f'unsupported language: "{language}" for text index version 3')
     version = document.get("textIndexVersion", 3)
@@ -313,7 +313,7 @@ def _language(document: Document) -> str:
     return language
 
 
-def _with_collation(document: Document, spec: IndexSpec, default: Document | None) -> IndexSpec:
+def _set_collation(document: Document, spec: IndexSpec, default: Document | None) -> IndexSpec:
     if "collation" not in document:
         if default is not None and spec.kind == "text":
             raise cannot_create_index(f"Index type 'text' does not support collation: {format_value(default)}")
@@ -358,7 +358,7 @@ def check_cosmos_ttl(spec: IndexSpec, seconds: int, code: int = 67) -> None:
         raise MqlError(code, "The 'expireAfterSeconds' option on '_ts' must be -1 or between 1 and 2147483647.")
 
 
-def _check_together(spec: IndexSpec) -> None:
+def _check_exclusive_options(spec: IndexSpec) -> None:
     """Raise MqlError for options that exclude each other."""
     if spec.partial is not None and spec.sparse:
         raise cannot_create_index('cannot mix "partialFilterExpression" and "sparse" options')
@@ -381,37 +381,38 @@ def compare_with_existing(spec: IndexSpec, existing: Sequence[IndexSpec]) -> Lit
     if named is not None:
         return _compare_named(spec, named)
     for each in existing:
-        if _same_signature(each, spec):
-            if _options_equal(each, spec):
+        if _has_same_signature(each, spec):
+            if _has_equal_options(each, spec):
                 raise MqlError(85, f"Index already exists with a different name: {each.name}")
             raise MqlError(
-                85, f"An equivalent index already exists with a different name and options. {_both(spec, each)}"
+                85,
+                f"An equivalent index already exists with a different name and options. {_describe_both(spec, each)}",
             )
     return "new"
 
 
 def _compare_named(spec: IndexSpec, named: IndexSpec) -> Literal["same"]:
-    if not _same_signature(named, spec):
+    if not _has_same_signature(named, spec):
         raise MqlError(
             86,
             "An existing index has the same name as the requested index. When index names are not specified, they are auto "
-            f"generated and can cause conflicts. Please refer to our documentation. {_both(spec, named)}",
+            f"generated and can cause conflicts. Please refer to our documentation. {_describe_both(spec, named)}",
         )
-    if not _options_equal(named, spec):
+    if not _has_equal_options(named, spec):
         raise MqlError(
             85,
-            f"An equivalent index already exists with the same name but different options. {_both(spec, named)}",
+            f"An equivalent index already exists with the same name but different options. {_describe_both(spec, named)}",
         )
     return "same"
 
 
-def _both(spec: IndexSpec, existing: IndexSpec) -> str:
+def _describe_both(spec: IndexSpec, existing: IndexSpec) -> str:
     return (
         f"Requested index: {format_value(spec.to_document())}, existing index: {format_value(existing.to_document())}"
     )
 
 
-def _same_signature(one: IndexSpec, other: IndexSpec) -> bool:
+def _has_same_signature(one: IndexSpec, other: IndexSpec) -> bool:
     """Return whether two indexes are equivalent: equal in all that distinguishes indexes apart from their names."""
     return (
         tuple(one.pattern.items()) == tuple(other.pattern.items())
@@ -422,7 +423,7 @@ def _same_signature(one: IndexSpec, other: IndexSpec) -> bool:
     )
 
 
-def _options_equal(one: IndexSpec, other: IndexSpec) -> bool:
+def _has_equal_options(one: IndexSpec, other: IndexSpec) -> bool:
     def options(spec: IndexSpec) -> tuple[Any, ...]:
         return spec.expire_after, spec.language, spec.language_override
 

@@ -126,10 +126,10 @@ class SortStage:
     async def run(self, batches: Batches) -> Batches:
         kept: list[Document] = []
         if self.max_count is None:
-            weigher = MemoryMeter("$sort", self._limit)
+            meter = MemoryMeter("$sort", self._limit)
             async for batch in batches:
                 for document in batch:
-                    weigher.add(document)
+                    meter.add(document)
                 kept += batch
             kept = self._sort.order(kept)
         else:
@@ -137,12 +137,12 @@ class SortStage:
                 kept += batch
                 # Cutting at twice the wanted number keeps the cost of sorting linear in the number of documents.
                 if len(kept) > 2 * self.max_count + 1000:
-                    kept = self._top(kept)
-            kept = self._top(kept)
+                    kept = self._select_first(kept)
+            kept = self._select_first(kept)
         for batch in split_batches(kept):
             yield batch
 
-    def _top(self, documents: list[Document]) -> list[Document]:
+    def _select_first(self, documents: list[Document]) -> list[Document]:
         assert self.max_count is not None
         kept = self._sort.first(documents, self.max_count)
         if len(kept) > 1000 and sum(map(bson_size, kept)) > self._limit:
@@ -217,13 +217,13 @@ class SampleStage:
         random, size = self._scope.env.random, self._size
         heap: list[tuple[float, int, Document]] = []
         number = 0
-        weigher = MemoryMeter("$sample", self._scope.memory_limit)
+        meter = MemoryMeter("$sample", self._scope.memory_limit)
         async for batch in batches:
             for document in batch:
                 number += 1
                 entry = (random(), number, document)
                 if len(heap) < size:
-                    weigher.add(document)
+                    meter.add(document)
                     heapq.heappush(heap, entry)
                 elif heap and entry > heap[0]:
                     heapq.heapreplace(heap, entry)

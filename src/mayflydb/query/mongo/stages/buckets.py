@@ -164,10 +164,10 @@ class _BucketAuto:
         env = self._scope.env
         key_of = env.collation.order_key
         rows: list[tuple[OrderKey, Value, Frame]] = []
-        weigher = MemoryMeter("$bucketAuto", self._scope.memory_limit)
+        meter = MemoryMeter("$bucketAuto", self._scope.memory_limit)
         async for batch in batches:
             for document in batch:
-                weigher.add(document)
+                meter.add(document)
                 frame = frame_of(document, env)
                 value = self._group_by(frame)
                 value = None if value is MISSING else value
@@ -175,11 +175,11 @@ class _BucketAuto:
         rows.sort(key=lambda row: row[0])
         if rows:
             yield [
-                self._bucket(part, rows[part.stop][1] if part.stop < len(rows) else None, rows)
-                for part in self._cut(rows)
+                self._build_bucket(part, rows[part.stop][1] if part.stop < len(rows) else None, rows)
+                for part in self._cut_into_buckets(rows)
             ]
 
-    def _cut(self, rows: list[tuple[OrderKey, Value, Frame]]) -> list[range]:
+    def _cut_into_buckets(self, rows: list[tuple[OrderKey, Value, Frame]]) -> list[range]:
         size = max(1, int(len(rows) / self._count + 0.5))
         parts: list[range] = []
         start = 0
@@ -191,7 +191,7 @@ class _BucketAuto:
             start = stop
         return parts
 
-    def _bucket(self, part: range, upper: Value, rows: list[tuple[OrderKey, Value, Frame]]) -> Document:
+    def _build_bucket(self, part: range, upper: Value, rows: list[tuple[OrderKey, Value, Frame]]) -> Document:
         group = GroupState(None, [make() for make in self._makers.values()])
         for place in part:
             for accumulator in group.accumulators:

@@ -13,7 +13,7 @@ from mayflydb.query.mongo.values import Document
 _END: Final = None
 
 
-class _Feed:
+class _StageInput:
     """The input of a stage. It yields itself to the runner of the chain, which advances `step` and sends back the batch."""
 
     __slots__ = ("chain", "step")
@@ -33,13 +33,13 @@ class _Feed:
 
 
 @coroutine
-def _request_batch(feed: _Feed) -> Generator[Any, Any, list[Document] | None]:
+def _request_batch(feed: _StageInput) -> Generator[Any, Any, list[Document] | None]:
     batch: list[Document] | None = yield feed
     return batch
 
 
 @coroutine
-def _next(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | None]:
+def _next_batch(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | None]:
     """Return the next batch of a step; _END behind the last one.
 
     A stage that needs input is suspended, and its input is advanced in this loop instead of in a nested call. Anything else
@@ -64,7 +64,7 @@ def _next(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | 
             error = raised
         else:
             answer, error = None, None
-            if type(asked) is _Feed and asked.chain is chain:
+            if type(asked) is _StageInput and asked.chain is chain:
                 running.append(asked.step.__anext__().__await__())
                 continue
             try:
@@ -82,9 +82,9 @@ async def run_stages(stages: Sequence[Stage], batches: Batches) -> Batches:
     chain = object()
     steps = [batches]
     for stage in stages:
-        steps.append(stage.run(_Feed(steps[-1], chain)))
+        steps.append(stage.run(_StageInput(steps[-1], chain)))
     try:
-        while (batch := await _next(steps[-1], chain)) is not _END:
+        while (batch := await _next_batch(steps[-1], chain)) is not _END:
             yield batch
     finally:
         for step in reversed(steps):

@@ -139,10 +139,10 @@ class _Facet(msgspec.Struct, frozen=True):
 
     async def run(self, batches: Batches) -> Batches:
         documents: list[Document] = []
-        weigher = MemoryMeter("$facet", self.memory_limit)
+        meter = MemoryMeter("$facet", self.memory_limit)
         async for batch in batches:
             for document in batch:
-                weigher.add(document)
+                meter.add(document)
             documents += batch
         yield [
             {name: await collect_documents(inner.run_over(one_batch(documents))) for name, inner in self.facets.items()}
@@ -187,11 +187,11 @@ class WriteStage:
             await source.out(target, batches)
         else:
             async for batch in batches:
-                await source.merge(target, [self._row(document) for document in batch])
+                await source.merge(target, [self._build_row(document) for document in batch])
         async for batch in no_documents():
             yield batch
 
-    def _row(self, document: Document) -> MergeRow:
+    def _build_row(self, document: Document) -> MergeRow:
         frame = frame_of(document, self._scope.env)
         values = {name: expression(frame) for name, expression in self._let.items()}
         return MergeRow(document, {name: value for name, value in values.items() if value is not MISSING})

@@ -75,7 +75,7 @@ def add_fields(name: str) -> Callable[[Value, StageScope], Stage]:
     def compile_add_fields(spec: Value, scope: StageScope) -> Stage:
         require_document(spec, 40272, name + " specification stage must be an object, got {}")
         try:
-            tree = _tree_of(spec, scope.env)
+            tree = _compile_tree(spec, scope.env)
         except MqlError as error:
             raise MqlError(
                 error.code, f"Invalid {name} :: caused by :: {error}", error.labels, **error.fields
@@ -112,7 +112,7 @@ def _set_fields(document: Document, tree: Tree, frame: Frame) -> Document:
     return out
 
 
-def _tree_of(spec: Mapping[str, Value], env: Env) -> Tree:
+def _compile_tree(spec: Mapping[str, Value], env: Env) -> Tree:
     tree: Tree = {}
     for path, value in spec.items():
         _add_path(tree, field_path(path), path, value, env)
@@ -123,20 +123,20 @@ def _add_path(tree: Tree, parts: tuple[str, ...], path: str, value: Value, env: 
     for part in parts[:-1]:
         branch = tree.setdefault(part, {})
         if type(branch) is not dict:
-            raise _conflict(path)
+            raise _conflict_error(path)
         tree = branch
     last = parts[-1]
     if type(value) is dict and value and not next(iter(value)).startswith("$"):
         branch = tree.setdefault(last, {})
         if type(branch) is not dict:
-            raise _conflict(path)
+            raise _conflict_error(path)
         for name, inner in value.items():
             if "." in name:
                 raise MqlError(40183, f"FieldPath field names may not contain '.' in a nested object: {path}.{name}")
             _add_path(branch, field_path(name), f"{path}.{name}", inner, env)
         return
     if last in tree:
-        raise _conflict(path)
+        raise _conflict_error(path)
     if type(value) is dict and len(value) > 1:
         raise MqlError(
             40181,
@@ -146,7 +146,7 @@ def _add_path(tree: Tree, parts: tuple[str, ...], path: str, value: Value, env: 
     tree[last] = compile_expression(value, env)
 
 
-def _conflict(path: str) -> MqlError:
+def _conflict_error(path: str) -> MqlError:
     return MqlError(
         40176, f"specification contains two conflicting paths. Cannot specify both '{path}' and a part of it"
     )

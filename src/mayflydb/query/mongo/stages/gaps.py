@@ -48,24 +48,24 @@ class Densify(msgspec.Struct):
     generated: int = 0
 
     async def run(self, batches: Batches) -> Batches:
-        weigher = MemoryMeter("$densify", self.scope.memory_limit)
+        meter = MemoryMeter("$densify", self.scope.memory_limit)
         without: list[Document] = []
         parts: dict[tuple[OrderKey, ...], list[tuple[OrderKey, Document]]] = {}
         async for batch in batches:
             for document in batch:
-                weigher.add(document)
-                value = self._value(document)
+                meter.add(document)
+                value = self._get_value(document)
                 if value is None:
                     without.append(document)
                 else:
-                    parts.setdefault(self._part(document), []).append((order_key(value), document))
+                    parts.setdefault(self._partition_key(document), []).append((order_key(value), document))
         for batch in split_batches(without):
             yield batch
         for part in self._densify(parts):
             for batch in split_batches([document for _, document in part]):
                 yield batch
 
-    def _value(self, document: Document) -> Value:
+    def _get_value(self, document: Document) -> Value:
         value = plain_value_at(document, self.path)
         if value is None or value is MISSING:
             return None
@@ -79,7 +79,7 @@ class Densify(msgspec.Struct):
             raise MqlError(6053600, "Encountered numeric densify value in collection when step has a date unit.")
         return value
 
-    def _part(self, document: Document) -> tuple[OrderKey, ...]:
+    def _partition_key(self, document: Document) -> tuple[OrderKey, ...]:
         values = (plain_value_at(document, path) for path in self.partition_by)
         return tuple(self.scope.env.collation.order_key(None if value is MISSING else value) for value in values)
 
@@ -151,7 +151,7 @@ def compile_densify(spec: Value, scope: StageScope) -> Stage:
     if unit and exact_integer(step) is None:
         message = "The step parameter in a range statement must be a whole number when densifying a date range"
         raise MqlError(6586400, message)
-    bounds = _bounds(require_field(given, "bounds", "$densify.range"), step, unit)
+    bounds = _parse_bounds(require_field(given, "bounds", "$densify.range"), step, unit)
     if bounds == "partition" and not partition_by:
         raise MqlError(
             5733408,
@@ -171,7 +171,7 @@ def _check_option_type(value: Value, kind: type, name: str, wanted: str) -> Valu
 _MIXED_BOUNDS: Final = "A bounding array must contain either both dates or both numeric types"
 
 
-def _bounds(spec: Value, step: Value, unit: str) -> str | tuple[Value, Value]:
+def _parse_bounds(spec: Value, step: Value, unit: str) -> str | tuple[Value, Value]:
     if spec in ("full", "partition"):
         return "full" if spec == "full" else "partition"
     if type(spec) is str:
@@ -250,13 +250,13 @@ def compile_fill(spec: Value, scope: StageScope) -> Stage:
             raise MqlError(6050202, "Method must be either locf or linear")
     stages: list[Stage] = []
     if windows:
-        stages.append(compile_set_window_fields({**_partition(spec), "output": windows}, scope))
+        stages.append(compile_set_window_fields({**_partition_fields(spec), "output": windows}, scope))
     if values:
         stages.append(add_fields("$addFields")(values, scope))
     return _StageSequence(stages)
 
 
-def _partition(spec: Document) -> Document:
+def _partition_fields(spec: Document) -> Document:
     given = {"sortBy": spec["sortBy"]} if "sortBy" in spec else {}
     if "partitionBy" in spec:
         if "partitionByFields" in spec:

@@ -41,7 +41,7 @@ class GraphLookup(msgspec.Struct):
     max_depth: int | None
     depth: tuple[str, ...] | None
     restriction: Filter | None
-    known: dict[OrderKey, list[Document]] = {}
+    documents_by_value: dict[OrderKey, list[Document]] = {}
 
     async def run(self, batches: Batches) -> Batches:
         async for batch in batches:
@@ -53,7 +53,7 @@ class GraphLookup(msgspec.Struct):
         key_of = self.scope.env.collation.order_key
         reached: dict[OrderKey, Document] = {}
         asked: set[OrderKey] = set()
-        weigher = MemoryMeter("$graphLookup", self.scope.memory_limit)
+        meter = MemoryMeter("$graphLookup", self.scope.memory_limit)
         level = 0
         while wanted and (self.max_depth is None or level <= self.max_depth):
             front = {key: value for value in wanted if (key := key_of(value)) not in asked}
@@ -61,10 +61,10 @@ class GraphLookup(msgspec.Struct):
             await self._fetch_unknown(front)
             wanted = []
             for key in front:
-                for found in self.known[key]:
+                for found in self.documents_by_value[key]:
                     identity = key_of(found.get("_id", MISSING))
                     if identity not in reached:
-                        weigher.add(found)
+                        meter.add(found)
                         reached[identity] = found if self.depth is None else with_field(found, self.depth, Int64(level))
                         wanted += self._references(found)
             level += 1
@@ -72,10 +72,10 @@ class GraphLookup(msgspec.Struct):
 
     async def _fetch_unknown(self, front: dict[OrderKey, Value]) -> None:
         """Read the documents that match unknown values, with one query, and cache them by value."""
-        if len(self.known) > _MAX_CACHED_VALUES:
+        if len(self.documents_by_value) > _MAX_CACHED_VALUES:
             # Cleared only before a level is read, so that all values of the level are cached afterwards.
-            self.known.clear()
-        unknown = {key: value for key, value in front.items() if key not in self.known}
+            self.documents_by_value.clear()
+        unknown = {key: value for key, value in front.items() if key not in self.documents_by_value}
         if not unknown:
             return
         query = equals_any(self.to_path, unknown.values())
@@ -84,7 +84,7 @@ class GraphLookup(msgspec.Struct):
             documents = [document for document in documents if self.restriction.matches(document)]
         joined = JoinIndex(documents, self.to_path, self.scope.env)
         for key, value in unknown.items():
-            self.known[key] = joined.find([value])
+            self.documents_by_value[key] = joined.find([value])
 
     def _references(self, document: Document) -> list[Value]:
         values: list[Value] = []
@@ -104,7 +104,7 @@ def compile_graph_lookup(spec: Value, scope: StageScope) -> Stage:
     """Compile `$graphLookup`."""
     require_document(spec, 40327, "the $graphLookup stage specification must be an object, but found {}")
     for name, value in spec.items():
-        _check(name, value)
+        _check_argument(name, value)
     if any(name not in spec for name in _NEEDED):
         message = "'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified."
         raise MqlError(40105, f"$graphLookup requires {message}")
@@ -124,7 +124,7 @@ def compile_graph_lookup(spec: Value, scope: StageScope) -> Stage:
     )
 
 
-def _check(name: str, value: Value) -> None:
+def _check_argument(name: str, value: Value) -> None:
     if name in _STRINGS:
         if type(value) is not str:
             raise MqlError(40103, f"expected string as argument for {name}, found: {format_value(value)}")

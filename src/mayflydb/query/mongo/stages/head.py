@@ -37,11 +37,11 @@ def head_of(stages: Sequence[Stage]) -> tuple[Head, int]:
         else:
             break
         at += 1
-    skip, limit, more = _window(stages[at:])
+    skip, limit, more = _combine_skips_and_limits(stages[at:])
     return Head(join_queries(queries), sort, skip, limit), at + more
 
 
-def _window(stages: Sequence[Stage]) -> tuple[int, int | None, int]:
+def _combine_skips_and_limits(stages: Sequence[Stage]) -> tuple[int, int | None, int]:
     """Return (skip, limit, number of stages) of the leading `$skip` and `$limit` stages, combined."""
     skip, limit, count = 0, None, 0
     for stage in stages:
@@ -60,7 +60,7 @@ def limit_sorts(stages: Sequence[Stage]) -> None:
     """Set on each `$sort` the number of documents that the following `$skip` and `$limit` read."""
     for at, stage in enumerate(stages):
         if isinstance(stage, SortStage):
-            skip, limit, _ = _window(stages[at + 1 :])
+            skip, limit, _ = _combine_skips_and_limits(stages[at + 1 :])
             stage.max_count = None if limit is None else skip + limit
 
 
@@ -93,7 +93,7 @@ def strip_variables(query: Document, env: Env) -> tuple[Document, bool]:
             exact = False
         elif name == "$expr":
             exact = False
-            conditions += _equalities(value, env)
+            conditions += _index_conditions(value, env)
         elif _has_expression(value):
             exact = False
         else:
@@ -107,12 +107,12 @@ def _has_expression(value: Value) -> bool:
     return type(value) is list and any(map(_has_expression, value))
 
 
-def _equalities(spec: Value, env: Env) -> list[Document]:
+def _index_conditions(spec: Value, env: Env) -> list[Document]:
     if type(spec) is not dict or len(spec) != 1:
         return []
     ((operator, operands),) = spec.items()
     if operator == "$and" and type(operands) is list:
-        return [condition for each in operands for condition in _equalities(each, env)]
+        return [condition for each in operands for condition in _index_conditions(each, env)]
     if operator != "$eq" or type(operands) is not list or len(operands) != 2:
         return []
     one, other = operands

@@ -104,7 +104,7 @@ class Lookup(msgspec.Struct):
                 else:
                     found = joined.find(join_values(document, self.local))
                     if self.inner is not None:
-                        inner = self._inner_for(self._variables(document))
+                        inner = self._compile_inner(self._evaluate_let(document))
                         found = await collect_documents(inner.run_over(one_batch(found)))
                 out.append(with_field(document, self.into, found))
             yield out
@@ -115,7 +115,7 @@ class Lookup(msgspec.Struct):
             if self.cached_result is None:
                 self.cached_result = await self._read({})
             return self.cached_result
-        variables = self._variables(document)
+        variables = self._evaluate_let(document)
         # Bytes of BSON tell values apart by type, which a join by pipeline may depend on.
         key = encode({name: value for name, value in variables.items() if value is not MISSING})
         found = known.get(key)
@@ -124,16 +124,16 @@ class Lookup(msgspec.Struct):
         return found
 
     async def _read(self, variables: Mapping[str, Value]) -> list[Document]:
-        inner = self._inner_for(variables)
+        inner = self._compile_inner(variables)
         return await collect_documents(
             inner.run_over(no_documents()) if inner.has_own_source else inner.read(self.namespace)
         )
 
-    def _variables(self, document: Document) -> dict[str, Value]:
+    def _evaluate_let(self, document: Document) -> dict[str, Value]:
         frame = frame_of(document, self.scope.env)
         return {name: expression(frame) for name, expression in self.let.items()}
 
-    def _inner_for(self, variables: Mapping[str, Value]) -> SubPipeline:
+    def _compile_inner(self, variables: Mapping[str, Value]) -> SubPipeline:
         """Compile the pipeline with these variables as constants. A compiled pipeline runs once."""
         return self.scope.with_variables(variables).inner(self.pipeline, "$lookup")
 
@@ -146,7 +146,7 @@ def compile_lookup(spec: Value, scope: StageScope) -> Stage:
     if type(spec) is not dict:
         raise failed_to_parse(f"the $lookup stage specification must be an object, but found {type_name(spec)}")
     for name, value in spec.items():
-        _check(name, value)
+        _check_argument(name, value)
     if "as" not in spec:
         raise failed_to_parse("must specify 'as' field for a $lookup")
     if ("localField" in spec) != ("foreignField" in spec):
@@ -172,7 +172,7 @@ def compile_lookup(spec: Value, scope: StageScope) -> Stage:
     return Lookup(scope, namespace, field_path(spec["as"]), local, foreign, let, spec.get("pipeline"), inner)
 
 
-def _check(name: str, value: Value) -> None:
+def _check_argument(name: str, value: Value) -> None:
     if name not in _FIELDS:
         raise failed_to_parse(f"unknown argument to $lookup: {name}")
     wanted, kind = {"pipeline": (list, "an array"), "let": (dict, "an object")}.get(name, (str, "a string"))

@@ -181,7 +181,7 @@ def _compile(pipeline: Value, scope: StageScope) -> Pipeline:
         ((name, value),) = spec.items()
         make = STAGES.get(name)
         if make is None:
-            raise _unknown_stage(name)
+            raise _unknown_stage_error(name)
         _check_place(name, value, at, len(pipeline) - 1, scope)
         stages.append(make(value, scope))
         scope = _scope_after(stages[-1], at, scope)
@@ -200,7 +200,7 @@ def _scope_after(stage: Stage, at: int, scope: StageScope) -> StageScope:
     return scope if scope.text is None and (keeps or scope.score is None) else scope.with_score(None)
 
 
-def _unknown_stage(name: str) -> MqlError:
+def _unknown_stage_error(name: str) -> MqlError:
     if name in ATLAS_STAGES:
         return MqlError(31082, f"{name} is not supported by Mayfly: search indexes are a part of Atlas")
     if name in UNSUPPORTED_STAGES:

@@ -100,15 +100,15 @@ class _Unwind(msgspec.Struct, frozen=True):
         value = plain_value_at(document, self.path)
         if type(value) is list and value:
             for number, each in enumerate(value):
-                yield self._one(with_field(document, self.path, each), Int64(number))
+                yield self._with_index(with_field(document, self.path, each), Int64(number))
         elif value is None or value is MISSING or type(value) is list:
             if self.preserve:
                 bare = with_field(document, self.path, MISSING) if type(value) is list else document
-                yield self._one(bare, None)
+                yield self._with_index(bare, None)
         else:
-            yield self._one(document, None)
+            yield self._with_index(document, None)
 
-    def _one(self, document: Document, number: Int64 | None) -> Document:
+    def _with_index(self, document: Document, number: Int64 | None) -> Document:
         return document if self.index is None else with_field(document, self.index, number)
 
 
@@ -132,7 +132,7 @@ def compile_unwind(spec: Value, scope: StageScope) -> Stage:
                 raise MqlError(28809, message + type_name(value))
             preserve = value
         elif name == "includeArrayIndex":
-            index = _index_path(value)
+            index = _parse_index_path(value)
         else:
             raise MqlError(28811, f"unrecognized option to $unwind stage: {name}")
     if path is None:
@@ -148,7 +148,7 @@ def _parse_unwind_path(path: str) -> tuple[str, ...]:
     return field_path(path[1:])
 
 
-def _index_path(value: Value) -> tuple[str, ...]:
+def _parse_index_path(value: Value) -> tuple[str, ...]:
     if type(value) is not str or not value:
         message = "expected a non-empty string for the includeArrayIndex option to $unwind stage, got "
         raise MqlError(28810, message + type_name(value))
@@ -167,12 +167,12 @@ class _Redact(msgspec.Struct, frozen=True):
     expression: Expression
     env: Env
 
-    def whole(self, document: Document) -> list[Document]:
+    def redact(self, document: Document) -> list[Document]:
         frame = frame_of(document, self.env)
-        kept = self._document(document, frame)
+        kept = self._redact_document(document, frame)
         return [] if kept is MISSING else [kept]
 
-    def _document(self, document: Document, frame: Frame) -> Value:
+    def _redact_document(self, document: Document, frame: Frame) -> Value:
         decision = self.expression(Frame(frame.root, document, frame.variables))
         if decision == "keep":
             return document
@@ -193,7 +193,7 @@ class _Redact(msgspec.Struct, frozen=True):
 
     def _redact_value(self, value: Value, frame: Frame) -> Value:
         if type(value) is dict:
-            return self._document(value, frame)
+            return self._redact_document(value, frame)
         if type(value) is list:
             return [kept for kept in (self._redact_value(each, frame) for each in value) if kept is not MISSING]
         return value
@@ -202,4 +202,4 @@ class _Redact(msgspec.Struct, frozen=True):
 def compile_redact(spec: Value, scope: StageScope) -> Stage:
     """Compile `$redact`."""
     env = replace(scope.env, variables={**scope.env.variables, **_DECISIONS})
-    return FlatMapStage(_Redact(compile_expression(spec, env), env).whole)
+    return FlatMapStage(_Redact(compile_expression(spec, env), env).redact)

@@ -27,7 +27,7 @@ def multiply(one: Value, other: Value) -> Value | None:
 
 def bitwise(one: Value, other: Value, operation: Callable[[int, int], int]) -> Value:
     """Apply `operation` to two integers; the result is an int64 if one of them is."""
-    return _integer(operation(int(one), int(other)), is_long(one) or is_long(other))
+    return _integer_result(operation(int(one), int(other)), is_long(one) or is_long(other))
 
 
 def is_integer(value: Value) -> bool:
@@ -47,20 +47,20 @@ def _combine(
     exact: Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal],
 ) -> Value | None:
     if type(one) is Decimal128 or type(other) is Decimal128:
-        return Decimal128(exact(_decimal(one), _decimal(other)))
+        return Decimal128(exact(_decimal_of(one), _decimal_of(other)))
     if type(one) is float or type(other) is float:
         return plain(float(one), float(other))
     result = plain(int(one), int(other))
     if not INT64_MIN <= result <= INT64_MAX:
         return None
-    return _integer(result, is_long(one) or is_long(other))
+    return _integer_result(result, is_long(one) or is_long(other))
 
 
-def _integer(value: int, long: bool) -> Value:
+def _integer_result(value: int, long: bool) -> Value:
     return Int64(value) if long or not INT32_MIN <= value <= INT32_MAX else value
 
 
-def _decimal(value: Value) -> decimal.Decimal:
+def _decimal_of(value: Value) -> decimal.Decimal:
     if type(value) is Decimal128:
         return value.to_decimal()
     if type(value) is float:

@@ -21,7 +21,7 @@ def parse_array_filters(specs: Sequence[Document], env: Env) -> dict[str, Filter
     for position, spec in enumerate(specs):
         if type(spec) is not dict:
             raise type_mismatch(f"update.updates.arrayFilters.{position}", type_name(spec), "object")
-        names = list(dict.fromkeys(_names(spec)))
+        names = list(dict.fromkeys(_field_names(spec)))
         if not names:
             raise failed_to_parse("Cannot use an expression without a top-level field name in arrayFilters")
         if len(names) > 1:
@@ -40,11 +40,11 @@ def parse_array_filters(specs: Sequence[Document], env: Env) -> dict[str, Filter
     return filters
 
 
-def _names(query: Document) -> Iterator[str]:
+def _field_names(query: Document) -> Iterator[str]:
     for field, condition in query.items():
         if field in ("$and", "$or", "$nor"):
             for branch in condition if type(condition) is list else ():
-                yield from _names(branch if type(branch) is dict else {})
+                yield from _field_names(branch if type(branch) is dict else {})
         elif field == "$expr":
             raise MqlError(224, f"{_ERROR}$expr is not allowed in this context")
         elif field != "$comment":

@@ -76,20 +76,20 @@ def _parse_push(argument: Document, env: Env) -> Push:
     if type(values) is not list:
         raise bad_value(f"The argument to $each in $push must be an array but it was of type: {type_name(values)}")
     slice_, position = argument.get("$slice", MISSING), argument.get("$position", MISSING)
-    if slice_ is not MISSING and _whole(slice_) is None:
+    if slice_ is not MISSING and _exact_int64(slice_) is None:
         raise bad_value(f"The value for $slice must be an integer value but was given type: {type_name(slice_)}")
-    if position is not MISSING and _whole(position) is None:
+    if position is not MISSING and _exact_int64(position) is None:
         raise bad_value(f"The value for $position must be an integer value, not of type: {type_name(position)}")
     sort = argument.get("$sort", MISSING)
     return Push(
         values,
-        None if position is MISSING else _whole(position),
-        None if slice_ is MISSING else _whole(slice_),
+        None if position is MISSING else _exact_int64(position),
+        None if slice_ is MISSING else _exact_int64(slice_),
         None if sort is MISSING else _parse_sort(sort, env),
     )
 
 
-def _whole(value: Value) -> int | None:
+def _exact_int64(value: Value) -> int | None:
     """Return the integer value of a number of any type; None for a fraction, a value beyond int64, or another type."""
     if not is_number(value):
         return None
@@ -107,9 +107,9 @@ _DIRECTION: Final = "The $sort element value must be either 1 or -1"
 def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
     key = env.collation.order_key
     if is_number(sort):
-        if _whole(sort) not in (1, -1):
+        if _exact_int64(sort) not in (1, -1):
             raise bad_value(_DIRECTION)
-        backwards = _whole(sort) == -1
+        backwards = _exact_int64(sort) == -1
         return lambda values: sorted(values, key=key, reverse=backwards)
     if type(sort) is not dict:
         raise bad_value(
@@ -119,17 +119,17 @@ def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
         raise bad_value("The $sort pattern is empty when it should be a set of fields.")
     fields: list[tuple[list[str], bool]] = []
     for path, direction in sort.items():
-        if _whole(direction) not in (1, -1):
+        if _exact_int64(direction) not in (1, -1):
             raise bad_value(_DIRECTION)
         if not path:
             raise bad_value("The $sort field cannot be empty")
         parts = path.split(".")
         if "" in parts:
             raise bad_value(f"The $sort field is a dotted field but has an empty part: {path}")
-        fields.append((parts, _whole(direction) == -1))
+        fields.append((parts, _exact_int64(direction) == -1))
 
     def by(parts: list[str]) -> Callable[[Value], Any]:
-        return lambda value: key(_inner(value, parts))
+        return lambda value: key(_value_at(value, parts))
 
     def sort_by_fields(values: list[Value]) -> list[Value]:
         # Sorting is stable, so the last field is sorted first.
@@ -140,7 +140,7 @@ def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
     return sort_by_fields
 
 
-def _inner(value: Value, parts: list[str]) -> Value:
+def _value_at(value: Value, parts: list[str]) -> Value:
     """Return the value at a path; null if there is none."""
     for part in parts:
         if type(value) is dict:
@@ -194,7 +194,7 @@ def compile_pop(path: str, argument: Value, _env: Env) -> ModifierNode:
     """Compile `$pop`: removes the last element for 1, the first for -1."""
     if not is_number(argument):
         raise failed_to_parse(f"Expected a number in: {path}: {format_value(argument)}")
-    end = _whole(argument)
+    end = _exact_int64(argument)
     if end is None:
         raise failed_to_parse(f"Expected an integer: {path}: {format_value(argument)}")
     if end not in (1, -1):

@@ -73,7 +73,7 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
     if type(spec) is not dict:
         raise failed_to_parse("Update argument must be either an object or an array")
     if not next(iter(spec), "").startswith("$"):
-        return _replacement(spec, env, array_filters)
+        return _compile_replacement(spec, env, array_filters)
     tree = _TreeBuilder(parse_array_filters(array_filters, env))
     for name, fields in spec.items():
         if name not in MODIFIERS and name != "$rename":
@@ -86,7 +86,7 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
                 f" For example: {{$mod: {{<field>: ...}}}} not {{{name}: {format_value(fields)}}}"
             )
         for path, argument in fields.items():
-            _add(tree, name, path, argument, env)
+            _add_modifier(tree, name, path, argument, env)
     for name in tree.filters:
         if name not in tree.used:
             raise failed_to_parse(
@@ -125,21 +125,21 @@ class _TreeBuilder:
         self.used: set[str] = set()
         self.root = FieldsNode({})
 
-    def put(self, path: str, leaf: ModifierNode) -> None:
+    def add_path(self, path: str, leaf: ModifierNode) -> None:
         """Add a path. MqlError 40 if it conflicts with another path, 2 for a part in a wrong place, 56 for an empty part."""
         parts = path.split(".")
-        self._check(path, parts)
+        self._check_path(path, parts)
         here: UpdateNode = self.root
         for position, part in enumerate(parts):
             last = position == len(parts) - 1
-            below = leaf if last else self._holder(parts[position + 1])
-            found = self._child(here, part, below)
+            below = leaf if last else self._step_node(parts[position + 1])
+            found = self._get_or_add_child(here, part, below)
             if found is not below and (last or type(found) is not type(below)):
                 conflict = ".".join(parts[: position + 1])
                 raise MqlError(40, f"Updating the path '{path}' would create a conflict at '{conflict}'")
             here = found
 
-    def _child(self, here: UpdateNode, part: str, below: UpdateNode) -> UpdateNode:
+    def _get_or_add_child(self, here: UpdateNode, part: str, below: UpdateNode) -> UpdateNode:
         """Return the child for `part`; `below` is added if there is none."""
         if isinstance(here, ElementsNode):
             name = part[2:-1]
@@ -150,10 +150,10 @@ class _TreeBuilder:
             return here.positional.setdefault(part, below)
         return here.children.setdefault(part, below)
 
-    def _holder(self, next_part: str) -> UpdateNode:
+    def _step_node(self, next_part: str) -> UpdateNode:
         return ElementsNode({}, self.filters) if is_filtered_positional(next_part) else FieldsNode({})
 
-    def _check(self, path: str, parts: list[str]) -> None:
+    def _check_path(self, path: str, parts: list[str]) -> None:
         if not path:
             raise MqlError(56, "An empty update path is not valid.")
         if "" in parts:
@@ -178,18 +178,18 @@ def is_filtered_positional(part: str) -> bool:
     return part.startswith("$[") and part.endswith("]")
 
 
-def _add(tree: _TreeBuilder, name: str, path: str, argument: Value, env: Env) -> None:
+def _add_modifier(tree: _TreeBuilder, name: str, path: str, argument: Value, env: Env) -> None:
     if name == "$rename":
         target = rename.target_of(path, argument)
-        tree.put(path, rename.source_leaf())
+        tree.add_path(path, rename.source_leaf())
         # The value that moves is not known yet, so only the depth of the target path is checked.
         _check_depth(target, MISSING)
-        tree.put(target, rename.target_leaf(path, target))
+        tree.add_path(target, rename.target_leaf(path, target))
         return
     leaf = MODIFIERS[name](path, argument, env)
     if name != "$unset":
         _check_depth(path, argument)
-    tree.put(path, leaf)
+    tree.add_path(path, leaf)
 
 
 def _check_depth(path: str, argument: Value) -> None:
@@ -224,7 +224,7 @@ class _Pipeline(msgspec.Struct, frozen=True):
         return _keep_id(document, new)
 
 
-def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) -> _Replacement:
+def _compile_replacement(spec: Document, env: Env, array_filters: Sequence[Document]) -> _Replacement:
     for name in parse_array_filters(array_filters, env):
         raise failed_to_parse(
             f"The array filter for identifier '{name}' was not used in the update {format_value(spec)}"

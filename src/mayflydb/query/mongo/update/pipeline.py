@@ -66,10 +66,10 @@ def check_stage_names(stages: list[Any]) -> None:
     for stage in stages:
         name = next(iter(stage), None) if type(stage) is dict else None
         if name is not None and name not in _STAGES and name not in AGGREGATION_ONLY:
-            raise _unknown(name)
+            raise _unknown_stage_error(name)
 
 
-def _unknown(name: str) -> MqlError:
+def _unknown_stage_error(name: str) -> MqlError:
     return MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")
 
 
@@ -84,7 +84,7 @@ def _compile_stage(stage: Any, env: Env) -> Stage:
         return compiler(name, spec, env)
     if name in AGGREGATION_ONLY:
         raise MqlError(72, f"{name} is not allowed to be used within an update")
-    raise _unknown(name)
+    raise _unknown_stage_error(name)
 
 
 # --- $set, $addFields ------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class _AddedFields(msgspec.Struct, frozen=True):
         return new
 
 
-def _add_fields(name: str, spec: Any, env: Env) -> Stage:
+def _compile_add_fields(name: str, spec: Any, env: Env) -> Stage:
     if type(spec) is not dict:
         raise MqlError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
     tree = _AddedFields({})
@@ -125,63 +125,65 @@ def _add_path(tree: _AddedFields, stage: str, path: str, value: Any, env: Env, a
     whole = f"{above}{path}"
     for part in parts:
         if not part:
-            raise _invalid(stage, 40352 if path == "" else 15998, "FieldPath field names may not be empty strings.")
+            raise _invalid_stage_error(
+                stage, 40352 if path == "" else 15998, "FieldPath field names may not be empty strings."
+            )
         if part.startswith("$") and part not in REFERENCE:
-            raise _invalid(stage, 16410, f"FieldPath field names may not start with '$', found '{whole}'.")
+            raise _invalid_stage_error(stage, 16410, f"FieldPath field names may not start with '$', found '{whole}'.")
     for part in parts[:-1]:
         below = tree.fields.setdefault(part, _AddedFields({}))
         if not isinstance(below, _AddedFields):
-            raise _collision(stage, whole)
+            raise _collision_error(stage, whole)
         tree = below
     last = parts[-1]
     if type(value) is dict and value and not next(iter(value)).startswith("$"):
         below = tree.fields.setdefault(last, _AddedFields({}))
         if not isinstance(below, _AddedFields):
-            raise _collision(stage, whole)
+            raise _collision_error(stage, whole)
         for name, each in value.items():
             _add_path(below, stage, name, each, env, f"{whole}.")
         return
     if last in tree.fields:
-        raise _collision(stage, whole)
-    tree.fields[last] = _compute(value, env)
+        raise _collision_error(stage, whole)
+    tree.fields[last] = _compile_to_function(value, env)
 
 
-def _compute(spec: Value, env: Env) -> Callable[[Document], Value]:
+def _compile_to_function(spec: Value, env: Env) -> Callable[[Document], Value]:
     """Compile an expression to a function of the document that is `$$ROOT`; the function returns MISSING for no value."""
     expression = compile_expression(spec, env)
     return lambda document: expression(frame_of(document, env))
 
 
-def _collision(stage: str, path: str) -> MqlError:
-    return _invalid(stage, 31250, f"Path collision at {path}")
+def _collision_error(stage: str, path: str) -> MqlError:
+    return _invalid_stage_error(stage, 31250, f"Path collision at {path}")
 
 
-def _invalid(stage: str, code: int, message: str) -> MqlError:
+def _invalid_stage_error(stage: str, code: int, message: str) -> MqlError:
     return MqlError(code, f"Invalid {stage} :: caused by :: {message}")
 
 
 # --- $unset, $project ------------------------------------------------------------------------------------------------
 
 
-def _unset(_name: str, spec: Any, env: Env) -> Stage:
+def _compile_unset(_name: str, spec: Any, env: Env) -> Stage:
     paths = spec if type(spec) is list else [spec]
     if not paths or any(type(path) is not str for path in paths):
         raise MqlError(31002, "$unset specification must be a string or an array containing only string values")
     return compile_projection(dict.fromkeys(paths, 0), env).apply
 
 
-def _project(_name: str, spec: Any, env: Env) -> Stage:
+def _compile_project(_name: str, spec: Any, env: Env) -> Stage:
     if type(spec) is not dict:
         raise MqlError(15969, "$project specification must be an object")
     if not spec:
-        raise _invalid("$project", 51272, "projection specification must have at least one field")
+        raise _invalid_stage_error("$project", 51272, "projection specification must have at least one field")
     return compile_projection(spec, env).apply
 
 
 # --- $replaceRoot, $replaceWith --------------------------------------------------------------------------------------
 
 
-def _replace_root(name: str, spec: Any, env: Env) -> Stage:
+def _compile_replace_root(name: str, spec: Any, env: Env) -> Stage:
     if type(spec) is not dict:
         raise MqlError(40229, f"expected an object as specification for $replaceRoot stage, got {type_name(spec)}")
     for field in spec:
@@ -189,11 +191,11 @@ def _replace_root(name: str, spec: Any, env: Env) -> Stage:
             raise MqlError(40415, f"BSON field '$replaceRoot.{field}' is an unknown field.")
     if "newRoot" not in spec:
         raise MqlError(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field")
-    return _replace_with(name, spec["newRoot"], env)
+    return _compile_replace_with(name, spec["newRoot"], env)
 
 
-def _replace_with(name: str, spec: Any, env: Env) -> Stage:
-    evaluate = _compute(spec, env)
+def _compile_replace_with(name: str, spec: Any, env: Env) -> Stage:
+    evaluate = _compile_to_function(spec, env)
     subject = "'newRoot' expression " if name == "$replaceRoot" else "'replacement document' "
 
     def stage(document: Document) -> Document:
@@ -211,10 +213,10 @@ def _replace_with(name: str, spec: Any, env: Env) -> Stage:
 
 
 _STAGES: Final[dict[str, Callable[[str, Any, Env], Stage]]] = {
-    "$addFields": _add_fields,
-    "$set": _add_fields,
-    "$unset": _unset,
-    "$project": _project,
-    "$replaceRoot": _replace_root,
-    "$replaceWith": _replace_with,
+    "$addFields": _compile_add_fields,
+    "$set": _compile_add_fields,
+    "$unset": _compile_unset,
+    "$project": _compile_project,
+    "$replaceRoot": _compile_replace_root,
+    "$replaceWith": _compile_replace_with,
 }

@@ -63,12 +63,12 @@ class FieldsNode(msgspec.Struct, frozen=True):
         children = self.ordered_children(trail, run)
         kind = type(old)
         if kind is dict:
-            return _in_document(children, old, trail, run)
+            return _change_document(children, old, trail, run)
         if old is MISSING:
             made = {name: new for name, new in _create_children(children, trail, run) if new is not MISSING}
             return made or MISSING
         if kind is list:
-            return _in_array(children, old, trail, run)
+            return _change_array(children, old, trail, run)
         for name, child in children:
             _check_unreachable(child, old, trail, (*trail, name), run)
         return old
@@ -99,7 +99,7 @@ class ElementsNode(msgspec.Struct, frozen=True):
             raise bad_value(f"Cannot apply array updates to non-array element {trail[-1]}: {format_value(old)}")
         new = old
         for index, element in enumerate(old):
-            changed = _null_for_missing(element, self._element(element, (*trail, str(index)), run))
+            changed = _null_for_missing(element, self._change_element(element, (*trail, str(index)), run))
             if changed is element:
                 continue
             if new is old:
@@ -107,7 +107,7 @@ class ElementsNode(msgspec.Struct, frozen=True):
             new[index] = changed
         return new
 
-    def _element(self, element: Value, trail: Trail, run: UpdateRun) -> Value:
+    def _change_element(self, element: Value, trail: Trail, run: UpdateRun) -> Value:
         node: UpdateNode | None = None
         for name, child in self.children.items():
             if not name or self.filters[name].matches({name: element}):
@@ -154,7 +154,7 @@ def _child_order(item: tuple[str, UpdateNode]) -> tuple[bool, int, str]:
     return (False, int(name), name) if name.isascii() and name.isdigit() else (True, 0, name)
 
 
-def _in_document(children: list[tuple[str, UpdateNode]], old: Document, trail: Trail, run: UpdateRun) -> Document:
+def _change_document(children: list[tuple[str, UpdateNode]], old: Document, trail: Trail, run: UpdateRun) -> Document:
     new = old
     for name, child in children:
         value = old.get(name, MISSING)
@@ -175,7 +175,9 @@ def _in_document(children: list[tuple[str, UpdateNode]], old: Document, trail: T
     return new
 
 
-def _in_array(children: list[tuple[str, UpdateNode]], old: list[Value], trail: Trail, run: UpdateRun) -> list[Value]:
+def _change_array(
+    children: list[tuple[str, UpdateNode]], old: list[Value], trail: Trail, run: UpdateRun
+) -> list[Value]:
     new = old
     for name, child in children:
         index, here = as_index(name), (*trail, name)

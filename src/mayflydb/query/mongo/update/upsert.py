@@ -24,17 +24,17 @@ def build_upsert(
     MqlError 54 if the query requires two values at one path, 53 for an invalid `_id`, and the errors of `Update.apply`.
     """
     compiled = compile_update(update, env) if isinstance(update, dict | list) else update
-    start = _document(_equalities(query, compiled.is_replacement))
+    start = _build_document(_required_values(query, compiled.is_replacement))
     document = compiled.apply(start, None, True)
     identity = document["_id"] if "_id" in document else make_id()
     check_id(identity)
     return {"_id": identity, **{name: value for name, value in document.items() if name != "_id"}}
 
 
-def _equalities(query: Document, only_id: bool) -> dict[str, Value]:
+def _required_values(query: Document, only_id: bool) -> dict[str, Value]:
     """Return the values that a matching document must have, by path. For a replacement only the `_id` counts."""
     found: dict[str, Value] = {}
-    for path, value in _equality_values(query):
+    for path, value in _iterate_equalities(query):
         if only_id and path.partition(".")[0] != "_id":
             continue
         if only_id and path != "_id":
@@ -49,19 +49,19 @@ def _equalities(query: Document, only_id: bool) -> dict[str, Value]:
     return found
 
 
-def _equality_values(query: Document) -> Iterator[tuple[str, Value]]:
+def _iterate_equalities(query: Document) -> Iterator[tuple[str, Value]]:
     for name, condition in query.items():
         if name == "$and" or (name == "$or" and type(condition) is list and len(condition) == 1):
             for branch in condition:
-                yield from _equality_values(branch)
+                yield from _iterate_equalities(branch)
         elif name == "$expr":
             raise MqlError(224, "$expr is not allowed in the query predicate for an upsert")
         elif not name.startswith("$"):
-            for value in _values(condition):
+            for value in _values_of_condition(condition):
                 yield name, value
 
 
-def _values(condition: Value) -> Iterator[Value]:
+def _values_of_condition(condition: Value) -> Iterator[Value]:
     """Yield the values that a condition on one field requires."""
     first = next(iter(condition), "") if type(condition) is dict else ""
     if not first.startswith("$") or first in REFERENCE:
@@ -79,7 +79,7 @@ def _values(condition: Value) -> Iterator[Value]:
                     yield each
 
 
-def _document(equalities: dict[str, Value]) -> Document:
+def _build_document(equalities: dict[str, Value]) -> Document:
     """Build a document. Fields come in the order of their paths, not of the query."""
     document: Document = {}
     for path, value in sorted(equalities.items()):

@@ -41,16 +41,16 @@ class SetWindowFields(msgspec.Struct, frozen=True):
 
     async def run(self, batches: Batches) -> Batches:
         parts: dict[OrderKey, list[Document]] = {}
-        weigher = MemoryMeter("$setWindowFields", self.scope.memory_limit)
+        meter = MemoryMeter("$setWindowFields", self.scope.memory_limit)
         async for batch in batches:
             for document in batch:
-                weigher.add(document)
-                parts.setdefault(self._part_of(document), []).append(document)
+                meter.add(document)
+                parts.setdefault(self._partition_key(document), []).append(document)
         for key in sorted(parts):
             for batch in split_batches(self._compute_fields(parts.pop(key))):
                 yield batch
 
-    def _part_of(self, document: Document) -> OrderKey:
+    def _partition_key(self, document: Document) -> OrderKey:
         if self.partition_by is None:
             return (0, ())
         value = self.partition_by(frame_of(document, self.scope.env))
@@ -94,12 +94,12 @@ def compile_set_window_fields(spec: Value, scope: StageScope) -> Stage:
         parts = field_path(path)
         if any(parts[: len(other)] == other or other[: len(parts)] == parts for other in functions):
             raise MqlError(6307900, "$setWindowFields 'output' specification contains two conflicting paths")
-        functions[parts] = _function(path, each, sort_by, scope)
+        functions[parts] = _compile_function(path, each, sort_by, scope)
     sorted_by = split_path(next(iter(sort_by))) if sort_by and len(sort_by) == 1 else None
     return SetWindowFields(scope, partition_by, order, sorted_by, functions)
 
 
-def _function(path: str, spec: Value, sort_by: Document | None, scope: StageScope) -> WindowFunction:
+def _compile_function(path: str, spec: Value, sort_by: Document | None, scope: StageScope) -> WindowFunction:
     if type(spec) is not dict:
         raise failed_to_parse(f"The field '{path}' must be an object")
     for name in spec:

@@ -42,23 +42,23 @@ class WindowBounds(msgspec.Struct, frozen=True):
         if self.is_whole:
             return [(0, count)] * count
         if self.documents:
-            return [self._around(place, count) for place in range(count)]
+            return [self._document_span(place, count) for place in range(count)]
         for value in values:
-            self._check(value)
+            self._check_sort_value(value)
         keys = [order_key(value) for value in values]
         spans = []
         for value in values:
-            start = 0 if self.lower is None else bisect_left(keys, self._key(value, self.lower))
-            stop = count if self.upper is None else bisect_right(keys, self._key(value, self.upper))
+            start = 0 if self.lower is None else bisect_left(keys, self._bound_key(value, self.lower))
+            stop = count if self.upper is None else bisect_right(keys, self._bound_key(value, self.upper))
             spans.append((start, max(start, stop)))
         return spans
 
-    def _around(self, place: int, count: int) -> tuple[int, int]:
+    def _document_span(self, place: int, count: int) -> tuple[int, int]:
         start = 0 if self.lower is None else min(max(0, place + self.lower), count)
         stop = count if self.upper is None else min(max(0, place + self.upper + 1), count)
         return start, max(start, stop)
 
-    def _check(self, value: Value) -> None:
+    def _check_sort_value(self, value: Value) -> None:
         if self.unit:
             if type(value) is not DatetimeMS:
                 found = type_name(value)
@@ -67,7 +67,7 @@ class WindowBounds(msgspec.Struct, frozen=True):
             found = type_name(value)
             raise MqlError(5429413, f"Invalid range: Expected the sortBy field to be a number, but it was {found}")
 
-    def _key(self, value: Value, distance: Value) -> OrderKey:
+    def _bound_key(self, value: Value, distance: Value) -> OrderKey:
         if self.unit:
             return order_key(DatetimeMS(add_units(int(value), self.unit, int(distance), UTC_ZONE)))
         return order_key(add(value, distance))
@@ -92,13 +92,17 @@ def compile_window(spec: Value, sort_by: Document | None, env: Env) -> WindowBou
         raise failed_to_parse(
             "'window' field can only contain 'documents' as the only argument or 'range' with an optional 'unit' field"
         )
-    return _by_documents(spec, sort_by, env) if "documents" in spec else _by_range(spec, sort_by, env)
+    return (
+        _compile_document_bounds(spec, sort_by, env)
+        if "documents" in spec
+        else _compile_range_bounds(spec, sort_by, env)
+    )
 
 
-def _by_documents(spec: Document, sort_by: Document | None, env: Env) -> WindowBounds:
+def _compile_document_bounds(spec: Document, sort_by: Document | None, env: Env) -> WindowBounds:
     if len(spec) != 1:
         raise failed_to_parse("'window' field that specifies documents cannot have other fields")
-    lower, upper = (_parse_bound(each, env) for each in _pair("documents", spec["documents"]))
+    lower, upper = (_parse_bound(each, env) for each in _check_pair("documents", spec["documents"]))
     for each in (lower, upper):
         if each is not None and exact_int32(each) is None:
             raise failed_to_parse("Numeric document-based bounds must be an integer")
@@ -109,7 +113,7 @@ def _by_documents(spec: Document, sort_by: Document | None, env: Env) -> WindowB
     return window
 
 
-def _by_range(spec: Document, sort_by: Document | None, env: Env) -> WindowBounds:
+def _compile_range_bounds(spec: Document, sort_by: Document | None, env: Env) -> WindowBounds:
     if not spec.keys() <= {"range", "unit"}:
         raise failed_to_parse("'window' field that specifies range cannot have other fields besides 'unit'")
     unit = spec.get("unit", "")
@@ -117,7 +121,7 @@ def _by_range(spec: Document, sort_by: Document | None, env: Env) -> WindowBound
         raise failed_to_parse("'unit' must be a string")
     if "unit" in spec:
         check_unit("$setWindowFields", unit)
-    lower, upper = (_parse_bound(each, env) for each in _pair("range", spec["range"]))
+    lower, upper = (_parse_bound(each, env) for each in _check_pair("range", spec["range"]))
     for each in (lower, upper):
         if each is not None and unit and exact_integer(each) is None:
             raise failed_to_parse("With 'unit', range-based bounds must be an integer")
@@ -132,7 +136,7 @@ def _by_range(spec: Document, sort_by: Document | None, env: Env) -> WindowBound
     return WindowBounds(lower, upper, False, unit)
 
 
-def _pair(name: str, spec: Value) -> list[Value]:
+def _check_pair(name: str, spec: Value) -> list[Value]:
     if type(spec) is not list or len(spec) != 2:
         raise failed_to_parse(f"Window bounds must be a 2-element array: {name}: {format_value(spec)}")
     return spec

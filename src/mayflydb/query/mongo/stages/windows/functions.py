@@ -96,7 +96,11 @@ def compile_window_accumulator(name: str, spec: Document, sort_by: Document | No
     window = compile_window(spec["window"], sort_by, env) if "window" in spec else WHOLE
     if name == "$count" and spec[name] != {}:
         raise failed_to_parse("$count only accepts an empty object as input")
-    make = covariance(name, spec[name], env) if name in _COVARIANCES else compile_accumulator(name, spec[name], env)
+    make = (
+        compile_covariance(name, spec[name], env)
+        if name in _COVARIANCES
+        else compile_accumulator(name, spec[name], env)
+    )
     return WindowAccumulator(make, window, name in _ANY_ORDER)
 
 
@@ -136,7 +140,7 @@ class _Covariance:
         return self._product / count if count > 0 else None
 
 
-def covariance(name: str, spec: Value, env: Env) -> Callable[[], Accumulator]:
+def compile_covariance(name: str, spec: Value, env: Env) -> Callable[[], Accumulator]:
     """Return the factory of `$covariancePop` or `$covarianceSamp`. The operand is an array of two expressions."""
     if type(spec) is not list or len(spec) != 2:
         raise failed_to_parse(f"Argument to {name} must be an array of two expressions")

@@ -46,7 +46,7 @@ class _Rank(msgspec.Struct, frozen=True):
         return ranks
 
 
-def _rank(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+def _compile_rank(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
     if len(spec) != 1:
         raise MqlError(5371601, "Rank style window functions take no other arguments")
     if sort_by is None or (name != "$documentNumber" and len(sort_by) != 1):
@@ -72,7 +72,7 @@ class _Shift(msgspec.Struct, frozen=True):
         return [self.output(frames[place]) if 0 <= place < count else self.default for place in places]
 
 
-def _shift(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+def _compile_shift(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
     given = _parse_arguments(name, spec, ("output", "by", "default"), ())
     if sort_by is None:
         raise failed_to_parse("'$shift' requires a sortBy")
@@ -100,7 +100,7 @@ class _Locf(msgspec.Struct, frozen=True):
         return values
 
 
-def _locf(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+def _compile_locf(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
     if len(spec) != 1:
         raise failed_to_parse("'window' field is not allowed in $locf")
     return _Locf(compile_expression(spec[name], env))
@@ -111,7 +111,7 @@ class _LinearFill(msgspec.Struct, frozen=True):
 
     def values(self, partition: Partition) -> list[Value]:
         values = [self.expression(frame) for frame in partition.frames]
-        positions = [_position(value) for value in partition.values]
+        positions = [_sort_position(value) for value in partition.values]
         out: list[Value] = [None if value is MISSING else value for value in values]
         known: int | None = None
         for place, value in enumerate(out):
@@ -123,12 +123,12 @@ class _LinearFill(msgspec.Struct, frozen=True):
                 raise MqlError(6050201, f"Value to be filled must be numeric or nullish, but found {type_name(value)}")
             if known is not None:
                 for gap in range(known + 1, place):
-                    out[gap] = _between(positions, out, known, gap, place)
+                    out[gap] = _interpolate(positions, out, known, gap, place)
             known = place
         return out
 
 
-def _position(value: Value) -> Value:
+def _sort_position(value: Value) -> Value:
     if type(value) is DatetimeMS:
         return int(value)
     if not is_number(value):
@@ -136,13 +136,13 @@ def _position(value: Value) -> Value:
     return value
 
 
-def _between(positions: Sequence[Value], values: Sequence[Value], left: int, place: int, right: int) -> Value:
+def _interpolate(positions: Sequence[Value], values: Sequence[Value], left: int, place: int, right: int) -> Value:
     rise = subtract(values[right], values[left])
     run = subtract(positions[right], positions[left])
     return add(values[left], divide(multiply(rise, subtract(positions[place], positions[left])), run))
 
 
-def _linear_fill(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+def _compile_linear_fill(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
     if len(spec) != 1:
         raise failed_to_parse("'window' field is not allowed in $linearFill")
     if sort_by is None or len(sort_by) != 1:
@@ -173,12 +173,12 @@ class _Rate(msgspec.Struct, frozen=True):
     unit: int
 
     def values(self, partition: Partition) -> list[Value]:
-        times = [self._time(value) for value in partition.values]
-        points = [self._point(self.input(frame)) for frame in partition.frames]
-        measure = self._slope if self.name == "$derivative" else self._area
+        times = [self._check_sort_value(value) for value in partition.values]
+        points = [self._check_input(self.input(frame)) for frame in partition.frames]
+        measure = self._average_rate if self.name == "$derivative" else self._area
         return [measure(times[start:stop], points[start:stop]) for start, stop in self.window.spans(partition.values)]
 
-    def _time(self, value: Value) -> Value:
+    def _check_sort_value(self, value: Value) -> Value:
         if self.unit:
             if type(value) is not DatetimeMS:
                 raise MqlError(5624900, f"{self.name} with 'unit' expects the sortBy field to be a Date")
@@ -191,14 +191,14 @@ class _Rate(msgspec.Struct, frozen=True):
             )
         return value
 
-    def _point(self, value: Value) -> Value:
+    def _check_input(self, value: Value) -> Value:
         if value is None or value is MISSING:
             return None
         if not is_number(value):
             raise MqlError(5624903, f"{self.name} input must be a number, but it was {type_name(value)}")
         return value
 
-    def _slope(self, times: Sequence[Value], points: Sequence[Value]) -> Value:
+    def _average_rate(self, times: Sequence[Value], points: Sequence[Value]) -> Value:
         if len(times) < 2 or points[0] is None or points[-1] is None:
             return None
         run = self._elapsed_time(times[0], times[-1])
@@ -220,7 +220,7 @@ class _Rate(msgspec.Struct, frozen=True):
         return divide(elapsed, self.unit) if self.unit else elapsed
 
 
-def _rate(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+def _compile_rate(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
     given = _parse_arguments(name, spec, ("input", "unit"), ("window",))
     if sort_by is None or len(sort_by) != 1:
         raise failed_to_parse(f"{name} requires a sortBy with exactly one element")
@@ -264,7 +264,7 @@ class _MovingAverage(msgspec.Struct, frozen=True):
         return values
 
 
-def _moving_average(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+def _compile_moving_average(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
     if len(spec) != 1 or type(spec[name]) is not dict:
         raise failed_to_parse("$expMovingAvg must have exactly one argument that is an object")
     given = spec[name]
@@ -275,7 +275,7 @@ def _moving_average(name: str, spec: Document, sort_by: Document | None, env: En
         )
     if sort_by is None:
         raise failed_to_parse("$expMovingAvg requires an explicit 'sortBy'")
-    alpha = _alpha_of(given["N"]) if "N" in given else given["alpha"]
+    alpha = _parse_alpha(given["N"]) if "N" in given else given["alpha"]
     if not is_number(alpha):
         raise failed_to_parse("'alpha' must be a number")
     if not 0 < decimal_of(alpha) < 1 and "N" not in given:
@@ -283,7 +283,7 @@ def _moving_average(name: str, spec: Document, sort_by: Document | None, env: En
     return _MovingAverage(compile_expression(given["input"], env), Decimal128(str(decimal_of(alpha))))
 
 
-def _alpha_of(spec: Value) -> Value:
+def _parse_alpha(spec: Value) -> Value:
     if not is_number(spec):
         raise failed_to_parse(f"'N' field must be an integer, but found type {type_name(spec)}")
     count = exact_integer(spec)
@@ -315,13 +315,13 @@ def _parse_arguments(name: str, spec: Document, arguments: Sequence[str], beside
 Make: TypeAlias = Callable[[str, Document, "Document | None", Env], WindowFunction]
 
 ORDERED: Final[Mapping[str, Make]] = {
-    "$denseRank": _rank,
-    "$derivative": _rate,
-    "$documentNumber": _rank,
-    "$expMovingAvg": _moving_average,
-    "$integral": _rate,
-    "$linearFill": _linear_fill,
-    "$locf": _locf,
-    "$rank": _rank,
-    "$shift": _shift,
+    "$denseRank": _compile_rank,
+    "$derivative": _compile_rate,
+    "$documentNumber": _compile_rank,
+    "$expMovingAvg": _compile_moving_average,
+    "$integral": _compile_rate,
+    "$linearFill": _compile_linear_fill,
+    "$locf": _compile_locf,
+    "$rank": _compile_rank,
+    "$shift": _compile_shift,
 }
