@@ -68,13 +68,13 @@ class Memory:
         matches = compile_filter(query, Env(NOW)).matches
         return batched([each for each in self.collections.get(namespace[1], []) if matches(each)], self.size)
 
-    def special(self, name: str, spec: Value) -> Batches:
+    def stage_documents(self, name: str, spec: Value) -> Batches:
         return batched([{"stage": name, "spec": spec}], self.size)
 
-    async def out(self, target: Out, batches: Batches) -> None:
+    async def replace_collection(self, target: Out, batches: Batches) -> None:
         self.collections[target.target[1]] = [document async for batch in batches for document in batch]
 
-    async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
+    async def merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         self.merged.append((target, list(rows)))
 
 

@@ -372,7 +372,7 @@ def test_what_is_no_query_is_refused_in_the_servers_words(query: dict[str, Any],
 def test_a_filter_knows_the_element_it_matched_by(query: dict[str, Any], document: dict[str, Any], index: int) -> None:
     found = compile_filter(query, ENV)
     assert found.matches(document)
-    assert found.position(document) == index
+    assert found.find_position(document) == index
 
 
 @pytest.mark.parametrize(

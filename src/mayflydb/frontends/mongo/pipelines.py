@@ -65,7 +65,7 @@ class CollectionSource:
         async for batch in self.read(collection, stages):
             yield batch
 
-    async def special(self, name: str, spec: Value) -> Batches:
+    async def stage_documents(self, name: str, spec: Value) -> Batches:
         async for batch in report(self._services, self._call, name, spec):
             yield batch
 
@@ -120,7 +120,7 @@ class CollectionSource:
 
     # --- $out and $merge ---------------------------------------------------------------------------------------------
 
-    async def out(self, target: Out, batches: Batches) -> None:
+    async def replace_collection(self, target: Out, batches: Batches) -> None:
         """Fill a new collection, then rename it over the old one."""
         services, call, collections = self._services, self._call, self._services.collections
         database, name = target.target
@@ -163,7 +163,7 @@ class CollectionSource:
     def _validated(self) -> bool:
         return not arguments.flag(self._call.body, "bypassDocumentValidation", self._call.name)
 
-    async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
+    async def merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         collection = await ensure_collection_in(self._services, self._call, *target.target)
         if target.on != ("_id",):
             _check_unique(collection, target.on)

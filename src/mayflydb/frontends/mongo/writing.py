@@ -127,7 +127,7 @@ class DocumentWriter:
             if found is None:
                 continue
             record, document = found
-            position = None if filter is None else filter.position(document)
+            position = None if filter is None else filter.find_position(document)
             before, after = document, update.apply(document, position, False)
             matched += 1
             # An update without changes writes nothing, and therefore does not move the time of the last write. MongoDB

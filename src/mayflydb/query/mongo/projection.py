@@ -155,7 +155,7 @@ def _cut_to_match(projected: Document, parts: Parts, document: Document, query: 
     for part in parts:
         value: Any = holder.get(part)
         if type(value) is list:
-            index = query.position(document)
+            index = query.find_position(document)
             if index is None:
                 raise MqlError(51246, f"{_ERROR_PREFIX}couldn't find a matching element in the array")
             if index >= len(value):

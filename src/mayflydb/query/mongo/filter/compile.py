@@ -34,7 +34,7 @@ class Filter(msgspec.Struct, frozen=True):
     named: frozenset[str]
     node: FilterNode
 
-    def position(self, document: Document) -> int | None:
+    def find_position(self, document: Document) -> int | None:
         """Return the index of the array element by which a document matches, the one that `$` denotes; None if there
         is none.
         """

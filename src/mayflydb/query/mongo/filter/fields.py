@@ -52,7 +52,7 @@ class FilterScope(msgspec.Struct):
     depth: int = 0
     text_count: int = 0
 
-    def inner(self) -> FilterScope:
+    def for_element(self) -> FilterScope:
         """Return the scope of a query on an array element."""
         return FilterScope(self.env, self.compile, in_element=True, depth=self.depth)
 
@@ -246,10 +246,10 @@ def element_test(operand: Value, scope: FilterScope) -> Test:
     if type(operand) is not dict:
         raise bad_value("$elemMatch needs an Object")
     if is_operators(operand, partial_references=True) and next(iter(operand)) not in TOP_LEVEL_OPERATORS:
-        return value_test(operators_condition("", operand, scope.inner()))
+        return value_test(operators_condition("", operand, scope.for_element()))
     if "$where" in operand:
         raise bad_value("$elemMatch cannot contain $where expression")
-    matches = scope.compile(operand, scope.inner()).matches
+    matches = scope.compile(operand, scope.for_element()).matches
 
     def test(element: Value) -> bool:
         if type(element) is list:

@@ -29,23 +29,23 @@ from mayflydb.query.mongo.values import Document, Value, format_value
 
 
 class Interval(NamedTuple):
-    """The encodings with lower <= encoding < upper. `low` and `high` are the printed bounds; a `point` contains a
+    """The encodings with lower <= encoding < upper. `lower_text` and `upper_text` are the printed bounds; a `point` contains a
     single value.
     """
 
     lower: bytes
     upper: bytes
-    low: str
-    high: str
+    lower_text: str
+    upper_text: str
     point: bool = False
 
     def to_text(self, backwards: bool = False) -> str:
         """Return `["a", "b")` as explain prints it."""
         if not backwards:
-            return f"{self.low}, {self.high}"
-        opening = "[" if self.high[-1] == "]" else "("
-        closing = "]" if self.low[0] == "[" else ")"
-        return f"{opening}{self.high[:-1]}, {self.low[1:]}{closing}"
+            return f"{self.lower_text}, {self.upper_text}"
+        opening = "[" if self.upper_text[-1] == "]" else "("
+        closing = "]" if self.lower_text[0] == "[" else ")"
+        return f"{opening}{self.upper_text[:-1]}, {self.lower_text[1:]}{closing}"
 
 
 Intervals: TypeAlias = tuple[Interval, ...]
@@ -117,17 +117,17 @@ def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Int
     encoded = encode_value(value, by.collation)
     if encoded == _NAN:
         return _point_intervals(value, by) if operator in ("$gte", "$lte") else ()
-    whole = type_interval(encoded[:1])
+    class_interval = type_interval(encoded[:1])
     if not by.is_same and has_text(value):
-        return (whole,)
+        return (class_interval,)
     shown = format_value(value)
     if operator == "$gt":
-        return (Interval(prefix_end(encoded), whole.upper, f"({shown}", whole.high),)
+        return (Interval(prefix_end(encoded), class_interval.upper, f"({shown}", class_interval.upper_text),)
     if operator == "$gte":
-        return (Interval(encoded, whole.upper, f"[{shown}", whole.high),)
+        return (Interval(encoded, class_interval.upper, f"[{shown}", class_interval.upper_text),)
     if operator == "$lt":
-        return (Interval(whole.lower, encoded, whole.low, f"{shown})"),)
-    return (Interval(whole.lower, prefix_end(encoded), whole.low, f"{shown}]"),)
+        return (Interval(class_interval.lower, encoded, class_interval.lower_text, f"{shown})"),)
+    return (Interval(class_interval.lower, prefix_end(encoded), class_interval.lower_text, f"{shown}]"),)
 
 
 def regex_intervals(pattern: str, flags: int, by: CollationMatch) -> Intervals:
@@ -187,7 +187,7 @@ def unite(intervals: Iterable[Interval]) -> Intervals:
         if result and each.lower < result[-1].upper:
             last = result[-1]
             if each.upper > last.upper:
-                result[-1] = Interval(last.lower, each.upper, last.low, each.high)
+                result[-1] = Interval(last.lower, each.upper, last.lower_text, each.upper_text)
         else:
             result.append(each)
     return tuple(result)
@@ -200,7 +200,7 @@ def intersect(one: Intervals, other: Intervals) -> Intervals:
         for b in other:
             low, high = max(a, b, key=lambda each: each.lower), min(a, b, key=lambda each: each.upper)
             if low.lower < high.upper:
-                result.append(Interval(low.lower, high.upper, low.low, high.high, a.point or b.point))
+                result.append(Interval(low.lower, high.upper, low.lower_text, high.upper_text, a.point or b.point))
     return tuple(sorted(result))
 
 
@@ -223,18 +223,18 @@ Range: TypeAlias = tuple[bytes, bytes]
 
 
 def ranges_of(
-    fields: Sequence[tuple[Intervals, int | str]], most: int = MAX_RANGES, whole: int = 1 << 30
+    fields: Sequence[tuple[Intervals, int | str]], max_ranges: int = MAX_RANGES, key_limit: int = 1 << 30
 ) -> tuple[Range, ...]:
     """Return the key ranges, ascending and disjoint, that contain the keys whose fields lie in the given intervals.
 
     `fields`: intervals and direction of each field of the index, in order. Fields after the first one with a range are not
     used.
-    `whole`: the number of bytes up to which keys are stored whole.
+    `key_limit`: the number of bytes up to which keys are stored whole.
     """
     starts: list[bytes] = [b""]
     ranges: list[Range] | None = None
     for intervals, direction in fields:
-        if intervals == ALL or len(starts) * len(intervals) > most:
+        if intervals == ALL or len(starts) * len(intervals) > max_ranges:
             break
         turned = [_directed_range(each, direction) for each in intervals]
         if not are_points(intervals):
@@ -246,7 +246,10 @@ def ranges_of(
     if ranges is None:
         ranges = [(start, prefix_end(start) if start else b"\xff" * 9) for start in starts]
     return merge_ranges(
-        [(lower[:whole], upper if len(upper) <= whole else prefix_end(upper[:whole])) for lower, upper in ranges]
+        [
+            (lower[:key_limit], upper if len(upper) <= key_limit else prefix_end(upper[:key_limit]))
+            for lower, upper in ranges
+        ]
     )
 
 

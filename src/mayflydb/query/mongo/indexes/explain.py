@@ -40,71 +40,71 @@ class RunCounts(msgspec.Struct, frozen=True):
     milliseconds: int = 0
 
 
-def query_planner(plan: Plan, asked: ExplainedCommand, namespace: str) -> Document:
+def query_planner(plan: Plan, explained: ExplainedCommand, namespace: str) -> Document:
     """Return `queryPlanner`."""
     return {
         "plannerVersion": 1,
         "namespace": namespace,
         "indexFilterSet": False,
-        "parsedQuery": format_query(asked.query),
-        "winningPlan": stages(plan, asked),
+        "parsedQuery": format_query(explained.query),
+        "winningPlan": stages(plan, explained),
         "rejectedPlans": [],
     }
 
 
-def execution_stats(plan: Plan, asked: ExplainedCommand, counted: RunCounts, everything: bool = False) -> Document:
+def execution_stats(plan: Plan, explained: ExplainedCommand, counts: RunCounts, everything: bool = False) -> Document:
     """Return `executionStats`. `everything`: add `allPlansExecution`."""
     result: Document = {
         "executionSuccess": True,
-        "nReturned": counted.returned,
-        "executionTimeMillis": counted.milliseconds,
-        "totalKeysExamined": counted.keys,
-        "totalDocsExamined": counted.documents,
-        "hiddenByTtl": counted.hidden,
-        "executionStages": _add_counts(stages(plan, asked), counted),
+        "nReturned": counts.returned,
+        "executionTimeMillis": counts.milliseconds,
+        "totalKeysExamined": counts.keys,
+        "totalDocsExamined": counts.documents,
+        "hiddenByTtl": counts.hidden,
+        "executionStages": _add_counts(stages(plan, explained), counts),
     }
     return result | {"allPlansExecution": []} if everything else result
 
 
 def explanation(
     plan: Plan,
-    asked: ExplainedCommand,
+    explained: ExplainedCommand,
     namespace: str,
     command: Document,
     server: Document,
-    counted: RunCounts | None = None,
+    counts: RunCounts | None = None,
 ) -> Document:
-    """Return the whole reply. `server`: host, port, version, gitVersion. `counted`: for the verbosities that execute
+    """Return the whole reply. `server`: host, port, version, gitVersion. `counts`: for the verbosities that execute
     the command.
     """
-    reply: Document = {"explainVersion": "1", "queryPlanner": query_planner(plan, asked, namespace)}
-    if counted is not None:
-        reply["executionStats"] = execution_stats(plan, asked, counted)
+    reply: Document = {"explainVersion": "1", "queryPlanner": query_planner(plan, explained, namespace)}
+    if counts is not None:
+        reply["executionStats"] = execution_stats(plan, explained, counts)
     return reply | {"command": command, "serverInfo": server, "ok": 1.0}
 
 
 # --- stages --------------------------------------------------------------------------------------------------------------
 
 
-def stages(plan: Plan, asked: ExplainedCommand) -> Document:
+def stages(plan: Plan, explained: ExplainedCommand) -> Document:
     """Return `winningPlan`: the last stage, with its input stages nested."""
     if plan.kind == "none":
         return {"stage": "EOF"}
-    stage = _source_stage(plan, asked.query)
-    if asked.sort and not plan.sorted:
-        sort: Document = {"stage": "SORT", "sortPattern": asked.sort, "memLimit": SORT_MEMORY}
-        if asked.limit:
-            sort["limitAmount"] = Int64(asked.limit + asked.skip)
+    stage = _source_stage(plan, explained.query)
+    if explained.sort and not plan.sorted:
+        sort: Document = {"stage": "SORT", "sortPattern": explained.sort, "memLimit": SORT_MEMORY}
+        if explained.limit:
+            sort["limitAmount"] = Int64(explained.limit + explained.skip)
         stage = sort | {"type": "simple", "inputStage": stage}
-    if asked.skip:
-        stage = {"stage": "SKIP", "skipAmount": Int64(asked.skip), "inputStage": stage}
-    if asked.limit:
-        stage = {"stage": "LIMIT", "limitAmount": Int64(asked.limit), "inputStage": stage}
-    if asked.projection:
-        kind = "PROJECTION_SIMPLE" if _is_simple(asked.projection) else "PROJECTION_DEFAULT"
-        stage = {"stage": kind, "transformBy": asked.projection, "inputStage": stage}
-    if asked.verb in ("count", "update", "delete"):
-        stage = {"stage": asked.verb.upper(), "inputStage": stage}
+    if explained.skip:
+        stage = {"stage": "SKIP", "skipAmount": Int64(explained.skip), "inputStage": stage}
+    if explained.limit:
+        stage = {"stage": "LIMIT", "limitAmount": Int64(explained.limit), "inputStage": stage}
+    if explained.projection:
+        kind = "PROJECTION_SIMPLE" if _is_simple(explained.projection) else "PROJECTION_DEFAULT"
+        stage = {"stage": kind, "transformBy": explained.projection, "inputStage": stage}
+    if explained.verb in ("count", "update", "delete"):
+        stage = {"stage": explained.verb.upper(), "inputStage": stage}
     return stage
 
 
@@ -159,19 +159,19 @@ def _is_simple(projection: Document) -> bool:
     return all("." not in path and (type(each) is bool or is_number(each)) for path, each in projection.items())
 
 
-def _add_counts(stage: Document, counted: RunCounts) -> Document:
+def _add_counts(stage: Document, counts: RunCounts) -> Document:
     """Return a stage and its input stages with the counts of the execution."""
     name = stage["stage"]
-    numbers: dict[str, Any] = {"nReturned": counted.returned, "executionTimeMillisEstimate": counted.milliseconds}
+    numbers: dict[str, Any] = {"nReturned": counts.returned, "executionTimeMillisEstimate": counts.milliseconds}
     if name in ("FETCH", "COLLSCAN", "IDHACK"):
-        numbers["docsExamined"] = counted.documents
+        numbers["docsExamined"] = counts.documents
     if name in ("IXSCAN", "IDHACK"):
-        numbers["keysExamined"] = counted.keys
+        numbers["keysExamined"] = counts.keys
     if name in ("IXSCAN", "OR"):
-        numbers["nReturned"] = counted.documents
+        numbers["nReturned"] = counts.documents
     result = {"stage": name, **numbers, **{field: value for field, value in stage.items() if field != "stage"}}
     if "inputStage" in stage:
-        result["inputStage"] = _add_counts(stage["inputStage"], counted)
+        result["inputStage"] = _add_counts(stage["inputStage"], counts)
     if "inputStages" in stage:
         # The counts are totals; branches have no counts of their own.
         result["inputStages"] = [dict(each) for each in stage["inputStages"]]

@@ -44,7 +44,7 @@ class SubPipeline(Protocol):
 class StageScope(msgspec.Struct, frozen=True):
     """The scope in which a stage is compiled.
 
-    `inside`: the stage that contains the sub-pipeline, "" at the top level. `depth`: the number of enclosing sub-pipelines.
+    `enclosing`: the stage that contains the sub-pipeline, "" at the top level. `depth`: the number of enclosing sub-pipelines.
     `memory_limit`: in bytes, for each stage. `compile_inner`: compiles sub-pipelines.
     `text`: the collection's text index, as long as a `$text` is allowed.
     """
@@ -53,7 +53,7 @@ class StageScope(msgspec.Struct, frozen=True):
     source: PipelineSource
     compile_inner: Callable[[Value, StageScope], SubPipeline]
     memory_limit: int = MEMORY_LIMIT
-    inside: str = ""
+    enclosing: str = ""
     depth: int = 0
     text: TextIndex | None = None
 
@@ -66,9 +66,9 @@ class StageScope(msgspec.Struct, frozen=True):
         """Return the scope of the stages behind a possible `$text`."""
         return replace(self, text=None, env=replace(self.env, score=score))
 
-    def inner(self, pipeline: Value, stage: str) -> SubPipeline:
+    def sub_pipeline(self, pipeline: Value, stage: str) -> SubPipeline:
         """Compile a sub-pipeline of `stage`."""
-        return self.compile_inner(pipeline, replace(self.with_score(None), inside=stage, depth=self.depth + 1))
+        return self.compile_inner(pipeline, replace(self.with_score(None), enclosing=stage, depth=self.depth + 1))
 
     def with_variables(self, variables: Mapping[str, Value]) -> StageScope:
         """Return this scope with more variables."""

@@ -71,15 +71,15 @@ class SourceStage:
         self._source = source
 
     def run(self, batches: Batches) -> Batches:
-        return self._source.special(self.name, self.spec)
+        return self._source.stage_documents(self.name, self.spec)
 
 
 def compile_source_stage(name: str) -> Callable[[Value, StageScope], Stage]:
     """Return the compiler of a stage that the source provides. In a sub-pipeline it raises MqlError 238."""
 
     def compile_stage(spec: Value, scope: StageScope) -> Stage:
-        if scope.inside:
-            raise MqlError(238, f"{name} within {scope.inside} is not supported")
+        if scope.enclosing:
+            raise MqlError(238, f"{name} within {scope.enclosing} is not supported")
         if type(spec) is not dict and name in ("$listLocalSessions", "$listSessions"):
             raise type_mismatch(name, type_name(spec), "object")
         if type(spec) is not dict:
@@ -112,7 +112,7 @@ def compile_union_with(spec: Value, scope: StageScope) -> Stage:
     """Compile `$unionWith`, both forms."""
     database = scope.source.database
     if type(spec) is str:
-        return _UnionWith((database, spec), scope.inner([], "$unionWith"))
+        return _UnionWith((database, spec), scope.sub_pipeline([], "$unionWith"))
     if type(spec) is not dict:
         raise failed_to_parse(
             f"the $unionWith stage specification must be an object or string, but found {type_name(spec)}"
@@ -122,7 +122,7 @@ def compile_union_with(spec: Value, scope: StageScope) -> Stage:
     if collection is not None and type(collection) is not str:
         found = type_name(collection)
         raise MqlError(14, f"BSON field '$unionWith.coll' is the wrong type '{found}', expected type 'string'")
-    inner = scope.inner(spec.get("pipeline", []), "$unionWith")
+    inner = scope.sub_pipeline(spec.get("pipeline", []), "$unionWith")
     if collection is None and not inner.has_own_source:
         raise failed_to_parse(
             "$unionWith stage without explicit collection must have a pipeline with $documents as first stage"
@@ -164,7 +164,7 @@ def compile_facet(spec: Value, scope: StageScope) -> Stage:
             require_document(
                 stage, 40171, "elements of arrays in $facet spec must be non-empty objects, " + name + " argument is {}"
             )
-        facets[name] = scope.inner(pipeline, "$facet")
+        facets[name] = scope.sub_pipeline(pipeline, "$facet")
     return _Facet(facets, scope.memory_limit)
 
 
@@ -184,10 +184,10 @@ class WriteStage:
     async def run(self, batches: Batches) -> Batches:
         source, target = self._scope.source, self.target
         if isinstance(target, Out):
-            await source.out(target, batches)
+            await source.replace_collection(target, batches)
         else:
             async for batch in batches:
-                await source.merge(target, [self._build_row(document) for document in batch])
+                await source.merge_rows(target, [self._build_row(document) for document in batch])
         async for batch in no_documents():
             yield batch
 

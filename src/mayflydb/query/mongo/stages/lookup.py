@@ -135,7 +135,7 @@ class Lookup(msgspec.Struct):
 
     def _compile_inner(self, variables: Mapping[str, Value]) -> SubPipeline:
         """Compile the pipeline with these variables as constants. A compiled pipeline runs once."""
-        return self.scope.with_variables(variables).inner(self.pipeline, "$lookup")
+        return self.scope.with_variables(variables).sub_pipeline(self.pipeline, "$lookup")
 
 
 _FIELDS = ("from", "as", "localField", "foreignField", "let", "pipeline")
@@ -161,7 +161,7 @@ def compile_lookup(spec: Value, scope: StageScope) -> Stage:
     let = {check_variable(name): compile_expression(each, scope.env) for name, each in spec.get("let", {}).items()}
     inner = None
     if "pipeline" in spec:
-        inner = scope.with_variables(dict.fromkeys(let, MISSING)).inner(spec["pipeline"], "$lookup")
+        inner = scope.with_variables(dict.fromkeys(let, MISSING)).sub_pipeline(spec["pipeline"], "$lookup")
     if "from" not in spec and not (inner is not None and inner.has_own_source):
         raise failed_to_parse("must specify 'from' field for a $lookup")
     local, foreign = spec.get("localField", ""), spec.get("foreignField", "")

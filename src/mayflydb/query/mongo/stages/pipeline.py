@@ -209,12 +209,12 @@ def _unknown_stage_error(name: str) -> MqlError:
 
 
 def _check_place(name: str, spec: Value, at: int, last: int, scope: StageScope) -> None:
-    if scope.inside == "$facet" and name in _NOT_IN_FACET:
+    if scope.enclosing == "$facet" and name in _NOT_IN_FACET:
         raise MqlError(40600, f"{name} is not allowed to be used within a $facet stage")
     if name in _LAST:
-        if scope.inside == "$lookup":
+        if scope.enclosing == "$lookup":
             raise MqlError(51047, f"{name} is not allowed within a $lookup's sub-pipeline")
-        if scope.inside == "$unionWith":
+        if scope.enclosing == "$unionWith":
             raise MqlError(31441, f"{name} is not allowed within a $unionWith's sub-pipeline")
         if at != last:
             raise MqlError(40601, f"{name} can only be the final stage in the pipeline")

@@ -55,11 +55,11 @@ class PipelineSource(Protocol):
         variables.
         """
 
-    def special(self, name: str, spec: Value) -> Batches:
+    def stage_documents(self, name: str, spec: Value) -> Batches:
         """Return the documents of a stage that reads no collection, such as `$collStats`."""
 
-    async def out(self, target: Out, batches: Batches) -> None:
+    async def replace_collection(self, target: Out, batches: Batches) -> None:
         """Perform `$out`: read all `batches`, then replace the collection."""
 
-    async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
+    async def merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         """Merge rows, in order."""
