@@ -320,9 +320,8 @@ def test_pipelines_combine(pipeline: list[Document], expected: Any) -> None:
 
 def test_a_pipeline_says_how_it_begins() -> None:
     source = Memory({})
-    assert made(source, [{"$changeStream": {}}, {"$match": {}}]).special == "$changeStream"
+    assert made(source, [{"$changeStream": {}}, {"$match": {}}]).has_own_source
     assert made(source, [{"$documents": []}]).has_own_source
-    assert made(source, [{"$documents": []}]).special is None
     assert not made(source, [{"$match": {}}]).has_own_source
 
 

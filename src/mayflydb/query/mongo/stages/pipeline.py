@@ -106,12 +106,6 @@ class Pipeline:
         return len(self._stages) - len(self._tail)
 
     @property
-    def special(self) -> str | None:
-        """The name of the first stage if the source provides it, such as `$changeStream`; else None."""
-        first = self._stages[0] if self._stages else None
-        return first.name if isinstance(first, SourceStage) else None
-
-    @property
     def target(self) -> Out | Merge | None:
         """The target of a final `$out` or `$merge`; such a pipeline yields nothing. None without one."""
         last = self._stages[-1] if self._stages else None
