@@ -225,12 +225,6 @@ def type_class(value: Value) -> int:
     return order_key(value)[0] if type(value) not in _TYPE_CLASSES else _TYPE_CLASSES[type(value)]
 
 
-def compare(one: Value, other: Value) -> int:
-    """Return a number below, equal to or above 0 if `one` sorts before, with or after `other`."""
-    a, b = order_key(one), order_key(other)
-    return (a > b) - (a < b)
-
-
 def equal(one: Value, other: Value) -> bool:
     """Return whether two values are equal: the order of a document's fields counts, the type of a number does not."""
     return order_key(one) == order_key(other)

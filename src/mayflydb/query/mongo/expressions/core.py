@@ -69,12 +69,8 @@ class CompileScope(msgspec.Struct, frozen=True):
         """Return this scope with more variables."""
         return CompileScope(self.env, self.names | set(names), self.operators)
 
-    def key_of(self, value: Value) -> OrderKey:
-        """Return the comparison key of a value; strings compare by the collation."""
-        return self.env.collation.order_key(value)
-
     def comparison_key(self) -> Callable[[Value], OrderKey]:
-        """Return the function `key_of`, or the faster `order_key` where there is no collation."""
+        """Return the function that gives the comparison key of a value: by the collation, or the faster `order_key`."""
         return order_key if self.env.collation.is_simple else self.env.collation.order_key
 
 

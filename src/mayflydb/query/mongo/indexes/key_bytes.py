@@ -52,9 +52,9 @@ def encode_value(value: Value, collation: Collation = SIMPLE) -> bytes:
     return _SCALARS[kind](value)
 
 
-def id_key(value: Value, collation: Collation = SIMPLE) -> bytes:
+def id_key(value: Value) -> bytes:
     """Return the identity of an `_id`. Equal numbers of the types int, long, double and decimal have one identity."""
-    return encode_value(value, collation)
+    return encode_value(value)
 
 
 def encode_descending(key: bytes) -> bytes:
