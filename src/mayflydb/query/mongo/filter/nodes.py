@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from mayflydb.query.mongo.paths import Parts, fields_of, find_values, locate_values
+from mayflydb.query.mongo.paths import Parts, find_values, locate_values
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 Test: TypeAlias = Callable[[Value], bool]
@@ -135,10 +135,7 @@ def _dotted_match(parts: Parts, leaf: Leaf) -> Match:
                 continue
             if type(value) is list:
                 return any(map(test, find_values(document, parts, spread)))
-            other = fields_of(value)
-            if other is None:
-                return test(MISSING)
-            fields = other
+            return test(MISSING)
         value = fields.get(last, MISSING)
         return test(value) or (spread and type(value) is list and any(map(test, value)))
 
