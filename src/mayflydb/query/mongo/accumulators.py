@@ -9,7 +9,14 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression, frame_of
 from mayflydb.query.mongo.expressions.core import ArgumentCodes, arguments
 from mayflydb.query.mongo.expressions.ordering import Ranking, compile_ranking
-from mayflydb.query.mongo.expressions.statistics import check_method, count_of, numbers_in, shares_of
+from mayflydb.query.mongo.expressions.statistics import (
+    N_CODES,
+    PERCENTILE_CODES,
+    check_method,
+    count_of,
+    numbers_in,
+    shares_of,
+)
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import Number
 from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, percentile, pick_extremes
@@ -180,13 +187,12 @@ class _ValueList:
         return self._pick(self._values)
 
 
-_N: Final = ArgumentCodes(5787900, 5787901, {"n": 5787906, "input": 5787907})
 _Pick: TypeAlias = Callable[[list[Value], int, Env], list[Value]]
 
 
 def _compile_pick(pick: _Pick) -> _Compiler:
     def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
-        given = arguments(name, spec, ("n", "input"), (), _N)
+        given = arguments(name, spec, ("n", "input"), (), N_CODES)
         count = compile_expression(given["n"], env)
         operand = compile_expression(given["input"], env, variables)
 
@@ -203,12 +209,9 @@ def _key_of(env: Env) -> Callable[[Value], OrderKey]:
     return env.collation.order_key
 
 
-_P: Final = ArgumentCodes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
-
-
 def _compile_percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
     fields = ("input", "method") if name == "$median" else ("input", "p", "method")
-    given = arguments(name, spec, fields, (), _P)
+    given = arguments(name, spec, fields, (), PERCENTILE_CODES)
     check_method(name, given["method"])
     operand = compile_expression(given["input"], env, variables)
     if name == "$median":

@@ -94,7 +94,7 @@ def _picking_operator(pick: Callable[[list[Value], int, CompileScope], list[Valu
 
 # --- percentiles -----------------------------------------------------------------------------------------------------
 
-_PERCENTILE: Final = ArgumentCodes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
+PERCENTILE_CODES: Final = ArgumentCodes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
 
 
 def shares_of(value: Value) -> list[float]:
@@ -125,7 +125,7 @@ def numbers_in(values: list[Value]) -> list[float]:
 
 
 def _compile_percentile(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "p", "method"), (), _PERCENTILE)
+    given = arguments(name, spec, ("input", "p", "method"), (), PERCENTILE_CODES)
     check_method(name, given["method"])
     source, wanted = scope.compile(given["input"]), scope.compile(given["p"])
 
@@ -137,7 +137,7 @@ def _compile_percentile(name: str, spec: Value, scope: CompileScope) -> Expressi
 
 
 def _compile_median(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "method"), (), _PERCENTILE)
+    given = arguments(name, spec, ("input", "method"), (), PERCENTILE_CODES)
     check_method(name, given["method"])
     return apply_function(
         lambda value: percentile(numbers_in(value if type(value) is list else [value]), 0.5),
