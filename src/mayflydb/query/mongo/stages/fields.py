@@ -41,21 +41,6 @@ def _change_inner(value: Value, change: Callable[[Document], Document]) -> Value
     return made
 
 
-def value_at(value: Value, parts: Sequence[str]) -> Value:
-    """Return the value that an expression reads at a path: field names only; an array yields the array of its
-    elements' values.
-    """
-    for position, name in enumerate(parts):
-        if type(value) is dict:
-            value = value.get(name, MISSING)
-        elif type(value) is list:
-            found = [value_at(each, parts[position:]) for each in value]
-            return [each for each in found if each is not MISSING]
-        else:
-            return MISSING
-    return value
-
-
 def plain_value_at(document: Document, parts: Sequence[str]) -> Value:
     """Return the value at a path that leads through documents only; MISSING otherwise."""
     value: Value = document

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
+from mayflydb.query.mongo.expressions.core import field_values
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.paths import field_path, split_path
 from mayflydb.query.mongo.sort import Sort, compile_sort
@@ -18,7 +19,7 @@ from mayflydb.query.mongo.stages.base import (
     require_field,
     split_batches,
 )
-from mayflydb.query.mongo.stages.fields import value_at, with_field
+from mayflydb.query.mongo.stages.fields import with_field
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.stages.windows.functions import (
     ACCUMULATORS,
@@ -65,7 +66,7 @@ class SetWindowFields(msgspec.Struct, frozen=True):
         path = self.sorted_by
         partition = Partition(
             [frame_of(document, env) for document in documents],
-            [value_at(document, path) if path else MISSING for document in documents],
+            [field_values(document, path) if path else MISSING for document in documents],
             [order.key(document) if order else None for document in documents],
         )
         columns = [(path, function.values(partition)) for path, function in self.output.items()]
