@@ -60,7 +60,7 @@ def modify_index(spec: IndexSpec, change: Document, profile: Profile = "both") -
     if "expireAfterSeconds" in given:
         spec = _change_ttl(spec, given["expireAfterSeconds"], profile, reply)
     if "hidden" in given:
-        spec = _change_hidden(spec, _parse_boolean("hidden", given["hidden"]), reply)
+        spec = _change_hidden_flag(spec, _parse_boolean("hidden", given["hidden"]), reply)
     if "prepareUnique" in given:
         spec = _change_prepare_unique(spec, _parse_boolean("prepareUnique", given["prepareUnique"]), reply)
     if "unique" in given:
@@ -95,7 +95,7 @@ def _parse_boolean(field: str, value: Value) -> bool:
     return is_truthy(value)
 
 
-def _change_hidden(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
+def _change_hidden_flag(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
     if spec.is_id:
         raise bad_value("can't hide _id index")
     if hidden != spec.hidden:
