@@ -153,7 +153,7 @@ def find_route(request: Request) -> Route:
     if route is not None and target.operation is None:
         return route
     if target.resource in FEED_ONLY:
-        return _refuse_unless_feed(request)
+        raise Unsupported(f"{FEED_ONLY[target.resource]} are not supported by Mayfly.")
     path = request.path[:1024].decode("ascii", "backslashreplace")
     raise BadRequest(f"The method {request.method} is not known for the path '{path}'.")
 
@@ -182,10 +182,3 @@ def _find_post_route(request: Request) -> Route | None:
     if request.flag(IS_QUERY) or headers.get(CONTENT_TYPE, b"").startswith(b"application/query+json"):
         return QUERIES.get(resource)
     return UPSERTS.get(resource) if request.flag(IS_UPSERT) else None
-
-
-def _refuse_unless_feed(request: Request) -> Route:
-    resource = request.target.resource
-    if request.method == "GET" and request.target.is_feed:
-        return _reads(account.empty_feed)
-    raise Unsupported(f"{FEED_ONLY[resource]} are not supported by Mayfly.")
