@@ -396,7 +396,7 @@ _QUERY_ENGINE: Final = {
 }  # fmt: skip
 
 
-def account_document(address: str, consistency: str = "Session", continuous_backup: bool = False) -> dict[str, Any]:
+def account_document(address: str) -> dict[str, Any]:
     """Build the account document. Clients send all other requests to its `address` (`scheme://host:port`)."""
     location = {"name": "Local", "databaseAccountEndpoint": f"{address}/"}
     return {
@@ -409,10 +409,10 @@ def account_document(address: str, consistency: str = "Session", continuous_back
         "writableLocations": [location],
         "readableLocations": [location],
         "enableMultipleWriteLocations": False,
-        "continuousBackupEnabled": continuous_backup,
+        "continuousBackupEnabled": False,
         "enablePerPartitionFailoverBehavior": False,
         "userReplicationPolicy": {"asyncReplication": False, "minReplicaSetSize": 1, "maxReplicasetSize": 4},
-        "userConsistencyPolicy": {"defaultConsistencyLevel": consistency},
+        "userConsistencyPolicy": {"defaultConsistencyLevel": "Session"},
         "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
         "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
         "queryEngineConfiguration": msgspec.json.encode(_QUERY_ENGINE).decode(),
