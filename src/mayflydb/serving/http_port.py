@@ -79,7 +79,7 @@ def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
         cosmos,
         keys=Keys.from_base64(key),
         secret=secret,
-        direct=cosmos.cross_partition == "direct",
+        merges_queries=cosmos.cross_partition == "direct",
         resolve_address=settings.server.told,
         serverless=cosmos.capacity == "serverless",
         lenient=cosmos.query_rules == "lenient",

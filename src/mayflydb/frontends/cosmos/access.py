@@ -90,28 +90,28 @@ async def choose_access(
         spans = query.bounds().get(index_order.index.keys[0][0])
         if spans is not None and not any(_all_points(found) for _, found in _usable_indexes(view, query, scope)):
             return index_order
-    seqs = await _seek_indexes(engine, view, query, scope)
+    seqs = await _intersect_indexes(engine, view, query, scope)
     return index_order if seqs is None else seqs
 
 
-async def _seek_indexes(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
+async def _intersect_indexes(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
     """Return the sequence numbers that all usable indexes contain; None where no index is usable."""
-    agreed: set[int] | None = None
-    asked: list[Index] = []
+    common: set[int] | None = None
+    used: list[Index] = []
     for index, spans in _usable_indexes(view, query, scope)[:MAX_INTERSECTED_INDEXES]:
         ranges = [_key_range(span, scope) for span in spans]
         seqs = await engine.indexes.seek(view.node, index, ranges, MAX_SEEK_RECORDS)
         if seqs is not None:
-            agreed = set(seqs) if agreed is None else agreed.intersection(seqs)
-            asked.append(index)
-    if agreed is None or not await engine.indexes.has_all(view.id, asked):
+            common = set(seqs) if common is None else common.intersection(seqs)
+            used.append(index)
+    if common is None or not await engine.indexes.has_all(view.id, used):
         return None
-    return sorted(agreed)
+    return sorted(common)
 
 
 def _usable_indexes(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index, tuple[Span, ...]]]:
     """Return the indexes over a path that WHERE bounds, with the bounds. Lookups of single values come first."""
-    if not view.ready or not _in_seq_order(scope):
+    if not view.ready or not _is_in_seq_order(scope):
         return []
     bounds = query.bounds()
     found = []
@@ -126,7 +126,7 @@ def _all_points(spans: Sequence[Span]) -> bool:
     return all(span.is_point for span in spans)
 
 
-def _in_seq_order(scope: Scope) -> bool:
+def _is_in_seq_order(scope: Scope) -> bool:
     return scope.order is Order.CREATED or scope.is_one_partition
 
 
@@ -214,22 +214,22 @@ async def walk(
 class IndexDemand:
     """Counts the records that queries read in vain for want of an index, and has the index built above a limit."""
 
-    def __init__(self, engine: Engine, enough: int) -> None:
-        """`enough`: the number of records read in vain after which an index is built; 0: never."""
+    def __init__(self, engine: Engine, threshold: int) -> None:
+        """`threshold`: the number of records read in vain after which an index is built; 0: never."""
         self._engine = engine
-        self._enough = enough
-        self._read: Counter[tuple[int, SortKeys]] = Counter()
+        self._threshold = threshold
+        self._wasted_reads: Counter[tuple[int, SortKeys]] = Counter()
 
     def record_scan(self, view: ContainerView, query: Query, scope: Scope, wasted: int) -> None:
         """Count `vain` records that a query read and could not use."""
         if view.unfinished:
             self._engine.indexes.resume(view.id, view.index_keys)
-        if not self._enough or wasted <= 0:
+        if not self._threshold or wasted <= 0:
             return
         for keys in missing_indexes(view, query, scope):
-            self._read[view.id, keys] += wasted
-            if self._read[view.id, keys] >= self._enough:
-                del self._read[view.id, keys]
+            self._wasted_reads[view.id, keys] += wasted
+            if self._wasted_reads[view.id, keys] >= self._threshold:
+                del self._wasted_reads[view.id, keys]
                 self._engine.indexes.ensure(view.id, keys, view.index_keys, MAX_BUILT_INDEXES)
                 return
 
@@ -238,9 +238,9 @@ def missing_indexes(view: ContainerView, query: Query, scope: Scope) -> list[Sor
     """Return the keys of indexes that do not exist and would help a query, the best first."""
     bounds = query.bounds()
     small = scope.is_one_partition
-    points = [path for path, spans in bounds.items() if _all_points(spans)]
-    between = [path for path in bounds if path not in points and not small]
-    found: list[SortKeys] = [((path, False),) for path in points or between]
+    point_paths = [path for path, spans in bounds.items() if _all_points(spans)]
+    range_paths = [path for path in bounds if path not in point_paths and not small]
+    found: list[SortKeys] = [((path, False),) for path in point_paths or range_paths]
     order = None if small else sort_keys(query)
     if order is not None:
         found.append(order[0])

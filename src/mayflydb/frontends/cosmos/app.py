@@ -30,7 +30,7 @@ from mayflydb.frontends.cosmos.headers import (
     SERVICE_VERSION,
     SUBSTATUS,
 )
-from mayflydb.frontends.cosmos.paths import parse, whole_path
+from mayflydb.frontends.cosmos.paths import parse, request_path
 from mayflydb.frontends.cosmos.resource_tokens import TokenGrant
 from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
@@ -56,38 +56,40 @@ OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE_HEADERS.values()})
 
 
 class CosmosApp:
-    """The handler of one account. `boot` makes the activity ids of this process differ from those of others."""
+    """The handler of one account. `boot_id` makes the activity ids of this process differ from those of others."""
 
-    def __init__(self, engine: Engine, account: Account, boot: bytes) -> None:
+    def __init__(self, engine: Engine, account: Account, boot_id: bytes) -> None:
         self._engine = engine
         self._account = account
         self._resolver = NameResolver(engine)
         self._demand = IndexDemand(engine, account.index_after)
         self._threads = ScriptThreads(engine.reads)
-        self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
-        self._numbers = count(1)
-        self._address = lru_cache(maxsize=64)(self._resolve_address)
+        self._activity_prefix = b"%b-%b-4%b-8%b-" % (boot_id[:8], boot_id[8:12], boot_id[12:15], boot_id[15:18])
+        self._request_numbers = count(1)
+        self._advertised_address = lru_cache(maxsize=64)(self._resolve_address)
 
     async def __call__(self, http: HttpRequest) -> HttpResponse:
-        activity = http.headers.get(ACTIVITY_ID) or self._activity + b"%012x" % next(self._numbers)
+        activity_id = http.headers.get(ACTIVITY_ID) or self._activity_prefix + b"%012x" % next(self._request_numbers)
         try:
-            response = await self._answer(http, activity)
+            response = await self._handle(http, activity_id)
         except MayflyError as error:
-            response = _refusal(error, activity, http)
+            response = _build_refusal(error, activity_id, http)
         except Exception:
             log.exception("a request failed: %s", http.method)
-            response = _refusal(MayflyError("An internal error occurred."), activity, http)
+            response = _build_refusal(MayflyError("An internal error occurred."), activity_id, http)
         charge = (REQUEST_CHARGE, b"%.2f" % response.charge)
-        headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity), *response.headers, charge]
+        headers = [*GATEWAY_HEADERS, (ACTIVITY_ID, activity_id), *response.headers, charge]
         if response.status < 300:
             host = http.headers.get(HOST) or b"localhost"
-            headers.append((CONTENT_LOCATION, self._address(http.scheme, host) + whole_path(http.path, http.query)))
+            headers.append(
+                (CONTENT_LOCATION, self._advertised_address(http.scheme, host) + request_path(http.path, http.query))
+            )
         return HttpResponse(response.status, response.body, headers)
 
-    async def _answer(self, http: HttpRequest, activity: bytes) -> Response:
-        path = whole_path(http.path, http.query)
+    async def _handle(self, http: HttpRequest, activity_id: bytes) -> Response:
+        path = request_path(http.path, http.query)
         target = parse(path)
-        request = Request(http.method, path, http.scheme, http.headers, target, activity)
+        request = Request(http.method, path, http.scheme, http.headers, target, activity_id)
         principal = self._authorize(request)
         request.body = await http.read(MAX_BODY)
         if request.body.startswith(binary_json.PREAMBLE):
@@ -101,7 +103,7 @@ class CosmosApp:
             if route.writes:
                 auth.check_write(principal, request.method, _decode_path(http))
             if route.issues_tokens:
-                auth.check_tokens(principal, request.method, _decode_path(http))
+                auth.check_token_issue(principal, request.method, _decode_path(http))
         call = CosmosCall(
             self._account, self._engine, self._resolver, self._demand, self._threads, request, await self._engine.now()
         )
@@ -110,12 +112,12 @@ class CosmosApp:
         try:
             response = await route.handler(call)
         except MayflyError as error:
-            self._meter(call, route, _charge(error))
+            self._record_charge(call, route, _charge_of(error))
             raise
-        self._meter(call, route, response.charge)
+        self._record_charge(call, route, response.charge)
         return response
 
-    def _meter(self, call: CosmosCall, route: Route, charge: float) -> None:
+    def _record_charge(self, call: CosmosCall, route: Route, charge: float) -> None:
         if route.operation is None or call.view is None:
             return
         self._engine.meter.units[call.view.id][route.operation] += charge
@@ -137,12 +139,12 @@ class CosmosApp:
             return resource_tokens.unseal(self._account.keys, header)
         if emulator_tokens.is_entra_token(header):
             principal = emulator_tokens.verify(self._account.keys, header, wall_us())
-            emulator_tokens.check(request.target, request.method, unquote(request.path.decode("latin-1")))
+            emulator_tokens.check_permitted(request.target, request.method, unquote(request.path.decode("latin-1")))
             return principal
         date = request.text(MS_DATE) or ""
         if self._account.check_date:
             # The client's own clock wrote this date. It is compared with the host's clock, never with a virtual one.
-            auth.check_clock(date or request.text(DATE) or "", wall_us() / SECOND)
+            auth.check_request_date(date or request.text(DATE) or "", wall_us() / SECOND)
         return auth.verify(
             self._account.keys, header, request.method, request.target.signed_links, date, request.text(DATE) or ""
         )
@@ -166,16 +168,16 @@ def _decode_path(http: HttpRequest) -> str:
     return unquote(http.path.decode("latin-1"))
 
 
-def _refusal(error: MayflyError, activity: bytes, http: HttpRequest) -> Response:
-    rendered = errors.render(error, activity.decode("latin-1"), _decode_path(http), SERVER)
+def _build_refusal(error: MayflyError, activity_id: bytes, http: HttpRequest) -> Response:
+    rendered = errors.render(error, activity_id.decode("latin-1"), _decode_path(http), SERVER)
     headers = list(error.detail.get("headers", ()))  # type: ignore[call-overload]
     if rendered.substatus:
         headers.append((SUBSTATUS, b"%d" % rendered.substatus))
     if rendered.retry_after_ms is not None:
         headers.append((RETRY_AFTER_MS, b"%d" % rendered.retry_after_ms))
-    return Response(rendered.status, rendered.body, headers, _charge(error))
+    return Response(rendered.status, rendered.body, headers, _charge_of(error))
 
 
-def _charge(error: MayflyError) -> float:
+def _charge_of(error: MayflyError) -> float:
     charge = error.detail.get("charge", 0.0)
     return charge if isinstance(charge, float) else 0.0

@@ -95,7 +95,7 @@ def string_to_sign(verb: str, resource_type: str, resource_link: str, x_ms_date:
     return f"{verb.lower()}\n{resource_type.lower()}\n{resource_link}\n{x_ms_date.lower()}\n{date.lower()}\n"
 
 
-def authorization(keys: Keys, verb: str, resource_type: str, resource_link: str, x_ms_date: str) -> str:
+def authorization_header(keys: Keys, verb: str, resource_type: str, resource_link: str, x_ms_date: str) -> str:
     """Return the authorization header that a client with the first of these keys sends."""
     text = string_to_sign(verb, resource_type, resource_link, x_ms_date).encode("utf-8", "surrogatepass")
     signature = binascii.b2a_base64(keys.pairs[0][1].sign(text), newline=False).decode()
@@ -113,24 +113,24 @@ def parse_authorization(header: str) -> tuple[str, str, str]:
     raise Unauthenticated("The authorization header is not of the form type=…&ver=…&sig=….")
 
 
-_COMMON: Final = "type%3Dmaster%26ver%3D1.0%26sig%3D"
+_COMMON_PREFIX: Final = "type%3Dmaster%26ver%3D1.0%26sig%3D"
 
 
-def _signature(header: str) -> bytes:
+def _parse_signature(header: str) -> bytes:
     """Return the 32 bytes of a master signature; Unauthenticated for anything else."""
     # The form that clients send is split without the general decoder, in a fifth of its time.
-    if header.startswith(_COMMON):
-        text = header[len(_COMMON) :].replace("%2F", "/").replace("%2B", "+").replace("%3D", "=")
+    if header.startswith(_COMMON_PREFIX):
+        text = header[len(_COMMON_PREFIX) :].replace("%2F", "/").replace("%2B", "+").replace("%3D", "=")
         try:
             signature = binascii.a2b_base64(text, strict_mode=True)
         except ValueError:
             signature = b""
         if len(signature) == 32:
             return signature
-    return _any_signature(header)
+    return _parse_general_signature(header)
 
 
-def _any_signature(header: str) -> bytes:
+def _parse_general_signature(header: str) -> bytes:
     kind, version, text = parse_authorization(header)
     if kind != "master":
         raise Unauthenticated(
@@ -154,7 +154,7 @@ def verify(
 
     `links`: the (resource type, resource link) pairs that its path allows; Unauthenticated if no key signed one of them.
     """
-    signature = _signature(header)
+    signature = _parse_signature(header)
     for resource_type, link in links:
         text = string_to_sign(verb, resource_type, link, x_ms_date, date).encode("utf-8", "surrogatepass")
         for kind, key in keys.pairs:
@@ -173,15 +173,15 @@ def check_write(kind: KeyKind, verb: str, path: str) -> None:
         raise Forbidden(f"The request {verb} {path} writes, and the {kind.value} key may only read.")
 
 
-def check_tokens(kind: KeyKind, verb: str, path: str) -> None:
+def check_token_issue(kind: KeyKind, verb: str, path: str) -> None:
     """Raise Forbidden if a read-only key asks for resource tokens, since a token may permit writes."""
     if not kind.may_write:
         raise Forbidden(f"The answer to {verb} {path} holds resource tokens, which the {kind.value} key does not open.")
 
 
-def check_clock(x_ms_date: str, now_seconds: float) -> None:
+def check_request_date(x_ms_date: str, now_seconds: float) -> None:
     """Raise Forbidden if the request's date is over 15 minutes away from the host's real time (seconds since 1970)."""
-    sent = _seconds(x_ms_date)
+    sent = _parse_date(x_ms_date)
     if abs(now_seconds - sent) > MAX_SKEW_SECONDS:
         raise validity_error(sent - MAX_SKEW_SECONDS, sent + MAX_SKEW_SECONDS, now_seconds)
 
@@ -196,7 +196,7 @@ def validity_error(start: float, end: float, now: float) -> Forbidden:
 
 
 @lru_cache(maxsize=256)
-def _seconds(text: str) -> float:
+def _parse_date(text: str) -> float:
     try:
         moment = parsedate_to_datetime(text[:64])
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

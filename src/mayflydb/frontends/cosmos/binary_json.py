@@ -70,7 +70,7 @@ async def to_text(body: bytes, max_bytes: int) -> bytes:
         Unsupported: the body holds a type that Mayfly does not read.
     """
     reader = _BinaryReader(body, max_bytes)
-    for _ in reader.run():
+    for _ in reader.decode():
         await asyncio.sleep(0)
     return b"".join(reader.parts)
 
@@ -96,22 +96,22 @@ class _BinaryReader:
         self._position = len(PREAMBLE)
         self._remaining_bytes = max_bytes
         self._frames: list[_Frame] = []
-        self._read_values = 0
+        self._values_this_turn = 0
 
-    def run(self) -> Iterator[None]:
+    def decode(self) -> Iterator[None]:
         """Read the whole body; yield after each `VALUES_PER_TURN` values."""
         while True:
             self._read_value()
             if not self._frames:
                 break
-            if self._read_values >= VALUES_PER_TURN:
-                self._read_values = 0
+            if self._values_this_turn >= VALUES_PER_TURN:
+                self._values_this_turn = 0
                 yield
         if self._position != len(self._body):
             _refuse("something follows its value")
 
     def _read_value(self) -> None:
-        self._read_values += 1
+        self._values_this_turn += 1
         if self._frames:
             self._begin_member(self._frames[-1])
         marker = self._read_byte()
@@ -134,12 +134,12 @@ class _BinaryReader:
         if len(self._frames) == MAX_DEPTH:
             _refuse(f"it is nested more than {MAX_DEPTH} levels deep")
         opening, closing = (b"[", b"]") if marker < 0xE8 else (b"{", b"}")
-        kind = marker & 7
+        form = marker & 7
         end = count = None
-        if kind > 1:
-            width = (1, 2, 4)[(kind - 2) % 3]
+        if form > 1:
+            width = (1, 2, 4)[(form - 2) % 3]
             length = self._read_length(width)
-            count = self._read_length(width) if kind > 4 else None
+            count = self._read_length(width) if form > 4 else None
             end = self._position + length
         self._frames.append(_Frame(closing, end, count))
         self._write(opening)
@@ -201,7 +201,7 @@ class _BinaryReader:
     def _read_packed_string(self, bits: int, base_width: int, width: int) -> str:
         length = self._read_length(width)
         base = self._read_byte() if base_width else 0
-        self._read_values += length
+        self._values_this_turn += length
         stream = int.from_bytes(self._take((length * bits + 7) // 8), "little")
         # The stream is little-endian: the last bits of its number are the first character.
         text = f"{stream:0{length * bits}b}"

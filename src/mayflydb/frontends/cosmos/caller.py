@@ -37,7 +37,7 @@ class Caller:
         """Return the headers that authorize a request now. `path`: percent-encoded."""
         date = auth.rfc_1123(wall_us() / SECOND)
         return {
-            AUTHORIZATION.decode(): auth.authorization(self._keys, method, *parse(path).signed_links[0], date),
+            AUTHORIZATION.decode(): auth.authorization_header(self._keys, method, *parse(path).signed_links[0], date),
             MS_DATE.decode(): date,
         }
 

@@ -33,7 +33,7 @@ SCRIPTS = "cosmos scripts"
 """The space of the scripts, which belong to containers."""
 
 NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
-STALE = "Operation cannot be performed because one of the specified precondition is not met."
+PRECONDITION_FAILED = "Operation cannot be performed because one of the specified precondition is not met."
 NO_LSN = 0
 """An lsn that no record has. It stands for an etag of another container."""
 
@@ -49,7 +49,7 @@ def lsn_of_etag(etag: str, container: int) -> int:
 class Account(msgspec.Struct, frozen=True):
     """The settings of the account.
 
-    `secret`: signs continuation tokens. `direct`: cross-partition queries are answered without a merge by the client.
+    `secret`: signs continuation tokens. `merges_queries`: cross-partition queries are answered without a merge by the client.
     `serverless`: nothing has throughput. `lenient`: queries that the service refuses are run where Mayfly can.
     `index_after`: items that queries read in vain before an index is built (0: none is built).
     `resolve_address`: maps the address that a client used to the advertised one; both are `scheme://host:port`.
@@ -57,7 +57,7 @@ class Account(msgspec.Struct, frozen=True):
 
     keys: Keys
     secret: bytes
-    direct: bool = False
+    merges_queries: bool = False
     check_date: bool = False
     serverless: bool = False
     lenient: bool = False
@@ -81,7 +81,7 @@ class NameResolver:
         if node is None:
             rid = parse_rid(name)
             if rid is not None and rid.kind is RidKind.DATABASE:
-                node = await self._below_space(rid.database)
+                node = await self._find_database_by_id(rid.database)
         if node is None:
             raise NotFound(NOT_FOUND)
         return node
@@ -90,7 +90,7 @@ class NameResolver:
         """Return the container of this name or rid; NotFound if there is none, OwnerNotFound without its database."""
         while (view := self.cached_container(database, name)) is None:
             version = self._version
-            parent, node = await self._find(database, name)
+            parent, node = await self._find_with_database(database, name)
             if self._engine.catalog_version == version:
                 # The catalogue changed during the lookup otherwise: its result may be stale, so look again.
                 budgets = self._engine.budgets
@@ -106,7 +106,7 @@ class NameResolver:
             self._version = version
         return self._views.get((database, name))
 
-    async def _find(self, database: str, name: str) -> tuple[Node, Node]:
+    async def _find_with_database(self, database: str, name: str) -> tuple[Node, Node]:
         try:
             parent = await self.get_database(database)
         except NotFound:
@@ -115,16 +115,16 @@ class NameResolver:
         if node is None:
             rid = parse_rid(name)
             if rid is not None and rid.kind is RidKind.CONTAINER and rid.database == parent.id:
-                node = await self._by_id(rid.owner)
+                node = await self._find_by_id(rid.owner)
         if node is None or node.parent != parent.id:
             raise NotFound(NOT_FOUND)
         return parent, node
 
-    async def _below_space(self, id: int) -> Node | None:
-        node, space = await self._by_id(id), await self._engine.node(SPACE)
+    async def _find_database_by_id(self, id: int) -> Node | None:
+        node, space = await self._find_by_id(id), await self._engine.node(SPACE)
         return node if node is not None and space is not None and node.parent == space.id else None
 
-    async def _by_id(self, id: int) -> Node | None:
+    async def _find_by_id(self, id: int) -> Node | None:
         return await self._engine.node_by_id(id)
 
 
@@ -168,7 +168,7 @@ class CosmosCall:
         """Return the container that the path names, for commands about the container itself."""
         return await self.resolver.get_container(self.target.database or "", self.target.container or "")
 
-    async def get_owner(self) -> ContainerView:
+    async def get_owning_container(self) -> ContainerView:
         """Return the container whose children the path names.
 
         OwnerNotFound if there is none; BadRequest (1024) if the client means an earlier container of this name.
@@ -190,7 +190,7 @@ class CosmosCall:
         self.view = view
         return view
 
-    async def session_lsn(self, view: ContainerView, seen: int = 0) -> int:
+    async def read_session_lsn(self, view: ContainerView, seen: int = 0) -> int:
         """Return an lsn that the container has reached: `seen` if it satisfies the session token, else the newest.
 
         NotFound (1002) if the session token names a later one.
@@ -203,18 +203,18 @@ class CosmosCall:
         session.check(token, view.id, lsn)
         return lsn
 
-    def json(self) -> Any:
+    def parse_body(self) -> Any:
         """Parse the body as strict JSON."""
         limits = self.account.limits
         return parse_json(self.request.body, limits, limits.item_bytes)[0]
 
-    def if_match(self, container: int) -> int | None:
+    def expected_lsn(self, container: int) -> int | None:
         """Return the lsn that a write demands in `If-Match`, or None."""
         header = self.request.text(IF_MATCH)
         return None if header is None else lsn_of_etag(header, container)
 
-    def check_match(self, current: str) -> None:
+    def check_if_match(self, current: str) -> None:
         """Raise PreconditionFailed if `If-Match` names another version of a resource that is not an item."""
         header = self.request.text(IF_MATCH)
         if header is not None and not etag_matches(header, current):
-            raise PreconditionFailed(STALE)
+            raise PreconditionFailed(PRECONDITION_FAILED)

@@ -20,14 +20,14 @@ from mayflydb.frontends.cosmos.paths import Resource, Target
 from mayflydb.model.errors import Forbidden, Unauthenticated
 from mayflydb.model.instant import MINUTE, SECOND, Instant
 
-SKEW: Final = 5 * MINUTE
+MAX_SKEW: Final = 5 * MINUTE
 """The allowed difference between the clock of a token's maker and the host's."""
 
 NOT_SUPPORTED: Final = (
     "Microsoft Entra ID (aad) tokens are not supported by Mayfly, except those that carry the account's key as Microsoft's "
     "emulator takes them: sign requests with the account key (type=master)."
 )
-_METADATA: Final = frozenset(
+_READABLE_METADATA: Final = frozenset(
     {Resource.ACCOUNT, Resource.DATABASE, Resource.CONTAINER, Resource.RANGE, Resource.CONFLICT}
 )
 _PROBE: Final = b"whoever has the key signs this alike"
@@ -52,33 +52,33 @@ def verify(keys: Keys, header: str, now: Instant) -> KeyKind:
     """
     _, version, token = parse_authorization(header)
     try:
-        _, claims, key = [_decode_part(part) for part in token.split(".")]
-        given = SigningKey(binascii.a2b_base64(key, strict_mode=True)).sign(_PROBE)
-        life = msgspec.json.decode(claims, type=Claims)
+        _, payload, key = [_decode_part(part) for part in token.split(".")]
+        proof = SigningKey(binascii.a2b_base64(key, strict_mode=True)).sign(_PROBE)
+        claims = msgspec.json.decode(payload, type=Claims)
     except (ValueError, msgspec.MsgspecError):
         raise Unauthenticated(NOT_SUPPORTED) from None
-    holders = [kind for kind, each in keys.pairs if hmac.compare_digest(each.sign(_PROBE), given)]
-    if not holders or version != "1.0":
+    matching_kinds = [kind for kind, each in keys.pairs if hmac.compare_digest(each.sign(_PROBE), proof)]
+    if not matching_kinds or version != "1.0":
         raise Unauthenticated(NOT_SUPPORTED)
-    if has_passed(life.exp * SECOND + SKEW, now) or not has_passed(life.nbf * SECOND - SKEW, now):
+    if has_passed(claims.exp * SECOND + MAX_SKEW, now) or not has_passed(claims.nbf * SECOND - MAX_SKEW, now):
         raise Unauthenticated(
             "The Entra ID (aad) token is not valid at the current time: it has expired, or is not valid yet."
         )
-    return holders[0]
+    return matching_kinds[0]
 
 
 def _decode_part(part: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-def check(target: Target, method: str, path: str) -> None:
+def check_permitted(target: Target, method: str, path: str) -> None:
     """Raise Forbidden for requests that the service permits with keys alone: changes of databases, containers and users.
 
     https://learn.microsoft.com/azure/cosmos-db/reference-data-plane-security
     """
     data = target.resource is Resource.ITEM or target.operation is not None
     runs = target.resource is Resource.STORED_PROCEDURE and not target.is_feed and method == "POST"
-    if not (data or runs or (target.resource in _METADATA and method == "GET")):
+    if not (data or runs or (target.resource in _READABLE_METADATA and method == "GET")):
         raise Forbidden(
             f"Request blocked by Auth mayfly : The given request [{method} {path}] cannot be authorized by AAD token in data "
             "plane. Learn more: https://aka.ms/cosmos-native-rbac.",

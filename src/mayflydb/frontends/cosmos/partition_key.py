@@ -131,7 +131,7 @@ def _hash(version: int, data: bytes) -> bytes:
     return (_CACHED_HASHES if len(data) <= _CACHED_BYTES else _HASHES)[version](data)
 
 
-def _partition(version: int, values: KeyValues) -> bytes:
+def _encode_partition(version: int, values: KeyValues) -> bytes:
     components = [encode_component(value) for value in values]
     return b"".join([*[_hash(version, data) for data in components], *components])
 
@@ -170,7 +170,7 @@ def _parse_partition(version: int, count: int, text: bytes | str) -> bytes:
     values = parse_header(text)
     if len(values) != count:
         raise BadRequest(WRONG_KEY_LENGTH, substatus=1001)
-    return _partition(version, values)
+    return _encode_partition(version, values)
 
 
 _cached_partition = lru_cache(maxsize=8192)(_parse_partition)
@@ -193,7 +193,7 @@ def _successor(epk: bytes) -> bytes:
     return ((int.from_bytes(epk, "big") + 1) % (1 << 8 * len(epk))).to_bytes(len(epk), "big") if epk else b""
 
 
-def _number_at(epk: bytes, start: int) -> tuple[float, int] | None:
+def _decode_number(epk: bytes, start: int) -> tuple[float, int] | None:
     """Decode the version 1 number at `start`; return it and the offset of its end."""
     if epk[start : start + 1] != b"\x05" or len(epk) < start + 3:
         return None
@@ -279,7 +279,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
 
     def logical_partition(self, values: KeyValues) -> bytes:
         """Return the EPK bytes, then the encoded values: equal exactly for equal values (5 = 5.0), and ordered by EPK."""
-        return _partition(self.version, values)
+        return _encode_partition(self.version, values)
 
     def parse_partition(self, header: bytes | str) -> bytes:
         """Return the `logical_partition` of a key header; BadRequest (1001) unless it has one value for each path."""
@@ -309,8 +309,8 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
 
     def _correct_point(self, epk: bytes) -> bytes:
         """Return the right version 1 EPK of an integer key, which the EPK holds behind its hash; others as they are."""
-        hashed = _number_at(epk, 0)
-        value = _number_at(epk, hashed[1]) if hashed else None
+        hashed = _decode_number(epk, 0)
+        value = _decode_number(epk, hashed[1]) if hashed else None
         if value is None or value[1] != len(epk) or not value[0].is_integer():
             return epk
         return self.effective_key((value[0],))

@@ -15,7 +15,7 @@ from mayflydb.frontends.cosmos.values import (
     ItemLimits,
     ParsedItem,
     check_item,
-    members,
+    member_texts,
     parse_json,
 )
 from mayflydb.model.errors import BadRequest
@@ -100,7 +100,7 @@ def _parse_pointer(text: object) -> Pointer:
 # --- applying --------------------------------------------------------------------------------------------------------
 
 
-def apply(patch: Patch, doc: Mapping[str, Any], definition: PartitionKeyDefinition) -> dict[str, Any]:
+def apply_to_document(patch: Patch, doc: Mapping[str, Any], definition: PartitionKeyDefinition) -> dict[str, Any]:
     """Return the document after all operations; `doc` does not change. BadRequest if an operation fails."""
     for operation in patch.operations:
         _check_allowed(operation.path, definition)
@@ -118,9 +118,9 @@ def apply(patch: Patch, doc: Mapping[str, Any], definition: PartitionKeyDefiniti
 def apply_to_item(patch: Patch, text: bytes, definition: PartitionKeyDefinition, limits: ItemLimits) -> ParsedItem:
     """Return the item that results from a patch of stored text. Properties that no operation names keep their text."""
     doc: dict[str, Any] = msgspec.json.decode(text)
-    result = apply(patch, doc, definition)
+    result = apply_to_document(patch, doc, definition)
     touched = {path[0] for operation in patch.operations for path in (operation.path, operation.source) if path}
-    texts = members(text)
+    texts = member_texts(text)
     kept = {name: value if name in touched else texts[name] for name, value in result.items()}
     return check_item(ParsedItem(result, msgspec.json.encode(kept)), limits)
 
@@ -138,15 +138,17 @@ def _apply_operation(doc: dict[str, Any], operation: PatchOperation) -> dict[str
     if operation.source is not None:
         source = operation.source
         if path == source:
-            _change(doc, source, _get)
+            _copy_and_apply(doc, source, _get)
             return doc
         if path[: len(source)] == source:
             raise BadRequest(f"The patch operation 'move' cannot move '{_path_text(source)}' into its own child.")
-        doc, value = _change(doc, source, _take)
-    return _change(doc, path, lambda node, token: _ACTIONS[operation.op](node, token, value, path))[0]
+        doc, value = _copy_and_apply(doc, source, _pop)
+    return _copy_and_apply(doc, path, lambda node, token: _ACTIONS[operation.op](node, token, value, path))[0]
 
 
-def _change(doc: dict[str, Any], path: Pointer, action: Callable[[Any, str], Any]) -> tuple[dict[str, Any], Any]:
+def _copy_and_apply(
+    doc: dict[str, Any], path: Pointer, action: Callable[[Any, str], Any]
+) -> tuple[dict[str, Any], Any]:
     """Copy a document along a path and apply an action at its end; return the copy and the action's result.
 
     The copy shares everything off the path with the old document.
@@ -192,7 +194,7 @@ def _get(node: Any, token: str) -> Any:
     return node[_resolve_key(node, token, (token,))]
 
 
-def _take(node: Any, token: str) -> Any:
+def _pop(node: Any, token: str) -> Any:
     return node.pop(_resolve_key(node, token, (token,)))
 
 

@@ -60,10 +60,10 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 def parse(raw: bytes) -> Target:
     """Parse a path as it was sent, with or without outer slashes. BadRequest, with the path, for an unknown one."""
-    return _cached(raw) if len(raw) <= _CACHED_BYTES else _parse(raw)
+    return _parse_cached(raw) if len(raw) <= _CACHED_BYTES else _parse(raw)
 
 
-def whole_path(path: bytes, query: bytes) -> bytes:
+def request_path(path: bytes, query: bytes) -> bytes:
     """Return the path of a request. The query string is part of it where the path names an item.
 
     Clients of .NET and JavaScript do not encode a `?` in the id of an item, and the service answers them.
@@ -71,18 +71,18 @@ def whole_path(path: bytes, query: bytes) -> bytes:
     return b"%b?%b" % (path, query) if query and b"/docs/" in path else path
 
 
-def _unknown(raw: bytes) -> BadRequest:
+def _unknown_path_error(raw: bytes) -> BadRequest:
     return BadRequest(f"The path '{raw[:1024].decode('ascii', 'backslashreplace')}' names no resource.")
 
 
-def _segments(raw: bytes) -> list[str]:
+def _split_segments(raw: bytes) -> list[str]:
     path = raw.strip(b"/")
     try:
         if b"%" not in path:
             return path.decode().split("/")
         return [unquote_to_bytes(segment).decode() for segment in path.split(b"/")]
     except UnicodeDecodeError:
-        raise _unknown(raw) from None
+        raise _unknown_path_error(raw) from None
 
 
 _RID_LENGTHS: Final = frozenset({4, 8, 12, 24})
@@ -93,16 +93,18 @@ def _parse(raw: bytes) -> Target:
     # Paths of items differ in their last segment only, so the target of the feed is reused. An id that may be a rid is left to
     # the full parser, since clients sign a rid in another way.
     if feed.endswith(b"/docs") and b"%" not in last and len(last) not in _RID_LENGTHS and last.isascii():
-        of = parse(feed)
-        if of.is_feed and of.resource is Resource.ITEM:
+        feed_target = parse(feed)
+        if feed_target.is_feed and feed_target.resource is Resource.ITEM:
             id = last.decode()
-            link = f"{of.signed_links[0][1]}/docs/{id}"
-            return Target(Resource.ITEM, False, of.database, of.container, None, id, None, (("docs", link),))
+            link = f"{feed_target.signed_links[0][1]}/docs/{id}"
+            return Target(
+                Resource.ITEM, False, feed_target.database, feed_target.container, None, id, None, (("docs", link),)
+            )
     return _parse_whole(raw)
 
 
 def _parse_whole(raw: bytes) -> Target:
-    segments = _segments(raw)
+    segments = _split_segments(raw)
     if segments == [""]:
         return Target(Resource.ACCOUNT, True, None, None, None, None, None, (("", ""),))
     if segments[-1] == "addresses" and len(segments) % 2:
@@ -116,14 +118,14 @@ def _parse_whole(raw: bytes) -> Target:
     parent = ""
     for word in words:
         if word == "operations" or word not in _CHILDREN.get(parent, ()):
-            raise _unknown(raw)
+            raise _unknown_path_error(raw)
         parent = word
     if not all(ids) or (parent == "pkranges" and len(words) == len(ids)) or (operation and parent != "colls"):
-        raise _unknown(raw)
-    return _target(words, ids, operation)
+        raise _unknown_path_error(raw)
+    return _build_target(words, ids, operation)
 
 
-def _target(words: list[str], ids: list[str], operation: str | None) -> Target:
+def _build_target(words: list[str], ids: list[str], operation: str | None) -> Target:
     is_feed = len(words) > len(ids)
     names = dict(zip(words, ids, strict=False))
     return Target(
@@ -154,4 +156,4 @@ def _signed_links(words: list[str], ids: list[str], operation: str | None) -> tu
     return tuple((kind, link) for kind in kinds for link in links)
 
 
-_cached = lru_cache(maxsize=8192)(_parse)
+_parse_cached = lru_cache(maxsize=8192)(_parse)

@@ -11,7 +11,7 @@ import msgspec
 from mayflydb.frontends.cosmos import search
 from mayflydb.frontends.cosmos.indexing import parse_indexing
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, encode_component, parse_property_path
-from mayflydb.frontends.cosmos.values import MAX_TTL, SYSTEM_PROPERTIES, default_ttl
+from mayflydb.frontends.cosmos.values import MAX_TTL, SYSTEM_PROPERTIES, parse_default_ttl
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.query.cosmos_sql import ComputedProperty, parse_computed_property
 
@@ -87,7 +87,7 @@ def parse_container(obj: object, previous: ContainerDefinition | None = None) ->
     name = check_name(body.get("id"), "container")
     if previous is not None and name != previous.name:
         raise BadRequest("The 'id' of a container cannot be changed.")
-    ttl = default_ttl(body.get("defaultTtl", msgspec.UNSET), "create" if previous is None else "replace")
+    ttl = parse_default_ttl(body.get("defaultTtl", msgspec.UNSET), "create" if previous is None else "replace")
     _check_ttl_path(body.get("ttlPropertyPath"), ttl)
     indexing = parse_indexing(body.get("indexingPolicy"))
     if ttl is not None and indexing["indexingMode"] == "none":
@@ -103,8 +103,8 @@ def parse_container(obj: object, previous: ContainerDefinition | None = None) ->
         key,
         ttl,
         indexing,
-        _check_unchanged("uniqueKeyPolicy", _parse_unique_policy, body, previous and previous.unique_keys),
-        _check_unchanged("conflictResolutionPolicy", _parse_conflicts, body, previous and previous.conflicts),
+        _parse_unchanged("uniqueKeyPolicy", _parse_unique_policy, body, previous and previous.unique_keys),
+        _parse_unchanged("conflictResolutionPolicy", _parse_conflicts, body, previous and previous.conflicts),
         _parse_geospatial(body.get("geospatialConfig")),
         _parse_computed(body.get("computedProperties"), key),
         _parse_change_feed(body.get("changeFeedPolicy")),
@@ -178,7 +178,7 @@ def _parse_partition_key(obj: object, previous: ContainerDefinition | None) -> P
     return before
 
 
-def _check_unchanged(name: str, parse: Callable[[object], Any], body: Mapping[str, Any], before: Any) -> Any:
+def _parse_unchanged(name: str, parse: Callable[[object], Any], body: Mapping[str, Any], before: Any) -> Any:
     value = body.get(name)
     if before is None:
         return parse(value)

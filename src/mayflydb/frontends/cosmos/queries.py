@@ -11,13 +11,13 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
 from mayflydb.query.cosmos_sql import Context, Declarations, Query, compile_query, run
 
-MAX_BODY = 1024 * 1024
-NO_COMPOSITE = "The order by query does not have a corresponding composite index that it can be served from."
+MAX_QUERY_BYTES = 1024 * 1024
+NO_COMPOSITE_INDEX = "The order by query does not have a corresponding composite index that it can be served from."
 
 
 def parse_body(body: bytes, limits: ItemLimits) -> tuple[str, dict[str, Any]]:
     """Parse `{"query":"…","parameters":[{"name":"@x","value":…}]}` to the text and the parameters by name."""
-    value, _ = parse_json(body, limits, MAX_BODY)
+    value, _ = parse_json(body, limits, MAX_QUERY_BYTES)
     text = value.get("query") if isinstance(value, dict) else value
     if not isinstance(text, str):
         raise BadRequest("The body of a query must be an object with the text in 'query'.")
@@ -44,14 +44,16 @@ def run_over_documents(
     return run(compile_query(text, parameters, lenient=lenient), documents, Context(now))
 
 
-def check_order(query: Query, composite: Collection[SortKeys]) -> None:
+def check_composite_order(query: Query, composite: Collection[SortKeys]) -> None:
     """Raise BadRequest for an ORDER BY of several paths without a composite index."""
     order = query.sort_paths()
     if len(order) > 1 and order not in composite:
-        raise BadRequest(NO_COMPOSITE)
+        raise BadRequest(NO_COMPOSITE_INDEX)
 
 
-def condition(text: str, declared: Declarations, *, lenient: bool) -> Callable[[Mapping[str, Any], Instant], bool]:
+def compile_condition(
+    text: str, declared: Declarations, *, lenient: bool
+) -> Callable[[Mapping[str, Any], Instant], bool]:
     """Compile the condition of a patch, `from c where …`, to a test of a document at an instant."""
     query = compile_query(f"SELECT * {text}", {}, declared, lenient=lenient)
     return lambda document, now: query.matches(document, Context(now))

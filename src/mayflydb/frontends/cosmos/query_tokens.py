@@ -37,14 +37,14 @@ class TokenContent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class QueryTokens:
-    """The continuation tokens of one query over one scope of a container. `asked`: its text and parameters."""
+    """The continuation tokens of one query over one scope of a container."""
 
-    def __init__(self, secret: bytes, view: ContainerView, scope: Scope, asked: tuple[str, Any]) -> None:
+    def __init__(self, secret: bytes, view: ContainerView, scope: Scope, text_and_parameters: tuple[str, Any]) -> None:
         self.scope = scope
         self._secret = secret
         self._holds_bounds = max(len(scope.lower), len(scope.upper or b"")) <= _MAX_BOUND_BYTES
         bounds = None if self._holds_bounds else (scope.lower.hex(), scope.upper and scope.upper.hex())
-        self._binding = continuation.binding(view.id, asked[0], asked[1], bounds)
+        self._binding = continuation.binding(view.id, text_and_parameters[0], text_and_parameters[1], bounds)
 
     def start(self, token: str) -> PageStart:
         """Return the page start of a token ("": the beginning), and narrow `scope` to it.

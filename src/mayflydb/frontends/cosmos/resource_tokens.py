@@ -124,7 +124,7 @@ def _is_signed(keys: Keys, mac: bytes, payload: bytes) -> bool:
     return any(kind.may_write and hmac.compare_digest(key.sign(_DOMAIN + payload), mac) for kind, key in keys.pairs)
 
 
-def check_time(grant: TokenGrant, now: Instant) -> None:
+def check_expiry(grant: TokenGrant, now: Instant) -> None:
     """Raise Forbidden if the token has expired."""
     if has_passed(grant.expires * SECOND, now):
         raise validity_error(grant.starts, grant.expires, now // SECOND)
@@ -135,10 +135,10 @@ async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
 
     Every token may read the account, its container and the container's partition key ranges, which all clients need.
     """
-    check_time(grant, call.now)
+    check_expiry(grant, call.now)
     if call.target.resource is Resource.ACCOUNT:
         return
-    if (writes and not grant.writes) or not grant.database or not _may_name(call):
+    if (writes and not grant.writes) or not grant.database or not _is_grantable(call):
         raise Forbidden(INSUFFICIENT)
     try:
         allowed = await (_allows_container if grant.container else _allows_database)(grant, call)
@@ -148,7 +148,7 @@ async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
         raise Forbidden(INSUFFICIENT)
 
 
-def _may_name(call: CosmosCall) -> bool:
+def _is_grantable(call: CosmosCall) -> bool:
     # Users and permissions need a key: an answer with a permission holds a token, which would widen the rights of this one.
     target = call.target
     return target.database is not None and target.resource not in (Resource.USER, Resource.PERMISSION)
@@ -174,9 +174,9 @@ async def _allows_container(grant: TokenGrant, call: CosmosCall) -> bool:
         return not (request.flag(POPULATE_PARTITION_STATISTICS) and (grant.item or grant.key))
     if target.resource is not Resource.ITEM and target.operation is None:
         return not grant.item and not grant.key
-    if grant.item and (grant.item not in _item_digests(call) or _renames(call)):
+    if grant.item and (grant.item not in _item_digests(call) or _changes_id(call)):
         return False
-    return not grant.key or _has_key(grant, call)
+    return not grant.key or _allows_key(grant, call)
 
 
 def _item_digests(call: CosmosCall) -> set[bytes]:
@@ -190,7 +190,7 @@ def _item_digests(call: CosmosCall) -> set[bytes]:
     return {item_digest(target.id), item_digest(item_name(target))}
 
 
-def _renames(call: CosmosCall) -> bool:
+def _changes_id(call: CosmosCall) -> bool:
     """Return True for a replace that changes the id of its item. A token for one item does not permit another id."""
     if call.request.method != "PUT":
         return False
@@ -198,7 +198,7 @@ def _renames(call: CosmosCall) -> bool:
     return item_id(parse_item(call.request.body, limits).doc, limits) != call.target.id
 
 
-def _has_key(grant: TokenGrant, call: CosmosCall) -> bool:
+def _allows_key(grant: TokenGrant, call: CosmosCall) -> bool:
     """Return True if the request names a partition key that the grant permits."""
     request = call.request
     if request.method == "POST" and call.target.is_feed:

@@ -65,20 +65,20 @@ class Rid(msgspec.Struct, frozen=True):
     number: int = 0
 
 
-def _text(raw: bytes) -> str:
+def _encode_rid(raw: bytes) -> str:
     return b2a_base64(raw, newline=False).decode().replace("/", "-")
 
 
 def database_rid(database: int) -> str:
     """Return the rid of a database, 8 characters. OverflowError for a number of more than 32 bits."""
-    return _text(database.to_bytes(4, "big"))
+    return _encode_rid(database.to_bytes(4, "big"))
 
 
 def user_rid(database: int, user: int) -> str:
     """Return the rid of a user, 12 characters."""
     if user >> 31:
         raise OverflowError("a user number has at most 31 bits")
-    return _text((database << 32 | user).to_bytes(8, "big"))
+    return _encode_rid((database << 32 | user).to_bytes(8, "big"))
 
 
 def child_rid(kind: RidKind, database: int, owner: int, number: int) -> str:
@@ -86,16 +86,16 @@ def child_rid(kind: RidKind, database: int, owner: int, number: int) -> str:
     if not isinstance(kind.value, int) or number >> _NUMBER_BITS:
         raise OverflowError(f"{kind.name} {number} has no rid below an owner")
     top = 0 if kind is RidKind.PERMISSION else _TOP_BIT
-    return _text((database << 32 | top | owner).to_bytes(8, "big") + _child_raw(kind.value, number))
+    return _encode_rid((database << 32 | top | owner).to_bytes(8, "big") + _encode_child(kind.value, number))
 
 
-def _child_raw(kind: int, number: int) -> bytes:
+def _encode_child(kind: int, number: int) -> bytes:
     return (kind << 60 | number << 1 | 1).to_bytes(8, "little")
 
 
 def offer_rid(number: int) -> str:
     """Return the rid of an offer, 4 characters. OverflowError for a number of more than 24 bits."""
-    return _text(number.to_bytes(3, "big"))
+    return _encode_rid(number.to_bytes(3, "big"))
 
 
 _RID = re.compile(r"[A-Za-z0-9+-]{4}|[A-Za-z0-9+-]{6}==|[A-Za-z0-9+-]{11}=|[A-Za-z0-9+-]{22}==", re.ASCII)
@@ -106,7 +106,7 @@ def parse_rid(text: str) -> Rid | None:
     if _RID.fullmatch(text) is None:
         return None
     raw = a2b_base64(text.replace("-", "/"))
-    if _text(raw) != text:
+    if _encode_rid(raw) != text:
         return None
     number = int.from_bytes(raw, "big")
     if len(raw) == 3:
@@ -116,7 +116,7 @@ def parse_rid(text: str) -> Rid | None:
     if len(raw) == 8:
         kind = RidKind.CONTAINER if number & _TOP_BIT else RidKind.USER
         return Rid(kind, number >> 32, number & ~-_TOP_BIT)
-    return _child(number >> 64, raw[8:])
+    return _parse_child(number >> 64, raw[8:])
 
 
 def item_number(container: int, text: str) -> int | None:
@@ -125,7 +125,7 @@ def item_number(container: int, text: str) -> int | None:
     return rid.number if rid is not None and rid.kind is RidKind.ITEM and rid.owner == container else None
 
 
-def _child(parent: int, raw: bytes) -> Rid | None:
+def _parse_child(parent: int, raw: bytes) -> Rid | None:
     is_old = not raw[0] & 1
     value = int.from_bytes(raw, "big" if is_old else "little")
     try:
@@ -201,22 +201,22 @@ def container_links(database: int, container: int) -> ContainerLinks:
     if container >> 31:
         raise OverflowError("a container number has at most 31 bits")
     raw = (database << 32 | _TOP_BIT | container).to_bytes(8, "big")
-    rid = _text(raw)
+    rid = _encode_rid(raw)
     self_link = f"dbs/{database_rid(database)}/colls/{rid}/"
     items_link = f"{self_link}docs/"
     etag_part = b"%04x-%04x" % (container >> 16 & 0xFFFF, container & 0xFFFF)
     return ContainerLinks(database, container, raw, rid, self_link, items_link, items_link.encode(), etag_part)
 
 
-def item_rid(of: ContainerLinks, seq: int) -> str:
+def item_rid(links: ContainerLinks, seq: int) -> str:
     """Return the rid of an item, 24 characters."""
-    return b2a_base64(of.raw + (seq << 1 | 1).to_bytes(8, "little"), newline=False).decode().replace("/", "-")
+    return b2a_base64(links.raw + (seq << 1 | 1).to_bytes(8, "little"), newline=False).decode().replace("/", "-")
 
 
-def item_etag(of: ContainerLinks, record: Record) -> str:
+def item_etag(links: ContainerLinks, record: Record) -> str:
     """Return the `_etag` of a stored item, quotes included."""
     low, high, seconds = record.lsn & 0xFFFFFFFF, record.lsn >> 32 & 0xFFFF, record.written // SECOND & 0xFFFFFFFF
-    return (b'"%08x-%04x-%b-%08x0000"' % (low, high, of.etag_part, seconds)).decode()
+    return (b'"%08x-%04x-%b-%08x0000"' % (low, high, links.etag_part, seconds)).decode()
 
 
 _SUFFIX: Final = (
@@ -224,27 +224,27 @@ _SUFFIX: Final = (
 )
 
 
-def item_suffix(of: ContainerLinks, record: Record) -> bytes:
+def item_suffix(links: ContainerLinks, record: Record) -> bytes:
     """Return `,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`, which replaces the closing brace of a stored object."""
-    rid = b2a_base64(of.raw + (record.seq << 1 | 1).to_bytes(8, "little"), newline=False).replace(b"/", b"-")
+    rid = b2a_base64(links.raw + (record.seq << 1 | 1).to_bytes(8, "little"), newline=False).replace(b"/", b"-")
     lsn, seconds = record.lsn, record.written // SECOND
     low, high = lsn & 0xFFFFFFFF, lsn >> 32 & 0xFFFF
-    return _SUFFIX % (rid, of.items_link_bytes, rid, low, high, of.etag_part, seconds & 0xFFFFFFFF, seconds)
+    return _SUFFIX % (rid, links.items_link_bytes, rid, low, high, links.etag_part, seconds & 0xFFFFFFFF, seconds)
 
 
-def item_body(of: ContainerLinks, record: Record) -> bytes:
+def item_body(links: ContainerLinks, record: Record) -> bytes:
     """Return the item as clients see it: the stored text, then the system properties."""
     value = record.value
-    return value[:-1] + (item_suffix(of, record) if value != b"{}" else item_suffix(of, record)[1:])
+    return value[:-1] + (item_suffix(links, record) if value != b"{}" else item_suffix(links, record)[1:])
 
 
-def item_system(of: ContainerLinks, record: Record) -> dict[str, Any]:
+def system_properties(links: ContainerLinks, record: Record) -> dict[str, Any]:
     """Return the system properties as values, for queries."""
-    rid = item_rid(of, record.seq)
+    rid = item_rid(links, record.seq)
     return {
         "_rid": rid,
-        "_self": f"{of.items_link}{rid}/",
-        "_etag": item_etag(of, record),
+        "_self": f"{links.items_link}{rid}/",
+        "_etag": item_etag(links, record),
         "_attachments": "attachments/",
         "_ts": record.written // SECOND,
     }
@@ -267,14 +267,16 @@ def database_body(name: str, database: int, version: int, written: Instant) -> d
     }
 
 
-def container_body(policies: Mapping[str, Any], of: ContainerLinks, version: int, written: Instant) -> dict[str, Any]:
+def container_body(
+    policies: Mapping[str, Any], links: ContainerLinks, version: int, written: Instant
+) -> dict[str, Any]:
     """Build the body of a container: its policies (`ContainerDefinition.to_json()`, `id` included), then system properties."""
     return {
         **policies,
-        "_rid": of.rid,
-        "_self": of.self_link,
+        "_rid": links.rid,
+        "_self": links.self_link,
         "_ts": written // SECOND,
-        "_etag": etag(version, of.container, written),
+        "_etag": etag(version, links.container, written),
         "_docs": "docs/",
         "_sprocs": "sprocs/",
         "_triggers": "triggers/",
@@ -317,7 +319,7 @@ def permission_body(
 
 def script_body(
     properties: Mapping[str, Any],
-    of: ContainerLinks,
+    links: ContainerLinks,
     kind: RidKind,
     word: str,
     number: int,
@@ -325,34 +327,36 @@ def script_body(
     written: Instant,
 ) -> dict[str, Any]:
     """Build the body of a script: the properties that clients set (`id` included), then the system properties."""
-    rid = child_rid(kind, of.database, of.container, number)
+    rid = child_rid(kind, links.database, links.container, number)
     return {
         **properties,
         "_rid": rid,
-        "_self": f"{of.self_link}{word}/{rid}/",
+        "_self": f"{links.self_link}{word}/{rid}/",
         "_etag": etag(version, number, written),
         "_ts": written // SECOND,
     }
 
 
 def range_rows(
-    of: ContainerLinks, ranges: Sequence[PartitionRange], version: int, written: Instant
+    links: ContainerLinks, ranges: Sequence[PartitionRange], version: int, written: Instant
 ) -> list[dict[str, Any]]:
     """Build the rows of `pkranges`, in order."""
-    return [_range_row(of, each, len(ranges), version, written) for each in ranges]
+    return [_range_row(links, each, len(ranges), version, written) for each in ranges]
 
 
-def _range_row(of: ContainerLinks, each: PartitionRange, count: int, version: int, written: Instant) -> dict[str, Any]:
+def _range_row(
+    links: ContainerLinks, each: PartitionRange, count: int, version: int, written: Instant
+) -> dict[str, Any]:
     number = int(each.id)
-    rid = child_rid(RidKind.RANGE, of.database, of.container, number)
+    rid = child_rid(RidKind.RANGE, links.database, links.container, number)
     return {
         "_rid": rid,
         "id": each.id,
-        "_etag": etag(version, of.container, written),
+        "_etag": etag(version, links.container, written),
         "minInclusive": each.lower,
         "maxExclusive": each.upper,
         "ridPrefix": number,
-        "_self": f"{of.self_link}pkranges/{rid}/",
+        "_self": f"{links.self_link}pkranges/{rid}/",
         "throughputFraction": 1 / count if count > 1 else 1,
         "status": "online",
         "parents": list(each.parents),

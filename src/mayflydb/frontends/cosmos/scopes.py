@@ -56,7 +56,7 @@ def named_range(call: CosmosCall) -> str | None:
     return None if text is None else text.rpartition(",")[2]
 
 
-def scope_of(call: CosmosCall, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
+def resolve_scope(call: CosmosCall, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
     """Return the scope that the headers name, and True if they name one.
 
     The first match counts: partition key; range id, hash range or both; else `whole` or the whole container. A range that was

@@ -43,10 +43,10 @@ def parse(text: str) -> tuple[SessionToken, ...]:
     parts = text.split(",") if text else []
     if len(parts) > MAX_TOKENS:
         raise BadRequest(f"The header x-ms-session-token holds more than {MAX_TOKENS} tokens.")
-    return tuple([_parse_one(part) for part in parts])
+    return tuple([_parse_token(part) for part in parts])
 
 
-def _parse_one(text: str) -> SessionToken:
+def _parse_token(text: str) -> SessionToken:
     # A short cut for Mayfly's own form, which nearly every request has.
     range_id, _, rest = text.partition(":")
     version, _, number = rest.partition("#")

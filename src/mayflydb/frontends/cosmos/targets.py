@@ -112,14 +112,14 @@ class CosmosTargets:
                     f"the partition key {', '.join(definition.paths)} is needed", hint="add --pk VALUE (pk=VALUE)"
                 )
             return [(definition.logical_partition((id,)), key)]
-        return [(definition.logical_partition(values), key) for values in _parse_readings(definition, pk)]
+        return [(definition.logical_partition(values), key) for values in _possible_keys(definition, pk)]
 
 
 def _definition(container: Node) -> PartitionKeyDefinition:
     return PartitionKeyDefinition.from_json(container.body["partitionKey"])
 
 
-def _parse_readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
+def _possible_keys(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
     count = len(definition.paths)
     readings: list[KeyValues] = []
     try:

@@ -62,7 +62,7 @@ def parse_json(body: bytes, limits: ItemLimits, max_bytes: int) -> tuple[Any, bo
     try:
         value = _decode(body)
     except (ValueError, RecursionError) as error:
-        _refuse(body, error)
+        _raise_decode_error(body, error)
     if len(body) > 256:
         _check_depth(body, limits.nesting)
         if _HUGE in body.translate(_TO_ZERO):
@@ -87,7 +87,7 @@ def _count_names(text: bytes, other: bytes) -> int:
     return sum(map(bool, _NAMES.findall(text)))
 
 
-def _refuse(body: bytes, error: Exception) -> NoReturn:
+def _raise_decode_error(body: bytes, error: Exception) -> NoReturn:
     if not body.strip():
         raise BadRequest("The input content is invalid: the body is empty.") from None
     if isinstance(error, RecursionError):
@@ -151,10 +151,10 @@ def parse_item(body: bytes, limits: ItemLimits) -> ParsedItem:
 
 def _remove_system_properties(text: bytes) -> bytes:
     """Return the text without system properties. The other values keep their spelling (5e0 stays 5e0)."""
-    return _encode({name: raw for name, raw in members(text).items() if name not in SYSTEM_PROPERTIES})
+    return _encode({name: raw for name, raw in member_texts(text).items() if name not in SYSTEM_PROPERTIES})
 
 
-def members(text: bytes) -> dict[str, msgspec.Raw]:
+def member_texts(text: bytes) -> dict[str, msgspec.Raw]:
     """Return the texts of an object's values by name. Encoding the result gives an object with the same texts."""
     return _decode_raw(text)
 
@@ -215,7 +215,7 @@ def _shorten_value(value: object) -> str:
     return text if len(text) <= 100 else text[:100] + "…"
 
 
-def default_ttl(value: object | msgspec.UnsetType, on: Literal["create", "replace"]) -> int | None:
+def parse_default_ttl(value: object | msgspec.UnsetType, on: Literal["create", "replace"]) -> int | None:
     """Parse a container's `defaultTtl` (UNSET: absent) to seconds, -1, or None for off. BadRequest if invalid.
 
     A null switches TTL off in a replace and is refused in a create.

@@ -17,7 +17,7 @@ from mayflydb.frontends.cosmos import policies, search, session
 from mayflydb.frontends.cosmos.headers import LSN, PARTITION_KEY_RANGE_ID, SESSION_TOKEN
 from mayflydb.frontends.cosmos.indexing import APPENDED_PROPERTIES, composite_orders, index_filter
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
-from mayflydb.frontends.cosmos.resources import ContainerLinks, container_links, item_system
+from mayflydb.frontends.cosmos.resources import ContainerLinks, container_links, system_properties
 from mayflydb.frontends.cosmos.values import ParsedItem, own_ttl
 from mayflydb.frontends.cosmos.wire import Headers, owner_paths
 from mayflydb.model.errors import BadRequest, MayflyError
@@ -112,7 +112,7 @@ class ContainerView:
     def document(self, record: Record) -> dict[str, Any]:
         """Decode a stored item with its system properties, as queries see it."""
         document = decode_item(record.value)
-        document.update(item_system(self.links, record))
+        document.update(system_properties(self.links, record))
         return document
 
     def document_reader(self, names: frozenset[str] | None) -> Callable[[Record], dict[str, Any]]:
@@ -197,14 +197,18 @@ class ContainerView:
         token = session.render((id,), self.id, lsn)
         return [(SESSION_TOKEN, token), (PARTITION_KEY_RANGE_ID, id), (LSN, b"%d" % lsn), *self._paths]
 
-    def scope_headers(self, scope: Scope, lsn: int, asked: str | None = None) -> Headers:
+    def scope_headers(self, scope: Scope, lsn: int, named_range: str | None = None) -> Headers:
         """Return the headers of a feed or query, with a range id only if one range holds the whole scope.
 
-        `asked`: the range that the client named. An answer in a range that was split names that range alone, so that the client
-        finishes its query there.
+        `named_range`: the range that the client named. If it was split since, the answer names it alone, and the client
+        finishes its query there instead of beginning it again in the children.
         """
         end = self.range_of(scope.lower).upper
         within = end is None or (scope.upper is not None and scope.upper <= end)
-        if not within and asked is not None and any(asked in each.definition.parents for each in self.ranges):
-            return self._range_headers(asked.encode(), lsn)
+        if (
+            not within
+            and named_range is not None
+            and any(named_range in each.definition.parents for each in self.ranges)
+        ):
+            return self._range_headers(named_range.encode(), lsn)
         return self.item_headers(scope.lower if within else None, lsn)

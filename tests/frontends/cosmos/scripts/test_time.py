@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mayflydb.frontends.cosmos.scripting.functions import function_caller
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, ScriptLimits
+from mayflydb.frontends.cosmos.scripting.sandbox import ScriptLimits, TimeBudget
 
 NOW = 1893456000_000_000
 
@@ -51,7 +51,7 @@ def zone(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def test_dates(zone: None) -> None:
     texts = {f"f{number}": f"function () {{ return {text}; }}" for number, (text, _) in enumerate(DATES)}
-    call = function_caller(texts, Budget(ScriptLimits()), NOW)
+    call = function_caller(texts, TimeBudget(ScriptLimits()), NOW)
     assert call is not None
     got = [(text, call(f"f{number}", ())) for number, (text, _) in enumerate(DATES)]
     assert got == DATES, msgspec.json.encode(got)

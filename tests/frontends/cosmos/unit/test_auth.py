@@ -13,7 +13,7 @@ from mayflydb.frontends.cosmos.auth import (
     WELL_KNOWN_KEY,
     KeyKind,
     Keys,
-    check_clock,
+    check_request_date,
     check_write,
     parse_authorization,
     string_to_sign,
@@ -125,18 +125,18 @@ def test_plus_stays() -> None:
 def test_clock(offset: int, allowed: bool) -> None:
     now = 1493254272 + offset  # The second that DATE names.
     if allowed:
-        check_clock(DATE, now)
+        check_request_date(DATE, now)
         return
     with pytest.raises(
         Forbidden, match=r"^The authorization token is not valid at the current time.*00:36:12.*01:06:12"
     ):
-        check_clock(DATE, now)
+        check_request_date(DATE, now)
 
 
 @pytest.mark.parametrize("text", ["", "now", "99999", "Thu, 99 Apr 2017 00:51:12 GMT", "1" * 5000])
 def test_bad_date(text: str) -> None:
     with pytest.raises(Unauthenticated):
-        check_clock(text, 0)
+        check_request_date(text, 0)
 
 
 def test_keys_are_not_shown() -> None:

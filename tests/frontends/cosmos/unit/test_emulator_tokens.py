@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mayflydb.frontends.cosmos.auth import KeyKind, Keys
-from mayflydb.frontends.cosmos.emulator_tokens import check, is_entra_token, verify
+from mayflydb.frontends.cosmos.emulator_tokens import check_permitted, is_entra_token, verify
 from mayflydb.frontends.cosmos.paths import parse
 from mayflydb.model.errors import Forbidden, Unauthenticated
 from mayflydb.model.instant import SECOND
@@ -84,8 +84,8 @@ C = "/dbs/d/colls/c"
 def test_what_it_opens(method: str, path: str, opened: bool) -> None:
     target = parse(path.encode())
     if opened:
-        check(target, method, path)
+        check_permitted(target, method, path)
         return
     with pytest.raises(Forbidden, match="cannot be authorized by AAD token in data plane") as refused:
-        check(target, method, path)
+        check_permitted(target, method, path)
     assert refused.value.detail["substatus"] == 5300

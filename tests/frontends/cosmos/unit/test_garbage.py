@@ -42,7 +42,7 @@ PARSERS: dict[str, Callable[[bytes], Any]] = {
     "patch": lambda data: patch.parse_patch(data, LIMITS),
     "path": paths.parse,
     "authorization": text(lambda t: auth.verify(KEYS, t, "GET", (("", ""),), t)),
-    "date": text(lambda t: auth.check_clock(t, 0.0)),
+    "date": text(lambda t: auth.check_request_date(t, 0.0)),
     "session": text(session.parse),
     "continuation": text(lambda t: continuation.unseal(b"s", b"b", t)),
     "rid": text(resources.parse_rid),
@@ -119,7 +119,7 @@ SHAPES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "patch": (OPERATIONS,
               lambda body: patch.apply_to_item(patch.parse_patch_value(body), b'{"id":"a","l":[1],"m":{},"n":5}', KEY, LIMITS)),
     "item": ({"id": "a", "ttl": 5, "a": "x"}, lambda body: item(json.dumps(body).encode())),
-    "default ttl": (5, lambda value: values.default_ttl(value, "create")),
+    "default ttl": (5, lambda value: values.parse_default_ttl(value, "create")),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
-from mayflydb.frontends.cosmos.patch import Patch, apply, apply_to_item, parse_patch, parse_patch_value
+from mayflydb.frontends.cosmos.patch import Patch, apply_to_document, apply_to_item, parse_patch, parse_patch_value
 from mayflydb.frontends.cosmos.values import ItemLimits
 from mayflydb.model.errors import BadRequest, TooLarge
 
@@ -29,7 +29,7 @@ DOC = {
 def run(*operations: dict[str, Any]) -> dict[str, Any]:
     before = copy.deepcopy(DOC)
     try:
-        return apply(parse_patch_value(list(operations)), DOC, KEY)
+        return apply_to_document(parse_patch_value(list(operations)), DOC, KEY)
     finally:
         assert before == DOC
 

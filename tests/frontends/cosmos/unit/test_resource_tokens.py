@@ -12,7 +12,7 @@ from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.partition_key import parse_header
 from mayflydb.frontends.cosmos.resource_tokens import (
     TokenGrant,
-    check_time,
+    check_expiry,
     is_resource_token,
     item_digest,
     key_digests,
@@ -92,15 +92,15 @@ def test_keys(keys: Keys, accepted: bool) -> None:
 
 
 def test_the_end_is_a_second() -> None:
-    check_time(GRANT, GRANT.expires * SECOND - 1)
+    check_expiry(GRANT, GRANT.expires * SECOND - 1)
     for now in (GRANT.expires * SECOND, GRANT.expires * SECOND + 1, (GRANT.expires + 10**6) * SECOND):
         with pytest.raises(Forbidden, match="not valid at the current time") as expired:
-            check_time(GRANT, now)
+            check_expiry(GRANT, now)
         assert "token expiry time: Tue, 01 Jan 2030 00:10:00 GMT" in expired.value.message
 
 
 def test_a_clock_that_was_set_back_ends_nothing() -> None:
-    check_time(GRANT, (T - 10**6) * SECOND)
+    check_expiry(GRANT, (T - 10**6) * SECOND)
 
 
 @pytest.mark.parametrize(("left", "right", "same"), [

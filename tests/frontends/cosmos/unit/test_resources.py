@@ -96,7 +96,7 @@ def test_item_body(value: bytes) -> None:
     body = resources.item_body(OWNER, record(value))
     shown = json.loads(body)
     assert list(shown)[-5:] == ["_rid", "_self", "_etag", "_attachments", "_ts"]
-    assert shown == {**json.loads(value), **resources.item_system(OWNER, record(value))}
+    assert shown == {**json.loads(value), **resources.system_properties(OWNER, record(value))}
     assert shown["_self"] == f"{OWNER.self_link}docs/{shown['_rid']}/" and shown["_ts"] == 1893456000
     assert shown["_etag"] == resources.item_etag(OWNER, record(value))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mayflydb.frontends.cosmos.values import MISSING_ID, ItemLimits, default_ttl, item_id, own_ttl, parse_item
+from mayflydb.frontends.cosmos.values import MISSING_ID, ItemLimits, item_id, own_ttl, parse_default_ttl, parse_item
 from mayflydb.model.errors import BadRequest, TooLarge
 from mayflydb.model.record import IGNORED, NEVER
 
@@ -196,7 +196,7 @@ def test_long_invalid_ttl() -> None:
     ("value", "result"), [("-1", -1), ("1", 1), ("1000", 1000), ("2147483647", 2147483647), ("5.0", 5)]
 )
 def test_default_ttl(value: str, result: int, on: Any) -> None:
-    got = default_ttl(msgspec.json.decode(value), on)
+    got = parse_default_ttl(msgspec.json.decode(value), on)
     assert got == result and type(got) is int
 
 
@@ -204,13 +204,13 @@ def test_default_ttl(value: str, result: int, on: Any) -> None:
 @pytest.mark.parametrize(("value", "shown"), [row for row in INVALID if row[0] != "null"])
 def test_invalid_default_ttl(value: str, shown: str, on: Any) -> None:
     with pytest.raises(BadRequest) as caught:
-        default_ttl(msgspec.json.decode(value), on)
+        parse_default_ttl(msgspec.json.decode(value), on)
     assert caught.value.message == REFUSAL.format("defaultTtl", shown)
 
 
 def test_default_ttl_off() -> None:
-    assert default_ttl(msgspec.UNSET, "create") is None and default_ttl(msgspec.UNSET, "replace") is None
-    assert default_ttl(None, "replace") is None
+    assert parse_default_ttl(msgspec.UNSET, "create") is None and parse_default_ttl(msgspec.UNSET, "replace") is None
+    assert parse_default_ttl(None, "replace") is None
     with pytest.raises(BadRequest) as caught:
-        default_ttl(None, "create")
+        parse_default_ttl(None, "create")
     assert caught.value.message == REFUSAL.format("defaultTtl", "null")

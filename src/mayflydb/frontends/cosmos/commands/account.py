@@ -17,7 +17,7 @@ async def read(call: CosmosCall) -> Response:
     return json_response(200, account_document(address), charge=budget.METADATA)
 
 
-async def empty_feed(call: CosmosCall) -> Response:
+async def read_conflict_feed(call: CosmosCall) -> Response:
     """GET …/conflicts: there are none."""
-    view = await call.get_owner()
-    return metadata.feed(call, "Conflicts", metadata.in_container(view), [])
+    view = await call.get_owning_container()
+    return metadata.answer_feed(call, "Conflicts", metadata.in_container(view), [])

@@ -110,8 +110,8 @@ def _row(view: ContainerView, version: Version) -> bytes:
 
 
 def _item(view: ContainerView, version: Version) -> bytes:
-    place = (version.partition, version.key, version.value, version.written)
-    return item_body(view.links, Record(*place, None, None, version.lsn, version.seq))
+    columns = (version.partition, version.key, version.value, version.written)
+    return item_body(view.links, Record(*columns, None, None, version.lsn, version.seq))
 
 
 def _partition_key(view: ContainerView, partition: bytes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from mayflydb.engine.engine import BatchRefused, Scope
 from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import CosmosCall, lsn_of_etag
-from mayflydb.frontends.cosmos.commands.items import partition_of, patch_change
+from mayflydb.frontends.cosmos.commands.items import build_patch_change, check_partition
 from mayflydb.frontends.cosmos.errors import message_of
 from mayflydb.frontends.cosmos.headers import BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, PARTITION_KEY_RANGE_ID
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
@@ -26,7 +26,7 @@ from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge, 
 
 MAX_OPERATIONS = 100
 
-HYBRID_ROW = b"\x81"
+HYBRID_ROW_PREFIX = b"\x81"
 """The version byte at the beginning of a batch in HybridRow. No JSON begins with it.
 
 https://github.com/microsoft/HybridRow: HybridRowVersion.V1.
@@ -56,19 +56,19 @@ class BatchOperation(msgspec.Struct, rename="camel"):
 
 async def execute(call: CosmosCall) -> Response:
     """POST …/docs with x-ms-cosmos-is-batch-request."""
-    view = await call.get_owner()
-    operations = _operations(call)
+    view = await call.get_owning_container()
+    operations = _parse_operations(call)
     if call.request.flag(BATCH_ATOMIC):
-        return await _transaction(call, view, operations)
-    return await _bulk(call, view, operations)
+        return await _run_transaction(call, view, operations)
+    return await _run_bulk(call, view, operations)
 
 
-def _operations(call: CosmosCall) -> list[BatchOperation]:
-    if call.request.body.startswith(HYBRID_ROW):
+def _parse_operations(call: CosmosCall) -> list[BatchOperation]:
+    if call.request.body.startswith(HYBRID_ROW_PREFIX):
         raise Unsupported(
             "Batches in HybridRow, the binary form that the .NET client sends, are not supported by Mayfly."
         )
-    call.json()
+    call.parse_body()
     try:
         operations = msgspec.json.decode(call.request.body, type=list[BatchOperation])
     except msgspec.ValidationError as error:
@@ -83,7 +83,7 @@ def _operations(call: CosmosCall) -> list[BatchOperation]:
     return operations
 
 
-def _command(call: CosmosCall, view: ContainerView, operation: BatchOperation, partition: bytes) -> Command:
+def _build_command(call: CosmosCall, view: ContainerView, operation: BatchOperation, partition: bytes) -> Command:
     mode = MODES.get(operation.operation_type)
     if mode is None:
         raise BadRequest(f"The batch operation type '{operation.operation_type[:100]}' is not known.")
@@ -91,13 +91,13 @@ def _command(call: CosmosCall, view: ContainerView, operation: BatchOperation, p
     limits = call.account.limits
     body = bytes(operation.resource_body)
     if operation.operation_type == "Patch":
-        change = patch_change(call, view, partition, patches.parse_patch(body, limits))
-        return Command(mode, partition, _operation_id(operation), change, if_match)
+        change = build_patch_change(call, view, partition, patches.parse_patch(body, limits))
+        return Command(mode, partition, _require_id(operation), change, if_match)
     if mode in (Mode.READ, Mode.DELETE):
-        return Command(mode, partition, _operation_id(operation), None, if_match)
+        return Command(mode, partition, _require_id(operation), None, if_match)
     item = parse_item(body, limits)
     id = item_id(item.doc, limits)
-    partition_of(view, item, partition)
+    check_partition(view, item, partition)
     key = operation.id if mode is Mode.REPLACE and operation.id is not None else id
     return Command(mode, partition, key.encode(), view.draft(item, partition), if_match, id.encode())
 
@@ -110,7 +110,7 @@ def _likely_total(operations: list[BatchOperation]) -> float:
     return sum(map(_likely_charge, operations))
 
 
-def _operation_id(operation: BatchOperation) -> bytes:
+def _require_id(operation: BatchOperation) -> bytes:
     if not operation.id:
         raise BadRequest(f"The batch operation {operation.operation_type} needs an id.")
     return operation.id.encode()
@@ -119,38 +119,38 @@ def _operation_id(operation: BatchOperation) -> bytes:
 # --- transactions ------------------------------------------------------------------------------------------------------
 
 
-async def _transaction(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
+async def _run_transaction(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
     partition = admit_partition(call, view, _likely_total, operations)
     commands: list[Command] = []
     for index, operation in enumerate(operations):
         try:
-            commands.append(_command(call, view, operation, partition))
+            commands.append(_build_command(call, view, operation, partition))
         except (BadRequest, TooLarge) as error:
             return await _answer_refusal(call, view, partition, len(operations), index, error)
     try:
         written = await call.engine.write_all(view.id, commands, call.now)
     except BatchRefused as refusal:
         return await _answer_refusal(call, view, partition, len(operations), refusal.index, refusal.cause)
-    results = [_result(view, one, _omits_item(call, each)) for one, each in zip(written, operations, strict=True)]
+    results = [_build_result(view, one, _omits_item(call, each)) for one, each in zip(written, operations, strict=True)]
     return await _answer(call, view, partition, 200, results)
 
 
 async def _answer_refusal(
     call: CosmosCall, view: ContainerView, partition: bytes, count: int, index: int, error: MayflyError
 ) -> Response:
-    results = [_failure(error) if n == index else _failed_dependency() for n in range(count)]
+    results = [_build_failure(error) if n == index else _build_failed_dependency() for n in range(count)]
     return await _answer(call, view, partition, 207, results)
 
 
-def _failed_dependency() -> dict[str, Any]:
+def _build_failed_dependency() -> dict[str, Any]:
     return {"statusCode": 424, "requestCharge": 0.0}
 
 
 # --- bulk --------------------------------------------------------------------------------------------------------------
 
 
-async def _bulk(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
-    within = _range(call, view, operations)
+async def _run_bulk(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> Response:
+    within = _named_range(call, view, operations)
     if call.request.headers.get(BATCH_CONTINUE_ON_ERROR, b"").lower() == b"false":
         results = await _run_until_failure(call, view, operations)
     else:
@@ -170,10 +170,10 @@ async def _run_until_failure(
         results.append(await _run_operation(call, view, operation))
         if results[-1]["statusCode"] >= 400:
             break
-    return [*results, *(_failed_dependency() for _ in operations[len(results) :])]
+    return [*results, *(_build_failed_dependency() for _ in operations[len(results) :])]
 
 
-def _range(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> RangeView | None:
+def _named_range(call: CosmosCall, view: ContainerView, operations: list[BatchOperation]) -> RangeView | None:
     """Return the range that the request names, if any. Gone for a key outside of it, since the client's ranges are stale."""
     named = call.request.text(PARTITION_KEY_RANGE_ID)
     if named is None:
@@ -192,12 +192,12 @@ def _range(call: CosmosCall, view: ContainerView, operations: list[BatchOperatio
 async def _run_operation(call: CosmosCall, view: ContainerView, operation: BatchOperation) -> dict[str, Any]:
     try:
         partition = _parse_partition(view, operation.partition_key)
-        command = _command(call, view, operation, partition)
+        command = _build_command(call, view, operation, partition)
         spending = None
         if view.purse is not None:
             spending = admit(call, view, Scope.of_partition(partition), _likely_charge(operation))
     except MayflyError as error:
-        return _failure(error)
+        return _build_failure(error)
     result = await _execute_command(call, view, command, _omits_item(call, operation))
     if spending is not None:
         spending.settle(result["requestCharge"])
@@ -211,10 +211,10 @@ async def _execute_command(call: CosmosCall, view: ContainerView, command: Comma
         else:
             written = await call.engine.write(view.id, command, call.now)
     except BatchRefused as refusal:
-        return _failure(refusal.cause)
+        return _build_failure(refusal.cause)
     except MayflyError as error:
-        return _failure(error)
-    return _result(view, written, omits_item)
+        return _build_failure(error)
+    return _build_result(view, written, omits_item)
 
 
 def _parse_partition(view: ContainerView, key: object) -> bytes:
@@ -240,7 +240,7 @@ def _omits_item(call: CosmosCall, operation: BatchOperation) -> bool:
     return call.request.minimal or operation.minimal_return_preference is True
 
 
-def _result(view: ContainerView, written: Written, omits_item: bool) -> dict[str, Any]:
+def _build_result(view: ContainerView, written: Written, omits_item: bool) -> dict[str, Any]:
     if written.mode is Mode.DELETE:
         return {"statusCode": 204, "requestCharge": budget.charge(written)}
     result: dict[str, Any] = {
@@ -253,7 +253,7 @@ def _result(view: ContainerView, written: Written, omits_item: bool) -> dict[str
     return result
 
 
-def _failure(error: MayflyError) -> dict[str, Any]:
+def _build_failure(error: MayflyError) -> dict[str, Any]:
     answer = errors.answer_of(error)
     charged = 0.0 if isinstance(error, Throttled) else budget.MISS
     result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": message_of(error)}

@@ -17,7 +17,7 @@ from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import A_IM, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, ITEM_COUNT
 from mayflydb.frontends.cosmos.pages import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
-from mayflydb.frontends.cosmos.scopes import admit, scope_of
+from mayflydb.frontends.cosmos.scopes import admit, resolve_scope
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest
@@ -33,17 +33,17 @@ async def read_feed(call: CosmosCall) -> Response:
     mode = (call.request.text(A_IM) or "").lower()
     if mode not in ("incremental feed", "full-fidelity feed"):
         raise BadRequest(f"The header A-IM must be 'Incremental Feed' or 'Full-Fidelity Feed', not '{mode[:100]}'.")
-    view = await call.get_owner()
-    lsn = await call.session_lsn(view)
+    view = await call.get_owning_container()
+    lsn = await call.read_session_lsn(view)
     start = _parse_start(call.request.text(IF_NONE_MATCH), lsn)
-    scope, _ = scope_of(call, view, None)
+    scope, _ = resolve_scope(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
     call.spending = admit(call, view, scope, budget.MISS)
     if mode == "full-fidelity feed":
         rows, reached = await all_versions.read_page(call, view, scope, start, lsn)
     else:
         since = None if start is not None else _parse_since(call.request.text(IF_MODIFIED_SINCE))
-        rows, reached = await _page(call, view, scope, start or 0, since, lsn)
+        rows, reached = await _read_page(call, view, scope, start or 0, since, lsn)
     headers = [*view.scope_headers(scope, lsn), (ETAG, b'"%d"' % reached)]
     if not rows:
         return Response(304, b"", headers, budget.MISS)
@@ -54,7 +54,7 @@ async def read_feed(call: CosmosCall) -> Response:
     )
 
 
-async def _page(
+async def _read_page(
     call: CosmosCall, view: ContainerView, scope: Scope, start: int, since: Instant | None, lsn: int
 ) -> tuple[list[bytes], int]:
     """Return rows, and the lsn up to which the feed was read.

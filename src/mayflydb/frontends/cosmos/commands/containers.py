@@ -49,26 +49,30 @@ def body_of(node: Node) -> dict[str, Any]:
     )
 
 
-async def _bodies(call: CosmosCall, database: Node) -> list[dict[str, Any]]:
+async def _read_bodies(call: CosmosCall, database: Node) -> list[dict[str, Any]]:
     return [body_of(node) for node in await call.engine.children(database.id)]
 
 
 async def read_feed(call: CosmosCall) -> Response:
     """GET /dbs/{d}/colls."""
     database = await call.get_owning_database()
-    return metadata.feed(call, "DocumentCollections", metadata.in_database(database), await _bodies(call, database))
+    return metadata.answer_feed(
+        call, "DocumentCollections", metadata.in_database(database), await _read_bodies(call, database)
+    )
 
 
 async def query(call: CosmosCall) -> Response:
     """POST /dbs/{d}/colls with a query."""
     database = await call.get_owning_database()
-    return metadata.query(call, "DocumentCollections", metadata.in_database(database), await _bodies(call, database))
+    return metadata.answer_query(
+        call, "DocumentCollections", metadata.in_database(database), await _read_bodies(call, database)
+    )
 
 
 async def create(call: CosmosCall) -> Response:
     """POST /dbs/{d}/colls."""
     database = await call.get_owning_database()
-    wanted = policies.parse_container(call.json())
+    wanted = policies.parse_container(call.parse_body())
     throughput = throughput_of_container(call, database)
     bounds = partition_key.divide_key_space(1 if throughput is None else throughput.ranges, wanted.partition_key)
     definition = Definition(
@@ -80,7 +84,7 @@ async def create(call: CosmosCall) -> Response:
         history=_history_span(wanted),
     )
     node = await call.engine.definitions.create(database.id, wanted.name, definition)
-    return metadata.answer(201, body_of(node), metadata.in_database(database))
+    return metadata.answer_resource(201, body_of(node), metadata.in_database(database))
 
 
 async def read(call: CosmosCall) -> Response:
@@ -95,12 +99,12 @@ async def read(call: CosmosCall) -> Response:
     if view.node.body["indexingPolicy"]["indexingMode"] == "lazy":
         # Lazy indexing is always complete for queries: items that are not indexed yet are scanned.
         headers.append((LAZY_INDEXING_PROGRESS, b"100"))
-    headers += await _quota(call, view)
+    headers += await _quota_headers(call, view)
     response.headers = [*headers, *view.progress_headers(await call.engine.lsn(view.id))]
     return response
 
 
-async def _quota(call: CosmosCall, view: ContainerView) -> list[tuple[bytes, bytes]]:
+async def _quota_headers(call: CosmosCall, view: ContainerView) -> list[tuple[bytes, bytes]]:
     if not call.request.flag(POPULATE_QUOTA_INFO):
         return []
     visible, kilobytes = await call.engine.insight.usage(view.node, call.now)
@@ -112,10 +116,10 @@ async def _quota(call: CosmosCall, view: ContainerView) -> list[tuple[bytes, byt
 async def replace(call: CosmosCall) -> Response:
     """PUT /dbs/{d}/colls/{c}: new policies for the same items, in force from the commit on."""
     view = await call.get_container()
-    wanted = call.json()
+    wanted = call.parse_body()
 
     def change(before: Node) -> Definition:
-        call.check_match(body_of(before)["_etag"])
+        call.check_if_match(body_of(before)["_etag"])
         previous = policies.parse_container(before.body)
         after = policies.parse_container(wanted, previous)
         body = after.to_json()
@@ -137,14 +141,14 @@ async def replace(call: CosmosCall) -> Response:
 async def delete(call: CosmosCall) -> Response:
     """DELETE /dbs/{d}/colls/{c}. Its items are invisible from the commit on, and removed from the store later."""
     view = await call.get_container()
-    call.check_match(body_of(view.node)["_etag"])
+    call.check_if_match(body_of(view.node)["_etag"])
     await call.engine.definitions.drop(view.id)
-    return metadata.no_content(_owner(view))
+    return metadata.answer_no_content(_owner_names(view))
 
 
-async def ranges(call: CosmosCall) -> Response:
+async def read_ranges(call: CosmosCall) -> Response:
     """GET …/pkranges. The Python client repeats the request with the etag until the answer is 304."""
-    view, rows = await _ranges(call)
+    view, rows = await _range_rows(call)
     # Ranges are split and never merged, so their number is a version of them.
     etag = f'"{view.links.rid}-{len(rows)}"'
     headers = [(ETAG, etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
@@ -167,11 +171,11 @@ def _history_span(wanted: policies.ContainerDefinition, before: Definition | Non
 
 async def query_ranges(call: CosmosCall) -> Response:
     """POST …/pkranges with a query."""
-    view, rows = await _ranges(call)
-    return metadata.query(call, "PartitionKeyRanges", metadata.in_container(view), rows)
+    view, rows = await _range_rows(call)
+    return metadata.answer_query(call, "PartitionKeyRanges", metadata.in_container(view), rows)
 
 
-async def _ranges(call: CosmosCall) -> tuple[ContainerView, list[dict[str, Any]]]:
+async def _range_rows(call: CosmosCall) -> tuple[ContainerView, list[dict[str, Any]]]:
     try:
         view = await call.get_container()
     except NotFound:
@@ -182,8 +186,8 @@ async def _ranges(call: CosmosCall) -> tuple[ContainerView, list[dict[str, Any]]
 
 def _answer(view: ContainerView, node: Node) -> Response:
     """Answer with a container, which may be newer than the view."""
-    return metadata.answer(200, body_of(node), _owner(view))
+    return metadata.answer_resource(200, body_of(node), _owner_names(view))
 
 
-def _owner(view: ContainerView) -> metadata.OwnerNames:
+def _owner_names(view: ContainerView) -> metadata.OwnerNames:
     return metadata.OwnerNames(f"dbs/{view.database}", database_rid(view.node.parent))

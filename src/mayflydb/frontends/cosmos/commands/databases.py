@@ -20,24 +20,24 @@ def body_of(node: Node) -> dict[str, Any]:
     return database_body(node.name, node.id, definition.version, definition.written)
 
 
-async def _bodies(call: CosmosCall) -> list[dict[str, Any]]:
+async def _read_bodies(call: CosmosCall) -> list[dict[str, Any]]:
     space = await call.engine.node(SPACE)
     return [] if space is None else [body_of(node) for node in await call.engine.children(space.id)]
 
 
 async def read_feed(call: CosmosCall) -> Response:
     """GET /dbs."""
-    return metadata.feed(call, "Databases", metadata.ACCOUNT, await _bodies(call))
+    return metadata.answer_feed(call, "Databases", metadata.ACCOUNT, await _read_bodies(call))
 
 
 async def query(call: CosmosCall) -> Response:
     """POST /dbs with a query."""
-    return metadata.query(call, "Databases", metadata.ACCOUNT, await _bodies(call))
+    return metadata.answer_query(call, "Databases", metadata.ACCOUNT, await _read_bodies(call))
 
 
 async def create(call: CosmosCall) -> Response:
     """POST /dbs."""
-    name = policies.parse_database(call.json())
+    name = policies.parse_database(call.parse_body())
     throughput = parse_throughput(call)
     space = await call.engine.definitions.space(SPACE, call.now)
     node = await call.engine.definitions.create(
@@ -54,10 +54,10 @@ async def read(call: CosmosCall) -> Response:
 async def delete(call: CosmosCall) -> Response:
     """DELETE /dbs/{d}, with everything in it."""
     node = await call.get_database()
-    call.check_match(body_of(node)["_etag"])
+    call.check_if_match(body_of(node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return metadata.no_content(metadata.ACCOUNT)
+    return metadata.answer_no_content(metadata.ACCOUNT)
 
 
 def _answer(status: int, node: Node) -> Response:
-    return metadata.answer(status, body_of(node), metadata.ACCOUNT)
+    return metadata.answer_resource(status, body_of(node), metadata.ACCOUNT)

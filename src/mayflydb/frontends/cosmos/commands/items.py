@@ -11,7 +11,7 @@ from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
 from mayflydb.engine.reads import record_at
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
-from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, CosmosCall
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, PRECONDITION_FAILED, CosmosCall
 from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
@@ -27,13 +27,13 @@ Answer: TypeAlias = Coroutine[Any, Any, Response]
 
 async def read(call: CosmosCall) -> Response:
     """GET …/docs/{id}."""
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
-    key, seq = await address_of(call, view, record_finder(call, view, partition))
+    key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     record = await call.engine.get(view.node, partition, key, call.now)
     if record is not None and seq not in (None, record.seq):
         record = None
-    lsn = await call.session_lsn(view, 0 if record is None else record.lsn)
+    lsn = await call.read_session_lsn(view, 0 if record is None else record.lsn)
     headers = view.item_headers(partition, lsn)
     if record is None:
         raise NotFound(NOT_FOUND, headers=headers, charge=budget.MISS)
@@ -47,33 +47,35 @@ async def read(call: CosmosCall) -> Response:
 
 def create(call: CosmosCall) -> Answer:
     """POST …/docs."""
-    return _store(call, Mode.CREATE)
+    return _write_item(call, Mode.CREATE)
 
 
 def upsert(call: CosmosCall) -> Answer:
     """POST …/docs with x-ms-documentdb-is-upsert."""
-    return _store(call, Mode.UPSERT)
+    return _write_item(call, Mode.UPSERT)
 
 
 def replace(call: CosmosCall) -> Answer:
     """PUT …/docs/{id}."""
-    return _store(call, Mode.REPLACE)
+    return _write_item(call, Mode.REPLACE)
 
 
-async def _store(call: CosmosCall, mode: Mode) -> Response:
-    view = await call.get_owner()
+async def _write_item(call: CosmosCall, mode: Mode) -> Response:
+    view = await call.get_owning_container()
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
-    partition = partition_of(view, item, admit_partition(call, view, budget.likely, mode, len(item.text)))
+    partition = check_partition(view, item, admit_partition(call, view, budget.likely, mode, len(item.text)))
     # A replace may give its item another id.
     key, seq = id.encode(), None
     if mode is Mode.REPLACE:
-        key, seq = await address_of(call, view, record_finder(call, view, partition))
-    command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id), id.encode(), seq)
-    return await _write(call, view, command)
+        key, seq = await resolve_address(call, view, record_finder(call, view, partition))
+    command = Command(mode, partition, key, view.draft(item, partition), call.expected_lsn(view.id), id.encode(), seq)
+    return await _commit_and_answer(call, view, command)
 
 
-async def address_of(call: CosmosCall, view: ContainerView, find: Callable[[int], Awaitable[Record | None]]) -> Address:
+async def resolve_address(
+    call: CosmosCall, view: ContainerView, find: Callable[[int], Awaitable[Record | None]]
+) -> Address:
     """Return the address of the item that the path names: by its id or, below the rid of its container, by its rid.
 
     Clients that are given a whole item follow its `_self`, which is made of rids. `find`: finds an item by sequence number.
@@ -92,7 +94,7 @@ def record_finder(call: CosmosCall, view: ContainerView, partition: bytes) -> Ca
     return partial(record_at, call.engine.reads, view.id, partition)
 
 
-def partition_of(view: ContainerView, item: ParsedItem, addressed: bytes) -> bytes:
+def check_partition(view: ContainerView, item: ParsedItem, addressed: bytes) -> bytes:
     """Return the item's logical partition; BadRequest (1001) unless it is the addressed one."""
     values = view.key.extract(item.doc)
     view.key.check(values)
@@ -103,27 +105,27 @@ def partition_of(view: ContainerView, item: ParsedItem, addressed: bytes) -> byt
 
 async def patch(call: CosmosCall) -> Response:
     """PATCH …/docs/{id}."""
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     patch = patches.parse_patch(call.request.body, call.account.limits)
     partition = admit_partition(call, view, budget.likely, Mode.REPLACE, len(call.request.body))
-    change = patch_change(call, view, partition, patch)
-    key, seq = await address_of(call, view, record_finder(call, view, partition))
-    command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id), seq=seq)
-    return await _write(call, view, command)
+    change = build_patch_change(call, view, partition, patch)
+    key, seq = await resolve_address(call, view, record_finder(call, view, partition))
+    command = Command(Mode.REPLACE, partition, key, change, call.expected_lsn(view.id), seq=seq)
+    return await _commit_and_answer(call, view, command)
 
 
 async def delete(call: CosmosCall) -> Response:
     """DELETE …/docs/{id}."""
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
-    key, seq = await address_of(call, view, record_finder(call, view, partition))
-    command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id), seq=seq)
+    key, seq = await resolve_address(call, view, record_finder(call, view, partition))
+    command = Command(Mode.DELETE, partition, key, None, call.expected_lsn(view.id), seq=seq)
     written = await _commit(call, view, command)
     lsn = await call.engine.lsn(view.id)
     return Response(204, b"", view.item_headers(partition, lsn), budget.charge(written))
 
 
-async def _write(call: CosmosCall, view: ContainerView, command: Command) -> Response:
+async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Command) -> Response:
     written = await _commit(call, view, command)
     record = written.record
     view.known_lsn = max(view.known_lsn, record.lsn)
@@ -144,17 +146,17 @@ async def _commit(call: CosmosCall, view: ContainerView, command: Command) -> Wr
         raise
 
 
-def patch_change(call: CosmosCall, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
+def build_patch_change(call: CosmosCall, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
     """Return a change that applies a patch to the current item; PreconditionFailed if its condition is false."""
     condition = (
         None
         if patch.condition is None
-        else queries.condition(patch.condition, view.declared, lenient=call.account.lenient)
+        else queries.compile_condition(patch.condition, view.declared, lenient=call.account.lenient)
     )
 
     def change(current: Record) -> Draft:
         if condition is not None and not condition(view.document(current), call.now):
-            raise PreconditionFailed(STALE)
+            raise PreconditionFailed(PRECONDITION_FAILED)
         return view.draft(patches.apply_to_item(patch, current.value, view.key, call.account.limits), partition)
 
     return change

@@ -16,14 +16,14 @@ from mayflydb.frontends.cosmos.resources import database_rid, feed_body
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response, owner_paths
 
-PAGE = 100
+DEFAULT_PAGE_ROWS = 100
 
 
 def page_size(call: CosmosCall, cap: int = 1000) -> int:
     """Return the number of rows that the client asks for; -1 asks for as many as a page may have (`cap`)."""
     wanted = call.request.number(MAX_ITEM_COUNT)
     if wanted is None:
-        return PAGE
+        return DEFAULT_PAGE_ROWS
     return cap if wanted < 1 else min(wanted, cap)
 
 
@@ -47,31 +47,33 @@ def in_container(view: ContainerView) -> OwnerNames:
     return OwnerNames(f"dbs/{view.database}/colls/{view.node.name}", view.links.rid)
 
 
-def feed(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
+def answer_feed(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
     """Answer with one page of resource bodies. Their order must not change between pages."""
     return _page(call, name, owner, bodies, ("", None))
 
 
-def query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
+def answer_query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
     """Answer with one page of a query over resource bodies."""
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     rows = queries.run_over_documents(text, parameters, bodies, call.now, lenient=call.account.lenient)
     return _page(call, name, owner, rows, (text, parameters))
 
 
-def answer(status: int, body: dict[str, Any], owner: OwnerNames) -> Response:
+def answer_resource(status: int, body: dict[str, Any], owner: OwnerNames) -> Response:
     """Answer with one resource, its etag and the names of its owner; the account has no names."""
     paths = [] if owner is ACCOUNT else owner_paths(*owner)
     return json_response(status, body, [(ETAG, body["_etag"].encode()), *paths], budget.METADATA)
 
 
-def no_content(owner: OwnerNames) -> Response:
+def answer_no_content(owner: OwnerNames) -> Response:
     """Answer 204, after a resource of this owner was deleted."""
     return Response(204, b"", [] if owner is ACCOUNT else owner_paths(*owner), budget.METADATA)
 
 
-def _page(call: CosmosCall, name: str, owner: OwnerNames, rows: Sequence[Any], asked: tuple[str, Any]) -> Response:
-    bound = continuation.binding(0, asked[0], asked[1], call.request.path.decode("latin-1"))
+def _page(
+    call: CosmosCall, name: str, owner: OwnerNames, rows: Sequence[Any], text_and_parameters: tuple[str, Any]
+) -> Response:
+    bound = continuation.binding(0, text_and_parameters[0], text_and_parameters[1], call.request.path.decode("latin-1"))
     token = call.request.text(CONTINUATION)
     start = 0
     if token:

@@ -66,12 +66,12 @@ def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
         rid = database_rid(node.id)
         link = f"dbs/{rid}/"
     else:
-        of = container_links(node.parent, node.id)
-        rid, link = of.rid, of.self_link
+        links = container_links(node.parent, node.id)
+        rid, link = links.rid, links.self_link
     return offer_body(node.id, link, rid, offer, node.definition.version, node.definition.written)
 
 
-async def _bodies(call: CosmosCall) -> list[dict[str, Any]]:
+async def _read_bodies(call: CosmosCall) -> list[dict[str, Any]]:
     if call.account.serverless:
         return []
     space = await call.engine.node(SPACE)
@@ -84,15 +84,15 @@ async def _bodies(call: CosmosCall) -> list[dict[str, Any]]:
 
 async def read_feed(call: CosmosCall) -> Response:
     """GET /offers."""
-    return metadata.feed(call, "Offers", metadata.ACCOUNT, await _bodies(call))
+    return metadata.answer_feed(call, "Offers", metadata.ACCOUNT, await _read_bodies(call))
 
 
 async def query(call: CosmosCall) -> Response:
     """POST /offers with a query, by which clients find the offer of a resource."""
-    return metadata.query(call, "Offers", metadata.ACCOUNT, await _bodies(call))
+    return metadata.answer_query(call, "Offers", metadata.ACCOUNT, await _read_bodies(call))
 
 
-async def _node(call: CosmosCall) -> tuple[Node, bool]:
+async def _get_offer_node(call: CosmosCall) -> tuple[Node, bool]:
     rid = parse_rid(call.target.id or "")
     node = await call.engine.node_by_id(rid.number) if rid is not None and rid.kind is RidKind.OFFER else None
     if node is None or node.definition.offer is None or call.account.serverless:
@@ -103,15 +103,15 @@ async def _node(call: CosmosCall) -> tuple[Node, bool]:
 
 async def read(call: CosmosCall) -> Response:
     """GET /offers/{rid}."""
-    node, is_database = await _node(call)
+    node, is_database = await _get_offer_node(call)
     return _answer(node, is_database)
 
 
 async def replace(call: CosmosCall) -> Response:
     """PUT /offers/{rid}: a new throughput. Ranges of a container that are too few for it are split in the same commit."""
-    node, is_database = await _node(call)
+    node, is_database = await _get_offer_node(call)
     wanted = throughput.parse_content(
-        _content(call),
+        _offer_content(call),
         _own_throughput(node) or STANDARD,
         to_autoscale=call.request.flag(MIGRATE_TO_AUTOPILOT),
         to_manual=call.request.flag(MIGRATE_TO_MANUAL),
@@ -128,8 +128,8 @@ async def replace(call: CosmosCall) -> Response:
     return _answer(await call.engine.definitions.replace(node.id, change, call.now), is_database)
 
 
-def _content(call: CosmosCall) -> object:
-    body = call.json()
+def _offer_content(call: CosmosCall) -> object:
+    body = call.parse_body()
     return body.get("content") if isinstance(body, dict) else None
 
 

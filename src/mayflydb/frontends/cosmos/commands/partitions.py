@@ -24,7 +24,7 @@ async def delete_all(call: CosmosCall) -> Response:
     Each item is deleted by its own write, so other requests may see some of them meanwhile. Items written later stay. The answer
     comes when all are deleted; after an interruption the same request deletes the rest.
     """
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
     last = await call.engine.lsn(view.id)
     scope = Scope.of_partition(partition)

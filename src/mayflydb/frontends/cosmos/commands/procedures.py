@@ -31,33 +31,38 @@ def script_headers(call: CosmosCall) -> dict[str, str]:
 
 async def execute(call: CosmosCall) -> Response:
     """POST …/sprocs/{s} with an array of arguments."""
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     script = await get_script(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
-    arguments = _arguments(call)
+    arguments = _parse_arguments(call)
     partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
     logs = call.request.flag(SCRIPT_ENABLE_LOGGING)
-    given = ScriptContext("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=script_headers(call), logs=logs)
+    context = ScriptContext(
+        "sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=script_headers(call), logs=logs
+    )
 
     async def work(attempt: ScriptAttempt) -> ScriptResult:
-        return await Program(script, given, arguments, attempt.transaction, attempt.budget).finish(attempt.collection)
+        return await Program(script, context, arguments, attempt.transaction, attempt.budget).run(attempt.collection)
 
     try:
-        done = await transact(call, partition, work)
+        committed = await transact(call, partition, work)
     except MayflyError as error:
-        headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log(error.detail.get("log"), logs)]
+        headers = [
+            *view.item_headers(partition, await call.engine.lsn(view.id)),
+            *_log_headers(error.detail.get("log"), logs),
+        ]
         error.detail = {**error.detail, "headers": headers}
         raise
-    headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log(done.result.log, logs)]
-    body = done.replace_provisional((done.result.response or '""').encode())
-    return Response(200, body, headers, budget.METADATA + done.attempt.collection.charge)
+    headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log_headers(committed.result.log, logs)]
+    body = committed.replace_provisional((committed.result.response or '""').encode())
+    return Response(200, body, headers, budget.METADATA + committed.attempt.collection.charge)
 
 
-def _log(text: object, wanted: bool) -> Headers:
+def _log_headers(text: object, wanted: bool) -> Headers:
     return [(SCRIPT_LOG, quote(text).encode())] if wanted and isinstance(text, str) else []
 
 
-def _arguments(call: CosmosCall) -> list[Any]:
-    arguments = call.json() if call.request.body.strip() else []
+def _parse_arguments(call: CosmosCall) -> list[Any]:
+    arguments = call.parse_body() if call.request.body.strip() else []
     if not isinstance(arguments, list):
         raise BadRequest("The body must be an array with the arguments of the stored procedure.")
     return arguments

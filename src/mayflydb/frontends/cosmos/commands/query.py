@@ -29,9 +29,9 @@ from mayflydb.frontends.cosmos.pages import Page, Pager, PageStart
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.query_tokens import QueryTokens
 from mayflydb.frontends.cosmos.resources import feed_body
-from mayflydb.frontends.cosmos.scopes import admit, named_range, scope_of
+from mayflydb.frontends.cosmos.scopes import admit, named_range, resolve_scope
 from mayflydb.frontends.cosmos.scripting.functions import ReadsScanner, find_functions, function_caller
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget
+from mayflydb.frontends.cosmos.scripting.sandbox import TimeBudget
 from mayflydb.frontends.cosmos.scripting.threads import LoopProxy
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
@@ -39,8 +39,8 @@ from mayflydb.model.errors import BadRequest
 from mayflydb.query.cosmos_sql import Query, check_blocking_source, compile_query
 from mayflydb.query.cosmos_sql import plan as make_plan
 
-EVERYTHING = "SELECT * FROM c"
-NOT_ALLOWED = (
+SELECT_ALL = "SELECT * FROM c"
+CROSS_PARTITION_DISABLED = (
     "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify "
     "x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
 )
@@ -56,7 +56,7 @@ A client that resumes from its own token skips rows by rid. Without this header 
 does (`OrderByUtils` of azure-cosmos, https://github.com/Azure/azure-sdk-for-java).
 """
 
-PARTS_OF_TIME = (
+TIME_METRICS = (
     "queryCompileTimeInMs", "queryLogicalPlanBuildTimeInMs", "queryPhysicalPlanBuildTimeInMs", "queryOptimizationTimeInMs",
     "VMExecutionTimeInMs", "indexLookupTimeInMs", "documentLoadTimeInMs", "systemFunctionExecuteTimeInMs",
     "userFunctionExecuteTimeInMs", "writeOutputTimeInMs",
@@ -70,20 +70,20 @@ ALL_FEATURES = frozenset({
 
 async def read_feed(call: CosmosCall) -> Response:
     """GET …/docs: every item, in creation order."""
-    view = await call.get_owner()
-    query = compile_query(EVERYTHING, {})
-    scope, _ = scope_of(call, view, None)
+    view = await call.get_owning_container()
+    query = compile_query(SELECT_ALL, {})
+    scope, _ = resolve_scope(call, view, None)
     return await _answer_page(call, view, query, scope, ("", None))
 
 
 async def execute(call: CosmosCall) -> Response:
     """POST …/docs with a query."""
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     functions = await find_functions(call.engine.reads, view.id, text)
     query = _compile(call, view, text, parameters, functions)
-    queries.check_order(query, view.composite_orders)
-    scope, named = scope_of(call, view, None)
+    queries.check_composite_order(query, view.composite_orders)
+    scope, named = resolve_scope(call, view, None)
     if not named:
         scope = _scope_of_query(call, view, query)
     elif PARTITION_KEY not in call.request.headers and scope != Scope():
@@ -100,22 +100,22 @@ def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scop
     if keys is not None and len(keys) == 1:
         return view.scope_of_key(_key_values(keys[0]))
     if not call.request.flag(ENABLE_CROSS_PARTITION):
-        raise BadRequest(NOT_ALLOWED)
-    if query.needs_merge and not call.account.direct:
-        plan = msgspec.json.encode(_plan(view, query, ALL_FEATURES)).decode()
+        raise BadRequest(CROSS_PARTITION_DISABLED)
+    if query.needs_merge and not call.account.merges_queries:
+        plan = msgspec.json.encode(_build_plan(view, query, ALL_FEATURES)).decode()
         raise BadRequest(NEEDS_PLAN, substatus=1004, additional_error_info=plan)
     return Scope()
 
 
 async def plan(call: CosmosCall) -> Response:
     """POST …/docs with x-ms-cosmos-is-query-plan-request: the plan by which a client runs a query over all partitions."""
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(SUPPORTED_QUERY_FEATURES) or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
     functions = await find_functions(call.engine.reads, view.id, text)
     query = _compile(call, view, text, parameters, functions)
-    return json_response(200, _plan(view, query, features), charge=budget.METADATA)
+    return json_response(200, _build_plan(view, query, features), charge=budget.METADATA)
 
 
 def _compile(
@@ -124,7 +124,7 @@ def _compile(
     return compile_query(text, parameters, view.declarations_with(functions.keys()), lenient=call.account.lenient)
 
 
-def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
+def _build_plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
     def range_of(values: tuple[Any, ...]) -> tuple[str, str]:
         lower, upper = view.key.prefix_range(_key_values(values))
         full = len(values) == len(view.key.paths)
@@ -138,18 +138,18 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
 
 
 async def _answer_page(
-    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any],
+    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, text_and_parameters: tuple[str, Any],
     functions: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:  # fmt: skip
     call.spending = admit(call, view, scope, budget.query(0, 0, 0))
-    lsn = await call.session_lsn(view)
-    tokens = QueryTokens(call.account.secret, view, scope, asked)
+    lsn = await call.read_session_lsn(view)
+    tokens = QueryTokens(call.account.secret, view, scope, text_and_parameters)
     start = tokens.start(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
     page = await _read_page(call, view, query, tokens.scope, start, functions)
     headers = [*view.scope_headers(scope, lsn, named_range(call)), (ITEM_COUNT, b"%d" % len(page.rows))]
     if call.request.flag(POPULATE_QUERY_METRICS):
-        headers.append((QUERY_METRICS, _metrics(page, monotonic_us() - started)))
+        headers.append((QUERY_METRICS, _format_metrics(page, monotonic_us() - started)))
     if query.sort_paths():
         headers.append(ORDER_OF_TIES)
     headers += index_metrics(call.request, view, query, scope)
@@ -169,16 +169,16 @@ async def _read_page(
         if query.ranking is None:
             call.index_demand.record_scan(view, query, scope, pager.read_counts.records - pager.matched)
         return page
-    within = Budget(call.account.scripts)
+    time_budget = TimeBudget(call.account.scripts)
 
     async def work(proxy: LoopProxy) -> Page:
-        user_functions = function_caller(functions, within, call.now)
+        user_functions = function_caller(functions, time_budget, call.now)
         return await Pager(ReadsScanner(proxy), view, query, scope, call.now, size, user_functions).read(start)
 
-    return await call.threads.run(work, within)
+    return await call.threads.run(work, time_budget)
 
 
-def _metrics(page: Page, elapsed_us: int) -> bytes:
+def _format_metrics(page: Page, elapsed_us: int) -> bytes:
     """Format all properties that the service sends, since the Java client requires each of them.
 
     Only the total time is measured; its parts are 0.
@@ -190,6 +190,6 @@ def _metrics(page: Page, elapsed_us: int) -> bytes:
         "outputDocumentCount": len(page.rows),
         "outputDocumentSize": sum(map(len, page.rows)),
     }
-    parts = [f"totalExecutionTimeInMs={elapsed_us / 1000:.2f}", *(f"{part}=0.00" for part in PARTS_OF_TIME)]
+    parts = [f"totalExecutionTimeInMs={elapsed_us / 1000:.2f}", *(f"{part}=0.00" for part in TIME_METRICS)]
     parts += [*(f"{name}={count}" for name, count in counts.items()), f"indexUtilizationRatio={page.hit_ratio:.2f}"]
     return ";".join(parts).encode()

@@ -72,7 +72,7 @@ def body_of(view: ContainerView, kind: ScriptKind, node: Node) -> dict[str, Any]
     return script_body(properties, view.links, kind.rid, kind.word, node.id, definition.version, definition.written)
 
 
-async def _bodies(call: CosmosCall, view: ContainerView, kind: ScriptKind) -> list[dict[str, Any]]:
+async def _read_bodies(call: CosmosCall, view: ContainerView, kind: ScriptKind) -> list[dict[str, Any]]:
     home = await call.engine.node(*home_of(SCRIPTS, view.id))
     nodes = [] if home is None else await call.engine.children(home.id)
     return [body_of(view, kind, node) for node in nodes if node.name.startswith(row_name(kind.word, ""))]
@@ -80,59 +80,61 @@ async def _bodies(call: CosmosCall, view: ContainerView, kind: ScriptKind) -> li
 
 async def read_feed(call: CosmosCall) -> Response:
     """GET …/sprocs, …/triggers or …/udfs."""
-    view, kind = await call.get_owner(), KINDS[call.target.resource]
-    return metadata.feed(call, kind.feed, metadata.in_container(view), await _bodies(call, view, kind))
+    view, kind = await call.get_owning_container(), KINDS[call.target.resource]
+    return metadata.answer_feed(call, kind.feed, metadata.in_container(view), await _read_bodies(call, view, kind))
 
 
 async def query(call: CosmosCall) -> Response:
     """POST …/sprocs, …/triggers or …/udfs with a query."""
-    view, kind = await call.get_owner(), KINDS[call.target.resource]
-    return metadata.query(call, kind.feed, metadata.in_container(view), await _bodies(call, view, kind))
+    view, kind = await call.get_owning_container(), KINDS[call.target.resource]
+    return metadata.answer_query(call, kind.feed, metadata.in_container(view), await _read_bodies(call, view, kind))
 
 
 async def create(call: CosmosCall) -> Response:
     """POST …/sprocs, …/triggers or …/udfs."""
-    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owning_container(), KINDS[call.target.resource]
     name, body = _parse(call, kind)
     home = await call.engine.companions.home(SCRIPTS, view.id, call.now)
     row = row_name(kind.word, name)
-    node = await call.engine.companions.create(home.id, row, _judge(call, view, kind, body))
+    node = await call.engine.companions.create(home.id, row, _definition_maker(call, view, kind, body))
     return _answer(201, view, kind, node)
 
 
 async def upsert(call: CosmosCall) -> Response:
     """POST …/sprocs, …/triggers or …/udfs with x-ms-documentdb-is-upsert."""
-    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owning_container(), KINDS[call.target.resource]
     name, body = _parse(call, kind)
     home = await call.engine.companions.home(SCRIPTS, view.id, call.now)
     row = row_name(kind.word, name)
-    node, is_new = await call.engine.companions.upsert(home.id, row, _judge(call, view, kind, body), call.now)
+    node, is_new = await call.engine.companions.upsert(
+        home.id, row, _definition_maker(call, view, kind, body), call.now
+    )
     return _answer(201 if is_new else 200, view, kind, node)
 
 
 async def read(call: CosmosCall) -> Response:
     """GET …/sprocs/{s}, …/triggers/{t} or …/udfs/{u}."""
-    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owning_container(), KINDS[call.target.resource]
     return _answer(200, view, kind, await get_script(call, view, kind, call.target.id or ""))
 
 
 async def replace(call: CosmosCall) -> Response:
     """PUT …/sprocs/{s}, …/triggers/{t} or …/udfs/{u}: a new text. The name may change."""
-    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owning_container(), KINDS[call.target.resource]
     node = await get_script(call, view, kind, call.target.id or "")
     name, body = _parse(call, kind)
     row = row_name(kind.word, name)
-    changed = await call.engine.companions.replace(node.id, row, _judge(call, view, kind, body), call.now)
+    changed = await call.engine.companions.replace(node.id, row, _definition_maker(call, view, kind, body), call.now)
     return _answer(200, view, kind, changed)
 
 
 async def delete(call: CosmosCall) -> Response:
     """DELETE …/sprocs/{s}, …/triggers/{t} or …/udfs/{u}."""
-    view, kind = await call.get_owner(), KINDS[call.target.resource]
+    view, kind = await call.get_owning_container(), KINDS[call.target.resource]
     node = await get_script(call, view, kind, call.target.id or "")
-    call.check_match(body_of(view, kind, node)["_etag"])
+    call.check_if_match(body_of(view, kind, node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return metadata.no_content(metadata.in_container(view))
+    return metadata.answer_no_content(metadata.in_container(view))
 
 
 def _parse(call: CosmosCall, kind: ScriptKind) -> tuple[str, dict[str, Any]]:
@@ -140,7 +142,7 @@ def _parse(call: CosmosCall, kind: ScriptKind) -> tuple[str, dict[str, Any]]:
 
     As in the service, a text that is no function fails when it runs.
     """
-    given = call.json()
+    given = call.parse_body()
     if not isinstance(given, dict):
         raise BadRequest(f"The body must be a JSON object that describes a {kind.noun}.")
     known = {"id", "body"} | ({"triggerType", "triggerOperation"} if kind.rid is RidKind.TRIGGER else set())
@@ -158,14 +160,14 @@ def _parse(call: CosmosCall, kind: ScriptKind) -> tuple[str, dict[str, Any]]:
     return name, {member: given[member] for member in sorted(known - {"id"})}
 
 
-def _judge(call: CosmosCall, view: ContainerView, kind: ScriptKind, body: dict[str, Any]) -> Judge:
+def _definition_maker(call: CosmosCall, view: ContainerView, kind: ScriptKind, body: dict[str, Any]) -> Judge:
     def judge(before: Node | None) -> Definition:
         if before is not None:
-            call.check_match(body_of(view, kind, before)["_etag"])
+            call.check_if_match(body_of(view, kind, before)["_etag"])
         return Definition(body, call.now)
 
     return judge
 
 
 def _answer(status: int, view: ContainerView, kind: ScriptKind, node: Node) -> Response:
-    return metadata.answer(status, body_of(view, kind, node), metadata.in_container(view))
+    return metadata.answer_resource(status, body_of(view, kind, node), metadata.in_container(view))

@@ -28,7 +28,7 @@ async def range_statistics(call: CosmosCall, view: ContainerView) -> list[dict[s
 async def _statistics_of_range(call: CosmosCall, view: ContainerView, within: RangeView) -> dict[str, Any]:
     size = items = keys = 0
     largest: list[tuple[int, bytes]] = []
-    async for partition, (held, count) in _partitions(call, view, within):
+    async for partition, (held, count) in _partition_sizes(call, view, within):
         size, items, keys = size + held, items + count, keys + 1
         heappush(largest, (held, partition))
         if len(largest) > MAX_LISTED:
@@ -49,7 +49,7 @@ async def _statistics_of_range(call: CosmosCall, view: ContainerView, within: Ra
     }
 
 
-async def _partitions(
+async def _partition_sizes(
     call: CosmosCall, view: ContainerView, within: RangeView
 ) -> AsyncIterator[tuple[bytes, tuple[int, int]]]:
     """Yield each logical partition with its bytes and its number of items."""

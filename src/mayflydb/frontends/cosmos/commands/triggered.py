@@ -10,7 +10,7 @@ from mayflydb.engine import budget
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.cosmos.calls import CosmosCall
-from mayflydb.frontends.cosmos.commands.items import address_of, partition_of
+from mayflydb.frontends.cosmos.commands.items import check_partition, resolve_address
 from mayflydb.frontends.cosmos.commands.procedures import script_headers
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, TRIGGER_OPERATIONS, TRIGGER_TYPES, get_script, parse_word
 from mayflydb.frontends.cosmos.headers import ETAG, ITEM_LSN, POST_TRIGGER_INCLUDE, PRE_TRIGGER_INCLUDE
@@ -31,7 +31,7 @@ INCLUDE_HEADERS: Final = {
 EMPTY_BODY: Final = msgspec.Raw(b'""')
 
 
-class Result(msgspec.Struct, frozen=True):
+class TriggeredResult(msgspec.Struct, frozen=True):
     """The position of the write among the commands of the transaction, and the body that a post-trigger has set."""
 
     index: int
@@ -66,16 +66,16 @@ async def delete(call: CosmosCall) -> Response:
 
 
 async def _write(call: CosmosCall, mode: Mode) -> Response:
-    view = await call.get_owner()
+    view = await call.get_owning_container()
     partition = admit_partition(call, view, budget.likely, mode, len(call.request.body))
-    triggers = Triggers(await _trigger(call, view, "pre", mode), await _trigger(call, view, "post", mode))
+    triggers = Triggers(await _find_trigger(call, view, "pre", mode), await _find_trigger(call, view, "post", mode))
     text = b""
     if mode is not Mode.DELETE:
         item = parse_item(call.request.body, call.account.limits)
         item_id(item.doc, call.account.limits)
-        partition_of(view, item, partition)
+        check_partition(view, item, partition)
         text = item.text
-    write = _Write(call, view, mode, partition, triggers)
+    write = _TriggeredWrite(call, view, mode, partition, triggers)
     try:
         done = await transact(call, partition, lambda attempt: write.run(attempt, text))
     except MayflyError as error:
@@ -86,7 +86,7 @@ async def _write(call: CosmosCall, mode: Mode) -> Response:
     return _answer(call, view, done, await call.engine.lsn(view.id))
 
 
-async def _trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode) -> Node | None:
+async def _find_trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode) -> Node | None:
     """Return the trigger that the request includes, or None; BadRequest for a trigger of another type or operation."""
     name = (call.request.text(INCLUDE_HEADERS[kind]) or "").strip()
     if not name:
@@ -111,7 +111,7 @@ async def _trigger(call: CosmosCall, view: ContainerView, kind: str, mode: Mode)
     return node
 
 
-class _Write:
+class _TriggeredWrite:
     """One write with its triggers. `run` is called for each attempt."""
 
     def __init__(self, call: CosmosCall, view: ContainerView, mode: Mode, partition: bytes, triggers: Triggers) -> None:
@@ -122,34 +122,34 @@ class _Write:
         self._triggers = triggers
         self._headers = script_headers(call)
 
-    async def run(self, attempt: ScriptAttempt, text: bytes) -> Result:
+    async def run(self, attempt: ScriptAttempt, text: bytes) -> TriggeredResult:
         """Run the pre-trigger, the write and the post-trigger."""
         operation = self._mode.value.capitalize()
         if self._triggers.pre is not None:
-            given = ScriptContext("pre", _raw_json(text), operation=operation, headers=self._headers)
-            program = Program(self._triggers.pre, given, [], attempt.transaction, attempt.budget)
-            changed = (await program.finish(attempt.collection)).request
+            context = ScriptContext("pre", _raw_json(text), operation=operation, headers=self._headers)
+            program = Program(self._triggers.pre, context, [], attempt.transaction, attempt.budget)
+            changed = (await program.run(attempt.collection)).request
             text = text if changed is None or self._mode is Mode.DELETE else changed.encode()
-        command = await self._command(attempt, text)
-        index = attempt.transaction.commands
+        command = await self._build_command(attempt, text)
+        index = attempt.transaction.command_count
         written = await attempt.collection.run(command)
         if self._triggers.post is None:
-            return Result(index, None)
+            return TriggeredResult(index, None)
         deleted = self._mode is Mode.DELETE
         response = EMPTY_BODY if deleted else msgspec.Raw(item_body(self._view.links, written.record))
-        given = ScriptContext("post", _raw_json(text), response, operation, self._headers)
-        program = Program(self._triggers.post, given, [], attempt.transaction, attempt.budget)
-        return Result(index, (await program.finish(attempt.collection)).response)
+        context = ScriptContext("post", _raw_json(text), response, operation, self._headers)
+        program = Program(self._triggers.post, context, [], attempt.transaction, attempt.budget)
+        return TriggeredResult(index, (await program.run(attempt.collection)).response)
 
-    async def _command(self, attempt: ScriptAttempt, text: bytes) -> Command:
+    async def _build_command(self, attempt: ScriptAttempt, text: bytes) -> Command:
         mode, partition = self._mode, self._partition
-        if_match = self._call.if_match(self._view.id)
+        if_match = self._call.expected_lsn(self._view.id)
         address: Address | None = None
         if mode in (Mode.REPLACE, Mode.DELETE):
-            address = await address_of(self._call, self._view, attempt.transaction.record_at)
+            address = await resolve_address(self._call, self._view, attempt.transaction.record_at)
             if mode is Mode.DELETE:
                 return Command(mode, partition, address[0], None, if_match, seq=address[1])
-        item = attempt.collection.item(text)
+        item = attempt.collection.parse_document(text)
         id = item_id(item.doc, self._call.account.limits).encode()
         key, seq = address or (id, None)
         return Command(mode, partition, key, self._view.draft(item, partition), if_match, id, seq)
@@ -159,7 +159,7 @@ def _raw_json(text: bytes) -> msgspec.Raw:
     return msgspec.Raw(text) if text else EMPTY_BODY
 
 
-def _answer(call: CosmosCall, view: ContainerView, done: CommittedScripts[Result], lsn: int) -> Response:
+def _answer(call: CosmosCall, view: ContainerView, done: CommittedScripts[TriggeredResult], lsn: int) -> Response:
     written = done.written[done.result.index]
     record = written.record
     headers = view.item_headers(done.attempt.transaction.partition, lsn)

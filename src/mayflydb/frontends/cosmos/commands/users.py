@@ -14,7 +14,7 @@ from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound
 
 
-async def user_of(call: CosmosCall, database: Node) -> Node:
+async def get_user(call: CosmosCall, database: Node) -> Node:
     """Return the user that the path names, by name or rid; NotFound if there is none."""
     name = call.target.user or ""
     path = home_of(USERS, database.id)
@@ -34,7 +34,7 @@ def body_of(database: Node, node: Node) -> dict[str, Any]:
     return user_body(node.name, database.id, node.id, node.definition.version, node.definition.written)
 
 
-async def _bodies(call: CosmosCall, database: Node) -> list[dict[str, Any]]:
+async def _read_bodies(call: CosmosCall, database: Node) -> list[dict[str, Any]]:
     home = await call.engine.node(*home_of(USERS, database.id))
     return [] if home is None else [body_of(database, node) for node in await call.engine.children(home.id)]
 
@@ -42,62 +42,62 @@ async def _bodies(call: CosmosCall, database: Node) -> list[dict[str, Any]]:
 async def read_feed(call: CosmosCall) -> Response:
     """GET /dbs/{d}/users."""
     database = await call.get_owning_database()
-    return metadata.feed(call, "Users", metadata.in_database(database), await _bodies(call, database))
+    return metadata.answer_feed(call, "Users", metadata.in_database(database), await _read_bodies(call, database))
 
 
 async def query(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users with a query."""
     database = await call.get_owning_database()
-    return metadata.query(call, "Users", metadata.in_database(database), await _bodies(call, database))
+    return metadata.answer_query(call, "Users", metadata.in_database(database), await _read_bodies(call, database))
 
 
 async def create(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users."""
     database, name, home = await _parse_request(call)
-    return _answer(201, database, await call.engine.companions.create(home.id, name, _judge(call, database)))
+    return _answer(201, database, await call.engine.companions.create(home.id, name, _definition_maker(call, database)))
 
 
 async def upsert(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users with x-ms-documentdb-is-upsert."""
     database, name, home = await _parse_request(call)
-    node, is_new = await call.engine.companions.upsert(home.id, name, _judge(call, database), call.now)
+    node, is_new = await call.engine.companions.upsert(home.id, name, _definition_maker(call, database), call.now)
     return _answer(201 if is_new else 200, database, node)
 
 
 async def read(call: CosmosCall) -> Response:
     """GET /dbs/{d}/users/{u}."""
     database = await call.get_owning_database()
-    return _answer(200, database, await user_of(call, database))
+    return _answer(200, database, await get_user(call, database))
 
 
 async def replace(call: CosmosCall) -> Response:
     """PUT /dbs/{d}/users/{u}: a new name for the user, who keeps the permissions."""
     database = await call.get_owning_database()
-    node = await user_of(call, database)
-    name = _parse(call)
-    changed = await call.engine.companions.replace(node.id, name, _judge(call, database), call.now)
+    node = await get_user(call, database)
+    name = _parse_name(call)
+    changed = await call.engine.companions.replace(node.id, name, _definition_maker(call, database), call.now)
     return _answer(200, database, changed)
 
 
 async def delete(call: CosmosCall) -> Response:
     """DELETE /dbs/{d}/users/{u}, with its permissions. Issued tokens stay valid until they expire."""
     database = await call.get_owning_database()
-    node = await user_of(call, database)
-    call.check_match(body_of(database, node)["_etag"])
+    node = await get_user(call, database)
+    call.check_if_match(body_of(database, node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return metadata.no_content(metadata.in_database(database))
+    return metadata.answer_no_content(metadata.in_database(database))
 
 
 async def _parse_request(call: CosmosCall) -> tuple[Node, str, Node]:
     """Return the database, the name in the body, and the catalogue node of the database's users."""
     database = await call.get_owning_database()
-    name = _parse(call)
+    name = _parse_name(call)
     home = await call.engine.node(*home_of(USERS, database.id))
     return database, name, home or await call.engine.companions.home(USERS, database.id, call.now)
 
 
-def _parse(call: CosmosCall) -> str:
-    body = call.json()
+def _parse_name(call: CosmosCall) -> str:
+    body = call.parse_body()
     if not isinstance(body, dict):
         raise BadRequest("The body must be a JSON object that describes a user.")
     for name in body:
@@ -106,14 +106,14 @@ def _parse(call: CosmosCall) -> str:
     return policies.check_name(body.get("id"), "user")
 
 
-def _judge(call: CosmosCall, database: Node) -> Judge:
+def _definition_maker(call: CosmosCall, database: Node) -> Judge:
     def judge(before: Node | None) -> Definition:
         if before is not None:
-            call.check_match(body_of(database, before)["_etag"])
+            call.check_if_match(body_of(database, before)["_etag"])
         return Definition({}, call.now)
 
     return judge
 
 
 def _answer(status: int, database: Node, node: Node) -> Response:
-    return metadata.answer(status, body_of(database, node), metadata.in_database(database))
+    return metadata.answer_resource(status, body_of(database, node), metadata.in_database(database))

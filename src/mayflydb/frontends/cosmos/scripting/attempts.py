@@ -14,7 +14,7 @@ from mayflydb.engine.engine import BatchRefused
 from mayflydb.engine.locks import LockHolder
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.scripting.collection import Collection
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget
+from mayflydb.frontends.cosmos.scripting.sandbox import TimeBudget
 from mayflydb.frontends.cosmos.scripting.threads import LoopProxy
 from mayflydb.frontends.cosmos.scripting.transaction import ScriptTransaction
 from mayflydb.frontends.cosmos.views import ContainerView
@@ -34,7 +34,7 @@ class ScriptAttempt(msgspec.Struct, frozen=True):
 
     transaction: ScriptTransaction
     collection: Collection
-    budget: Budget
+    budget: TimeBudget
 
 
 class CommittedScripts(msgspec.Struct, Generic[T], frozen=True):
@@ -57,12 +57,12 @@ async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> Committ
 
     The detail of errors has the `charge` of the last attempt.
     """
-    budget = Budget(call.account.scripts)
+    budget = TimeBudget(call.account.scripts)
     now = call.now
     attempts: list[ScriptAttempt] = []
     try:
         for _ in range(MAX_ATTEMPTS):
-            view = await call.get_owner()
+            view = await call.get_owning_container()
             holder = LockHolder(now, exclusive=False)
             try:
                 work_of_attempt = _work_of_attempt(call, view, partition, holder, budget, work, attempts.append)
@@ -85,7 +85,7 @@ def _work_of_attempt(
     view: ContainerView,
     partition: bytes,
     holder: LockHolder,
-    budget: Budget,
+    budget: TimeBudget,
     work: Work[T],
     enter: Callable[[ScriptAttempt], None],
 ) -> Callable[[LoopProxy], Coroutine[Any, Any, T]]:

@@ -18,7 +18,7 @@ from mayflydb.frontends.cosmos.errors import message_of
 from mayflydb.frontends.cosmos.pages import Pager, PageStart
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
 from mayflydb.frontends.cosmos.scripting.functions import find_functions, function_caller
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, decode_answer
+from mayflydb.frontends.cosmos.scripting.sandbox import TimeBudget, decode_answer
 from mayflydb.frontends.cosmos.scripting.transaction import ScriptTransaction
 from mayflydb.frontends.cosmos.values import ParsedItem, item_id, parse_item
 from mayflydb.model.errors import BadQuery, BadRequest, MayflyError, NotFound
@@ -51,7 +51,7 @@ class ScriptOperation(msgspec.Struct, rename="camel"):
 class Collection:
     """The part of a container that a script's transaction may use. `charge`: the cost of the operations in request units."""
 
-    def __init__(self, account: Account, reads: Reads, transaction: ScriptTransaction, budget: Budget) -> None:
+    def __init__(self, account: Account, reads: Reads, transaction: ScriptTransaction, budget: TimeBudget) -> None:
         self._account = account
         self._reads = reads
         self._transaction = transaction
@@ -67,7 +67,7 @@ class Collection:
             "query": self._query,
         }
 
-    async def answer(self, text: str) -> bytes:
+    async def run_operation(self, text: str) -> bytes:
         """Run a queued operation; return the answer for host.js, which may be a refusal."""
         try:
             operation = decode_answer(text, ScriptOperation)
@@ -78,7 +78,7 @@ class Collection:
 
     # --- writes ------------------------------------------------------------------------------------------------------------
 
-    def item(self, text: bytes) -> ParsedItem:
+    def parse_document(self, text: bytes) -> ParsedItem:
         """Parse a document that the script writes; BadRequest for another partition."""
         item = parse_item(text, self._account.limits)
         values = self._view.key.extract(item.doc)
@@ -104,13 +104,13 @@ class Collection:
     async def _store(self, operation: ScriptOperation) -> bytes:
         text = operation.body.encode("utf-8", "surrogatepass")
         if not operation.keep_id:
-            text = _with_id(text)
+            text = _add_id(text)
         mode = Mode.CREATE if operation.op == "create" else Mode.UPSERT
         if_match = self._parse_version(operation.etag) if mode is Mode.UPSERT else None
-        return await self._write(mode, self.item(text), if_match)
+        return await self._write(mode, self.parse_document(text), if_match)
 
     async def _replace(self, operation: ScriptOperation) -> bytes:
-        item = self.item(operation.body.encode("utf-8", "surrogatepass"))
+        item = self.parse_document(operation.body.encode("utf-8", "surrogatepass"))
         address = await self._address(operation)
         return await self._write(Mode.REPLACE, item, self._parse_version(operation.etag), address)
 
@@ -150,7 +150,7 @@ class Collection:
         view, partition = self._view, self._transaction.partition
         functions = await find_functions(self._reads, view.id, text)
         query = compile_query(text, parameters, view.declarations_with(functions.keys()), lenient=self._account.lenient)
-        queries.check_order(query, view.composite_orders)
+        queries.check_composite_order(query, view.composite_orders)
         scope = Scope.of_partition(partition)
         secret = self._account.secret
         bound = continuation.binding(view.id, "script " + text, parameters, partition.hex())
@@ -173,7 +173,7 @@ class Collection:
         return b'{"body":%b,"options":%b}' % (item_body(owner, written.record), options)
 
 
-def _with_id(text: bytes) -> bytes:
+def _add_id(text: bytes) -> bytes:
     """Give a document without an id a new one, as clients do."""
     try:
         doc = msgspec.json.decode(text)

@@ -10,7 +10,7 @@ from mayflydb.engine.companions import home_of
 from mayflydb.engine.engine import Batch, Scope, scan
 from mayflydb.engine.reads import Reads, node_at
 from mayflydb.frontends.cosmos.calls import SCRIPTS
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decode_answer
+from mayflydb.frontends.cosmos.scripting.sandbox import Sandbox, TimeBudget, decode_answer
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.model.order import Position
@@ -43,7 +43,7 @@ async def find_functions(reads: Reads, container: int, text: str) -> dict[str, s
     return found
 
 
-def function_caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> Caller | None:
+def function_caller(texts: Mapping[str, str], budget: TimeBudget, now: Instant) -> Caller | None:
     """Return a function that calls these functions by name on the current thread; None without functions.
 
     Calls raise BadRequest for an exception of the script, and TimedOut.

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.cosmos.scripting.collection import Collection
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decode_answer
+from mayflydb.frontends.cosmos.scripting.sandbox import Sandbox, TimeBudget, decode_answer
 from mayflydb.frontends.cosmos.scripting.transaction import ScriptTransaction
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND
@@ -38,20 +38,25 @@ class Program:
     """A script in its own sandbox. Both belong to the thread that creates them."""
 
     def __init__(
-        self, script: Node, given: ScriptContext, arguments: list[Any], transaction: ScriptTransaction, budget: Budget
+        self,
+        script: Node,
+        context: ScriptContext,
+        arguments: list[Any],
+        transaction: ScriptTransaction,
+        budget: TimeBudget,
     ) -> None:
         self._sandbox = Sandbox(budget)
-        self._setup = _setup(script, given, transaction, budget)
+        self._setup = _build_setup(script, context, transaction, budget)
         self._arguments = arguments
 
-    async def finish(self, collection: Collection) -> ScriptResult:
+    async def run(self, collection: Collection) -> ScriptResult:
         """Run the script to its end. The errors are those of `Sandbox`, with the `log` in their detail."""
         sandbox = self._sandbox
         try:
             sandbox("define", self._setup)
             sandbox("run", self._arguments)
             while wanted := sandbox("next"):
-                sandbox("reply", msgspec.Raw(await collection.answer(wanted)))
+                sandbox("reply", msgspec.Raw(await collection.run_operation(wanted)))
         except MayflyError as error:
             error.detail = {**error.detail, "log": sandbox.log}
             raise
@@ -59,20 +64,22 @@ class Program:
         return msgspec.structs.replace(left, log=sandbox.log)
 
 
-def _setup(script: Node, given: ScriptContext, transaction: ScriptTransaction, budget: Budget) -> dict[str, Any]:
+def _build_setup(
+    script: Node, context: ScriptContext, transaction: ScriptTransaction, budget: TimeBudget
+) -> dict[str, Any]:
     view, limits = transaction.view, budget.limits
     return {
         "script": script.body["body"],
-        "mode": given.mode,
-        "operation": given.operation,
-        "request": given.request,
-        "response": given.response,
-        "headers": given.headers,
+        "mode": context.mode,
+        "operation": context.operation,
+        "request": context.request,
+        "response": context.response,
+        "headers": context.headers,
         "now": transaction.now // MILLISECOND,
         "selfLink": view.links.self_link,
         "altLink": f"dbs/{view.database}/colls/{view.node.name}",
-        "logs": given.logs,
-        "patience": budget.left * 1000 - limits.seconds * 1000 * (1 - limits.accepting),
+        "logs": context.logs,
+        "patience": budget.seconds_left * 1000 - limits.seconds * 1000 * (1 - limits.accepting),
         "mostBody": limits.body,
         "mostLog": limits.log,
     }

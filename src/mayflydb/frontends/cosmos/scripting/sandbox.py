@@ -38,7 +38,7 @@ class ScriptLimits(msgspec.Struct, frozen=True):
     text: int = 256 * 1024
 
 
-class Budget:
+class TimeBudget:
     """The time of one request, shared by all of its scripts."""
 
     def __init__(self, limits: ScriptLimits) -> None:
@@ -46,7 +46,7 @@ class Budget:
         self._ends = monotonic_us() + int(limits.seconds * SECOND)
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The remaining seconds; TimedOut if there are none."""
         left = (self._ends - monotonic_us()) / SECOND
         if left <= 0:
@@ -72,7 +72,7 @@ def _host() -> str:
 class Sandbox:
     """A new context. Each method raises TimedOut, and BadRequest for an exception of the script, its number as substatus."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: TimeBudget) -> None:
         import quickjs
 
         self._budget = budget
@@ -103,7 +103,7 @@ class Sandbox:
         return ""
 
     def _run_with_limits(self, work: Any, *arguments: str) -> Any:
-        self._context.set_time_limit(self._budget.left)
+        self._context.set_time_limit(self._budget.seconds_left)
         try:
             return work(*arguments)
         except self._stopped as error:

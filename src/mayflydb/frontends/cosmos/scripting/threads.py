@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mayflydb.engine.reads import ReadRequest, Reads
-from mayflydb.frontends.cosmos.scripting.sandbox import TIMED_OUT, Budget
+from mayflydb.frontends.cosmos.scripting.sandbox import TIMED_OUT, TimeBudget
 from mayflydb.model.errors import TimedOut, Unavailable
 
 T = TypeVar("T")
@@ -37,17 +37,17 @@ class LoopProxy:
 
     async def read(self, request: ReadRequest[T]) -> T:
         """Return the answer to a read of committed state."""
-        answer: T = await _ask(request)
+        answer: T = await _yield_request(request)
         return answer
 
     async def call(self, function: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
         """Run a coroutine function on the event loop and return its result."""
-        result: T = await _ask(partial(function, *given))
+        result: T = await _yield_request(partial(function, *given))
         return result
 
 
 @types.coroutine
-def _ask(request: LoopRequest) -> Generator[LoopRequest, Any, Any]:
+def _yield_request(request: LoopRequest) -> Generator[LoopRequest, Any, Any]:
     return (yield request)
 
 
@@ -58,15 +58,15 @@ class ScriptThreads:
         self._reads = reads
         self._free = asyncio.Semaphore(MAX_THREADS)
 
-    async def run(self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: Budget) -> T:
+    async def run(self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: TimeBudget) -> T:
         """Run work on its own thread and return its result. TimedOut; Unavailable if no thread becomes free in time."""
         try:
-            await asyncio.wait_for(self._free.acquire(), budget.left)
+            await asyncio.wait_for(self._free.acquire(), budget.seconds_left)
         except TimeoutError:
             raise Unavailable(f"{MAX_THREADS} scripts are running, and none has ended in time") from None
         done, thread = self._start(work, budget)
         try:
-            return await asyncio.wait_for(done, budget.left + GRACE_SECONDS)
+            return await asyncio.wait_for(done, budget.seconds_left + GRACE_SECONDS)
         except TimeoutError:
             _lower_priority(thread)
             raise TimedOut(TIMED_OUT) from None
@@ -75,7 +75,7 @@ class ScriptThreads:
             raise
 
     def _start(
-        self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: Budget
+        self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: TimeBudget
     ) -> tuple[asyncio.Future[T], Thread]:
         """Start a thread; return a future of its result, and the thread.
 
@@ -106,18 +106,18 @@ class ScriptThreads:
             raise Unavailable(f"no thread for a script: {error}") from None
         return done, thread
 
-    def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: Budget) -> T:
+    def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: TimeBudget) -> T:
         answer: Any = None
         try:
             while True:
                 request = work.send(answer)
                 # A bare yield gives way to other tasks, of which a thread has none.
-                answer = None if request is None else self._read(request, loop, budget)
+                answer = None if request is None else self._run_on_loop(request, loop, budget)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    def _read(self, request: LoopRequest, loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
+    def _run_on_loop(self, request: LoopRequest, loop: asyncio.AbstractEventLoop, budget: TimeBudget) -> Any:
         reading = request() if callable(request) else self._reads.read(request)
         try:
             future = asyncio.run_coroutine_threadsafe(reading, loop)
@@ -125,7 +125,7 @@ class ScriptThreads:
             reading.close()
             raise Unavailable("the server is stopping") from None
         try:
-            return future.result(budget.left)
+            return future.result(budget.seconds_left)
         except TimeoutError:
             future.cancel()
             raise TimedOut(TIMED_OUT) from None

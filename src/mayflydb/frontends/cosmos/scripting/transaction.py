@@ -61,7 +61,7 @@ class ScriptTransaction:
         self._written: list[Written] = []
         self._seq = FIRST_SEQ
         self._lsn = FIRST_LSN
-        self._provisional = _pattern(view)
+        self._provisional = _provisional_pattern(view)
 
     @classmethod
     async def begin(
@@ -100,8 +100,8 @@ class ScriptTransaction:
         """
         self.read_set.note_scan(self.partition)
         number = 0 if after is None else after.number
-        stored_ones = scan(self._reads, container, scope, after, now, batch)
-        async for chunk in stored_ones if number < FIRST_SEQ else _no_batches():
+        stored_batches = scan(self._reads, container, scope, after, now, batch)
+        async for chunk in stored_batches if number < FIRST_SEQ else _no_batches():
             records: list[Record] = []
             for stored in chunk.records:
                 self.read_set.note_read(stored.partition, stored.key, stored)
@@ -125,7 +125,7 @@ class ScriptTransaction:
         return self._workspace.current_version(stored)
 
     @property
-    def commands(self) -> int:
+    def command_count(self) -> int:
         """The number of commands so far."""
         return len(self._commands)
 
@@ -133,9 +133,9 @@ class ScriptTransaction:
 
     def steps(self, limits: ItemLimits) -> list[Command | Step]:
         """Return the commands for the writer, with provisional numbers replaced by those of the commit."""
-        return [self._step(command, limits) for command in self._commands]
+        return [self._bind_step(command, limits) for command in self._commands]
 
-    def _step(self, command: Command, limits: ItemLimits) -> Command | Step:
+    def _bind_step(self, command: Command, limits: ItemLimits) -> Command | Step:
         draft = command.draft
         mentions = isinstance(draft, Draft) and self._provisional.search(draft.value) is not None
         made_here = (command.if_match or 0) >= FIRST_LSN or (command.seq or 0) >= FIRST_SEQ
@@ -179,7 +179,7 @@ async def _no_batches() -> AsyncIterator[Batch]:
         yield batch
 
 
-def _pattern(view: ContainerView) -> re.Pattern[bytes]:
+def _provisional_pattern(view: ContainerView) -> re.Pattern[bytes]:
     """Build a pattern that matches provisional rids and etags."""
     # Rids are little-endian, so provisional numbers differ in fewer than 32 bits in the middle of their rids.
     lowest, highest = item_rid(view.links, FIRST_SEQ), item_rid(view.links, FIRST_SEQ | 0x7FFFFFFF)
