@@ -183,7 +183,7 @@ class MongoPort:
         kept = {}
         for mechanism in scram.ITERATIONS:
             salt = hmac.digest(self._secret(), mechanism.encode(), "sha256")[: scram.salt_length(mechanism)]
-            kept[mechanism] = scram.credential(mechanism, given.name, given.password, salt)
+            kept[mechanism] = scram.derive_credential(mechanism, given.name, given.password, salt)
         return (User(given.name, "admin", (Role("root", "admin"),), kept, fixed=True),)
 
     def _secret(self) -> bytes:

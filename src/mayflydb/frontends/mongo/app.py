@@ -12,16 +12,16 @@ from mayflydb.frontends.mongo.accounts.roles import User
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
-from mayflydb.frontends.mongo.concerns import check_concerns, check_version, time_limit
-from mayflydb.frontends.mongo.errors import error_reply, refusal
-from mayflydb.frontends.mongo.failpoints import ConnectionDropped, with_fields
+from mayflydb.frontends.mongo.concerns import check_api_version, check_concerns, parse_time_limit
+from mayflydb.frontends.mongo.errors import error_document, error_reply
+from mayflydb.frontends.mongo.failpoints import ConnectionDropped, add_fields
 from mayflydb.frontends.mongo.gossip import Gossip
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.protocol.deadlines import run_within
 from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
+from mayflydb.frontends.mongo.protocol.time_limits import run_within
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.registry import parse_session_id
-from mayflydb.frontends.mongo.sessions.work import concern_error, perform_in_transaction
+from mayflydb.frontends.mongo.sessions.work import perform_in_transaction, write_concern_error
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
@@ -47,7 +47,7 @@ READ_RIGHTS = frozenset({"open", "read"})
 """Rights of commands that change nothing, and so never answer with a write concern error."""
 
 _OK = encode({"ok": 1.0})
-_FAILED = refusal(1, "An internal error occurred.")
+_FAILED = error_document(1, "An internal error occurred.")
 
 
 class Hangup(Exception):
@@ -77,18 +77,26 @@ class MongoApp:
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """Return the document that answers a message, as bytes. Raise Hangup where the connection ends without an answer."""
-        return self._gossip.with_times(await self._answer_body(message, connection), self.services.engine.committed_at)
+        return self._gossip.add_times(await self._answer_body(message, connection), self.services.engine.committed_at)
 
     async def _answer_body(self, message: Message, connection: ConnectionState) -> bytes:
         services = self.services
-        began = services.monotonic()
+        started_monotonic = services.monotonic()
         body: Document = {}
         try:
             body, sequences = _split_message(message)
             name = next(iter(body), "")
             database = _database_of(message, name, body)
-            call = Call(name, database, body, sequences, connection, await services.engine.now(), began=began)
-            return self._gossip.with_recovery_token(await self._run(call), call)
+            call = Call(
+                name,
+                database,
+                body,
+                sequences,
+                connection,
+                await services.engine.now(),
+                started_monotonic=started_monotonic,
+            )
+            return self._gossip.add_recovery_token(await self._run_command(call), call)
         except OutcomeUnknown as error:
             if "autocommit" not in body:
                 # Any answer might be wrong. For a driver, a lost connection means exactly this: the outcome is unknown.
@@ -118,40 +126,40 @@ class MongoApp:
     def on_disconnect(self, connection: ConnectionState) -> None:
         """Log out and count a connection that was closed."""
         self.services.counters.connected -= 1
-        self.services.accounts.dismiss(connection)
+        self.services.accounts.log_out(connection)
 
-    async def _run(self, call: Call) -> bytes:
+    async def _run_command(self, call: Call) -> bytes:
         services = self.services
         command = services.handlers.get(call.name)
-        if command is None or (command.test and not services.options.test_commands):
+        if command is None or (command.test_only and not services.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
-        services.require(call, command.right)
+        services.require_right(call, command.right)
         services.counters.count(call.name, call.sequences)
-        check_version(call)
+        check_api_version(call)
         check_concerns(call)
         if "lsid" in call.body:
             self._enter_session(call)
         if services.sessions.ended:
             await services.close_ended_sessions(call.now)
         if len(services.transactions):
-            await services.transactions.expire()
-        if command.admin and call.database != "admin":
+            await services.transactions.end_overdue()
+        if command.admin_only and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
-        limit = 0 if "maxTimeMS" not in call.body else time_limit(call)
+        limit = 0 if "maxTimeMS" not in call.body else parse_time_limit(call)
         answering = (
             self._handle(call, command)
             if not services.failpoints.active
             else self._handle_with_fail_points(call, command)
         )
         try:
-            answer = await (answering if not limit or command.own_time else run_within(limit, answering))
+            answer = await (answering if not limit or command.handles_time_limit else run_within(limit, answering))
         finally:
             if call.name in PRICED:
                 settle(services, call)
         if isinstance(answer, bytes):
             return answer
         if "writeConcern" in call.body and command.right not in READ_RIGHTS and "writeConcernError" not in answer:
-            unmet = concern_error(call)
+            unmet = write_concern_error(call)
             if unmet is not None:
                 answer["writeConcernError"] = unmet
         if not answer:
@@ -178,7 +186,7 @@ class MongoApp:
         except ConnectionDropped:
             raise Hangup from None
         answer = await self._handle(call, command)
-        return with_fields(answer, added) if added else answer
+        return add_fields(answer, added) if added else answer
 
 
 def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
@@ -186,7 +194,7 @@ def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
     data, sequences = message.body, message.sequences
     present = [mark for mark in RAW_ARRAYS if mark in data]
     if present:
-        data, sequences = _without_arrays(data, dict(sequences), {RAW_ARRAYS[mark] for mark in present})
+        data, sequences = _extract_arrays(data, dict(sequences), {RAW_ARRAYS[mark] for mark in present})
     else:
         raw.check_document_size(data)
     raw.check_depth(data)
@@ -197,10 +205,10 @@ def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
     return body, sequences
 
 
-def _without_arrays(
+def _extract_arrays(
     data: bytes, sequences: dict[str, list[bytes]], names: set[bytes]
 ) -> tuple[bytes, dict[str, list[bytes]]]:
-    taken = []
+    extracted = []
     command = ""
     for element in raw.elements(data):
         command = command or element.name.decode("utf-8", "replace")
@@ -210,8 +218,8 @@ def _without_arrays(
         if name in sequences:
             raise MqlError(40413, f"BSON field '{command}.{name}' is a duplicate field")
         sequences[name] = raw.array_documents(data[element.value : element.end], f"{command}.{name}")
-        taken.append(element)
-    return raw.remove_elements(data, taken), sequences
+        extracted.append(element)
+    return raw.remove_elements(data, extracted), sequences
 
 
 def _database_of(message: Message, name: str, body: Document) -> str:

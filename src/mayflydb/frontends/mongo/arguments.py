@@ -32,7 +32,7 @@ def text(given: Mapping[str, Any], field: str, command: str) -> str:
 def _require(given: Mapping[str, Any], field: str, command: str) -> Any:
     # A null as the command's own value is a wrong type, not a missing argument.
     if field not in given or (given[field] is None and field != command):
-        raise missing(field, command)
+        raise missing_argument(field, command)
     return given[field]
 
 
@@ -44,14 +44,14 @@ def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
     return value
 
 
-def whole(given: Mapping[str, Any], field: str, command: str, default: int | None = None) -> int | None:
+def whole_number(given: Mapping[str, Any], field: str, command: str, default: int | None = None) -> int | None:
     """A whole number of at least 0; fractions are cut as the server does. Raise MqlError 14, 2, and 51024 below 0."""
     value = given.get(field)
     if value is None:
         return default
     if not is_number(value):
         raise type_mismatch(f"{command}.{field}", type_name(value), *NUMERIC)
-    number = integer(value)
+    number = truncate_number(value)
     if number is None:
         raise bad_value(f"BSON field '{field}' value must be a whole number, actual value '{value}'")
     if number < 0:
@@ -59,7 +59,7 @@ def whole(given: Mapping[str, Any], field: str, command: str, default: int | Non
     return number
 
 
-def integer(value: Any) -> int | None:
+def truncate_number(value: Any) -> int | None:
     """A number cut towards zero; None for NaN and infinity."""
     if type(value) is Decimal128:
         value = value.to_decimal()
@@ -77,10 +77,10 @@ def flag(given: Mapping[str, Any], field: str, command: str, default: bool = Fal
     if type(value) is bool:
         return value
     if is_number(value):
-        return bool(integer(value))
+        return bool(truncate_number(value))
     raise type_mismatch(f"{command}.{field}", type_name(value), "bool", *NUMERIC)
 
 
-def missing(field: str, command: str) -> MqlError:
+def missing_argument(field: str, command: str) -> MqlError:
     """The error 40414 of a missing argument."""
     return MqlError(40414, f"BSON field '{command}.{field}' is missing but a required field")

@@ -12,7 +12,7 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
 from mayflydb.query.mongo.values import Document, decode, encode
 
-_KINDS: Final[Mapping[int, type[MayflyError]]] = {
+_ERRORS_BY_CODE: Final[Mapping[int, type[MayflyError]]] = {
     1: MayflyError,
     26: NotFound,
     27: NotFound,
@@ -40,5 +40,5 @@ class MongoCaller:
         answer = decode(await self._app.answer(Message(0, OP_MSG, body, {}), self._connection))
         if answer.get("ok") == 1:
             return answer
-        kind = _KINDS.get(int(answer.get("code", 2)), BadRequest)
+        kind = _ERRORS_BY_CODE.get(int(answer.get("code", 2)), BadRequest)
         raise kind(str(answer.get("errmsg", "")))

@@ -54,7 +54,7 @@ class Call(msgspec.Struct, gc=False):
     transaction, the transaction's. `session`: the session that `lsid` names. `transaction`: the transaction that the
     command is part of.
 
-    `began`: the host's monotonic microseconds at the start. `spent`: request units of reads and writes so far.
+    `started_monotonic`: the host's monotonic microseconds at the start. `spent`: request units of reads and writes so far.
     `grants`: what budgets granted; `payer`: the collection (database, name) whose budget pays. `throttled`: a budget
     refused part of the command.
     """
@@ -67,7 +67,7 @@ class Call(msgspec.Struct, gc=False):
     now: Instant
     session: LogicalSession | None = None
     transaction: UnitOfWork | None = None
-    began: int = 0
+    started_monotonic: int = 0
     spent: SpentUnits | None = None
     grants: Sequence[BudgetGrant] = ()
     payer: tuple[str, str] | None = None

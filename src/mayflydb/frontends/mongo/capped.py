@@ -16,7 +16,7 @@ from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
 from mayflydb.frontends.mongo.decisions import Steps
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
-from mayflydb.frontends.mongo.reading import Selection, match_records
+from mayflydb.frontends.mongo.reading import Selection, matching_rows
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
@@ -24,17 +24,17 @@ from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.projection import Projection
 from mayflydb.query.mongo.values import Document, encode
 
-PAGE_SIZE: Final = 64
+OLDEST_BATCH_SIZE: Final = 64
 
 
 class CapEnforcer:
     """Keeps a capped collection below its maximum size and number of documents, within one transaction."""
 
-    def __init__(self, collection: Collection, space: Workspace) -> None:
-        self.space = space
+    def __init__(self, collection: Collection, workspace: Workspace) -> None:
+        self.workspace = workspace
         self._collection = collection
-        self._most = collection.options.get("max") or None
-        self._size = int(collection.options["size"])
+        self._max_records = collection.options.get("max") or None
+        self._max_bytes = int(collection.options["size"])
         self._records: int | None = None
         self._bytes = 0
         self._after = Position(b"", 0)
@@ -42,18 +42,18 @@ class CapEnforcer:
 
     def check_size(self, size: int) -> None:
         """Raise MqlError 10003 for a document of `size` bytes that exceeds the cap by itself."""
-        if size > self._size:
-            text = f"object to insert exceeds cappedMaxSize. size in bytes: {size}, cappedMaxSize: {self._size}"
+        if size > self._max_bytes:
+            text = f"object to insert exceeds cappedMaxSize. size in bytes: {size}, cappedMaxSize: {self._max_bytes}"
             raise MqlError(10003, text)
 
     def make_room(self, size: int) -> Steps[None]:
         """Count an inserted document of `size` bytes, and remove the oldest documents while the collection exceeds its cap."""
         if self._records is None:
-            stored = yield from self.space.count_stored()
+            stored = yield from self.workspace.count_stored()
             self._records, self._bytes = stored.records, stored.value_bytes
         self._records += 1
         self._bytes += size
-        while self._bytes > self._size or (self._most is not None and self._records > self._most):
+        while self._bytes > self._max_bytes or (self._max_records is not None and self._records > self._max_records):
             oldest = yield from self._next_oldest()
             yield from self._remove(oldest)
             self._records -= 1
@@ -62,19 +62,19 @@ class CapEnforcer:
     def _next_oldest(self) -> Steps[Record]:
         while True:
             if not self._oldest:
-                found = yield from self.space.read_stored(self._after, PAGE_SIZE)
-                self._oldest.extend(found or sorted(self.space.written_records, key=lambda record: record.seq))
+                found = yield from self.workspace.read_stored(self._after, OLDEST_BATCH_SIZE)
+                self._oldest.extend(found or sorted(self.workspace.written_records, key=lambda record: record.seq))
             record = self._oldest.popleft()
             self._after = Position(b"", record.seq)
-            here = self.space.current_version(record)
+            here = self.workspace.current_version(record)
             if here is not None:
                 return here
 
     def _remove(self, record: Record) -> Steps[None]:
-        if (yield from self.space.get(record.partition, record.key)) is None:
-            yield from self.space.purge_hidden(record)
+        if (yield from self.workspace.get(record.partition, record.key)) is None:
+            yield from self.workspace.purge_hidden(record)
         else:
-            yield from self.space.run(Command(Mode.DELETE, record.partition, record.key))
+            yield from self.workspace.run(Command(Mode.DELETE, record.partition, record.key))
 
 
 # --- tailable cursors ------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class TailCursor(Cursor):
         self._selection = selection
         self._projection = projection
         self._skip = selection.skip
-        self._rest: int | None = selection.limit or None
+        self._remaining: int | None = selection.limit or None
         self._after: Position | None = None
         self._closed = False
         self._has_position = False
@@ -136,9 +136,9 @@ class TailCursor(Cursor):
     @property
     def exhausted(self) -> bool:
         # A tailable cursor needs a document as its position, so on an empty collection it ends at once.
-        return self._closed or self._rest == 0 or not self._has_position
+        return self._closed or self._remaining == 0 or not self._has_position
 
-    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+    async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
         """The next documents. Raise MqlError 175 when the collection is gone, 136 when the cursor's document is."""
         node = await self._engine.node_by_id(self._collection.id)
         if node is None:
@@ -164,8 +164,8 @@ class TailCursor(Cursor):
                     continue
                 found.append(raw)
                 total += len(raw) + 16
-                self._rest = None if self._rest is None else self._rest - 1
-                if len(found) == size or self._rest == 0:
+                self._remaining = None if self._remaining is None else self._remaining - 1
+                if len(found) == size or self._remaining == 0:
                     return found
             self._after = Position(b"", batch.position.number)
         return found
@@ -183,7 +183,7 @@ class TailCursor(Cursor):
             raise MqlError(136, f"{text}({self._after.number})")
 
     def _encode(self, record: Record) -> bytes | None:
-        rows = match_records([record], self._selection.filter)
+        rows = matching_rows([record], self._selection.filter)
         if not rows:
             return None
         return record.value if self._projection is None else encode(self._projection.apply(rows[0].document))

@@ -74,7 +74,9 @@ def settle(services: Services, call: Call) -> None:
     total = sum(units.values())
     if not call.throttled:
         total = max(total, budget.MISS)
-    call.connection.last_priced = priced = PricedCommand(call.name, total, services.monotonic() - call.began)
+    call.connection.last_priced = priced = PricedCommand(
+        call.name, total, services.monotonic() - call.started_monotonic
+    )
     if call.session is not None:
         call.session.last_priced = priced
     if call.grants:

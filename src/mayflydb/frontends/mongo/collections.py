@@ -20,7 +20,7 @@ from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ordered_histories import is_ordered
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
-from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
+from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant, Span
@@ -84,7 +84,7 @@ def slots_of(definition: Definition) -> dict[int, int]:
     return {int(number): slot for number, slot in definition.body.get("slots", {}).items()}
 
 
-def ts_of(definition: Definition) -> IndexSpec | None:
+def ts_index_of(definition: Definition) -> IndexSpec | None:
     """The TTL index on `_ts` under Cosmos DB's semantics; None: there is none."""
     text = definition.body.get("ts")
     return None if text is None else IndexSpec.from_document(unpack_document(text))
@@ -93,27 +93,27 @@ def ts_of(definition: Definition) -> IndexSpec | None:
 class ReadyIndex(msgspec.Struct, frozen=True):
     """An index whose build is complete.
 
-    `number`: the engine's. `slot`: the date slot of a TTL index. `numbers`: numbers count as dates, as on a custom path
-    of profile `cosmos`. `several`: some document has had several keys in the index (multikey).
+    `number`: the engine's. `slot`: the date slot of a TTL index. `accepts_numbers`: numbers count as dates, as on a custom path
+    of profile `cosmos`. `is_multikey`: some document has had several keys in the index (multikey).
     """
 
     number: int
     spec: IndexSpec
     slot: int | None = None
-    numbers: bool = False
-    several: bool = False
+    accepts_numbers: bool = False
+    is_multikey: bool = False
 
-    def date(self, document: Document) -> Instant | None:
+    def find_date(self, document: Document) -> Instant | None:
         """The earliest date in a document, as this TTL index finds it."""
-        return compile_keys(self.spec).date(document, self.numbers)
+        return compile_keys(self.spec).date(document, self.accepts_numbers)
 
 
 def parse_index(index: Index, slot: int | None = None) -> ReadyIndex:
     """Parse the catalogue's row of an index."""
     assert index.spec is not None
-    numbers = index.spec.get("numbers", False)
+    accepts_numbers = index.spec.get("numbers", False)
     spec = IndexSpec.from_document(unpack_document(index.spec["document"]))
-    return ReadyIndex(index.number, spec, slot, numbers, index.several)
+    return ReadyIndex(index.number, spec, slot, accepts_numbers, index.several)
 
 
 class Collection:
@@ -133,9 +133,9 @@ class Collection:
         complete = [index for index in node.definition.indexes if index.state == "ready"]
         ready_indexes = [parse_index(index, slots.get(index.number)) for index in complete]
         self.indexes = tuple(ready for ready in ready_indexes if not ready.spec.is_id)
-        self.ordered_ids = any(ready.spec.is_id for ready in ready_indexes)
-        self.multikey = frozenset(ready.spec.name for ready in ready_indexes if ready.several)
-        self.ts = ts_of(node.definition)
+        self.has_id_index = any(ready.spec.is_id for ready in ready_indexes)
+        self.multikey = frozenset(ready.spec.name for ready in ready_indexes if ready.is_multikey)
+        self.ts_index = ts_index_of(node.definition)
         self._specs: dict[int, ReadyIndex] = {ready.number: ready for ready in ready_indexes}
         self._validator: Filter | None = None
         self._validator_uses_now: bool | None = None
@@ -144,27 +144,27 @@ class Collection:
     def specs(self) -> list[IndexSpec]:
         """The specifications of all indexes but that of `_id`."""
         ordered = [ready.spec for ready in self.indexes]
-        return ordered if self.ts is None else [*ordered, self.ts]
+        return ordered if self.ts_index is None else [*ordered, self.ts_index]
 
     @property
     def usable_specs(self) -> list[IndexSpec]:
         """The specifications of the indexes that may answer a query; that of `_id` is one of them once it is built."""
         specs = [ready.spec for ready in self.indexes]
-        return [ID, *specs] if self.ordered_ids else specs
+        return [ID, *specs] if self.has_id_index else specs
 
     def number_of(self, spec: IndexSpec) -> int:
         """The engine's number of an index that may answer a query."""
         return next(number for number, ready in self._specs.items() if ready.spec.name == spec.name)
 
     @property
-    def text(self) -> TextIndex | None:
+    def text_index(self) -> TextIndex | None:
         """The text index, which `$text` searches; None: there is none."""
         return next((ready.spec.text for ready in self.indexes if ready.spec.kind == "text"), None)
 
     @property
     def reserves_ts(self) -> bool:
         """True where `_ts` is the time of the last write, so that no document can have a field of its own of this name."""
-        return self.ts is not None or self.contract.is_cosmos
+        return self.ts_index is not None or self.contract.is_cosmos
 
     @property
     def view_on(self) -> str | None:
@@ -180,20 +180,20 @@ class Collection:
     def capped(self) -> bool:
         return bool(self.options.get("capped"))
 
-    def draft(self, document: Document, raw: bytes, remembered: bytes | None = None) -> Draft:
+    def build_draft(self, document: Document, raw: bytes, remembered: bytes | None = None) -> Draft:
         """A document as the engine stores it. The write raises the errors of its index keys."""
 
-        def build_entries(indexes: Sequence[Index]) -> tuple[Entry, ...]:
-            return self.entries(document, indexes)
+        def index_entries(indexes: Sequence[Index]) -> tuple[Entry, ...]:
+            return self.build_entries(document, indexes)
 
-        def dates(definition: Definition) -> Dates:
-            return self.dates(document, definition)
+        def find_dates(definition: Definition) -> Dates:
+            return self.find_dates(document, definition)
 
         return Draft(
             raw,
-            override=own_ttl(document) if has_ttl(raw) else None,
-            indexed=build_entries,
-            dates=dates,
+            override=ttl_override(document) if may_have_ttl(raw) else None,
+            indexed=index_entries,
+            dates=find_dates,
             remembered=remembered,
         )
 
@@ -204,7 +204,7 @@ class Collection:
             known = self._specs[index.number] = parse_index(index)
         return known
 
-    def entries(self, document: Document, indexes: Sequence[Index]) -> tuple[Entry, ...]:
+    def build_entries(self, document: Document, indexes: Sequence[Index]) -> tuple[Entry, ...]:
         """The entries of a document in the given indexes."""
         if not indexes:
             return ()
@@ -215,7 +215,7 @@ class Collection:
             for key in keys_of(self._ready_index(index).spec, document)
         )
 
-    def dates(self, document: Document, definition: Definition) -> Dates:
+    def find_dates(self, document: Document, definition: Definition) -> Dates:
         """(slot, date) for each TTL index that finds a date in a document."""
         if "slots" not in definition.body:
             return ()
@@ -223,16 +223,16 @@ class Collection:
         found: list[tuple[int, Instant]] = []
         for index in definition.indexes:
             if index.number in slots:
-                date = self._ready_index(index).date(document)
+                date = self._ready_index(index).find_date(document)
                 if date is not None:
                     found.append((slots[index.number], date))
         return tuple(found)
 
-    def keys_of(self, record: Record, index: Index) -> tuple[bytes, ...]:
+    def index_keys(self, record: Record, index: Index) -> tuple[bytes, ...]:
         """The keys of a stored record in an index that is being built."""
         return tuple(keys_of(self._ready_index(index).spec, decode(record.value)))
 
-    def validator(self, env: Env) -> Filter | None:
+    def compile_validator(self, env: Env) -> Filter | None:
         """The filter that documents must match, under the collection's collation; None: there is no validator."""
         validator = self.options.get("validator")
         if not validator or self.options.get("validationLevel") == "off":
@@ -257,7 +257,7 @@ class Collections:
         self._contracts = contracts
         self._uuid = uuid
         self._version = -1
-        self._views: dict[tuple[str, str], Collection | None] = {}
+        self._cache: dict[tuple[str, str], Collection | None] = {}
 
     def contract(self, database: str) -> Contract:
         """The TTL contract of a database."""
@@ -271,25 +271,25 @@ class Collections:
         """A collection from the cache; None: the catalogue must be read."""
         version = self._engine.catalog_version
         if version != self._version:
-            self._views.clear()
+            self._cache.clear()
             self._version = version
-        return self._views.get((database, name))
+        return self._cache.get((database, name))
 
     async def find(self, database: str, name: str) -> Collection | None:
         """Find a collection or view; None: there is none. Raise MqlError 73 for an invalid name."""
-        view = self.find_cached(database, name)
-        if view is not None:
-            return view
+        cached = self.find_cached(database, name)
+        if cached is not None:
+            return cached
         check_database(database)
         check_collection(database, name)
         while True:
             version = self._version
             node = await self._engine.node(SPACE, database, name)
-            view = None if node is None else self.from_node(node, database)
+            found = None if node is None else self.from_node(node, database)
             if self._engine.catalog_version == version:
-                if view is not None:
-                    self._views[database, name] = view
-                return view
+                if found is not None:
+                    self._cache[database, name] = found
+                return found
             self.find_cached(database, name)
 
     async def get(self, database: str, name: str) -> Collection:
@@ -330,12 +330,12 @@ class Collections:
             body["options"] = pack_document(options)
         if shard_key is not None:
             body[SHARD_KEY] = shard_key
-        words = notes.expanded_event("create", {"idIndex": ID_INDEX, **options})
+        note = notes.encode_expanded_event("create", {"idIndex": ID_INDEX, **options})
         while True:
             parent = await self._ensure_database(database, now)
             try:
                 await self._engine.definitions.create(
-                    parent.id, name, Definition(body, now, offer=offer), lambda node: words, now
+                    parent.id, name, Definition(body, now, offer=offer), lambda node: note, now
                 )
             except OwnerNotFound:
                 continue  # The database was dropped meanwhile.
@@ -347,7 +347,7 @@ class Collections:
 
     async def _ensure_database(self, name: str, now: Instant) -> Node:
         definitions = self._engine.definitions
-        words = None if name in INTERNAL_DATABASES else (lambda node: notes.expanded_event("createDatabase", {}))
+        note = None if name in INTERNAL_DATABASES else (lambda node: notes.encode_expanded_event("createDatabase", {}))
         while True:
             node = await self._engine.node(SPACE, name)
             if node is not None:
@@ -360,7 +360,7 @@ class Collections:
                     )
                     raise MqlError(13297, text)
             try:
-                return await definitions.create(space.id, name, Definition({}, now), words, now)
+                return await definitions.create(space.id, name, Definition({}, now), note, now)
             except Conflict:
                 continue
 
@@ -393,7 +393,7 @@ class Collections:
         except NotFound:
             raise MqlError(26, f"ns does not exist: {node.name}") from None
 
-    async def databases(self) -> list[Node]:
+    async def list_databases(self) -> list[Node]:
         """The databases that have collections or that a user created explicitly, by name."""
         space = await self._engine.node(SPACE)
         found = [] if space is None else await self._engine.children(space.id)
@@ -407,7 +407,7 @@ class Collections:
         found = [] if node is None else await self._engine.children(node.id)
         return sorted((self.from_node(each, database) for each in found), key=lambda each: each.name)
 
-    async def start_history(self, database: str | None, name: str | None, now: Instant) -> int:
+    async def start_histories(self, database: str | None, name: str | None, now: Instant) -> int:
         """Keep a history of changes from now on, and return the id of the node that orders its entries.
 
         `name` None: of the whole database. Both None: of all databases. Collections and databases that do not exist yet
@@ -438,9 +438,9 @@ class Collections:
 
     async def drop(self, collection: Collection, now: Instant) -> None:
         """Drop a collection. A database that loses its last collection is dropped too, unless a user created it explicitly."""
-        words = notes.drop_event(collection.view_on is not None)
+        note = notes.encode_drop_event(collection.view_on is not None)
         with contextlib.suppress(NotFound):
-            await self._engine.definitions.drop(collection.id, note_of=lambda node: words, now=now)
+            await self._engine.definitions.drop(collection.id, note_of=lambda node: note, now=now)
             await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=is_kept_empty)
 
     async def provision(
@@ -472,7 +472,9 @@ class Collections:
 
     async def record_event(self, collection: Collection, operation: str, description: Document, now: Instant) -> None:
         """Record an event that change streams show under `showExpandedEvents`."""
-        await self._engine.ordered_histories.add_note(collection.id, notes.expanded_event(operation, description), now)
+        await self._engine.ordered_histories.add_note(
+            collection.id, notes.encode_expanded_event(operation, description), now
+        )
         self._engine.reaper.notifier.notify()
 
     async def rename(
@@ -484,13 +486,13 @@ class Collections:
         parent = await self._ensure_database(database, collection.node.definition.written)
         old = None if replacing is None else replacing.id
 
-        def words(node: Node) -> bytes:
+        def note(node: Node) -> bytes:
             if node.id == old:
-                return notes.replacement_event(collection.database, collection.name, collection.uuid)
-            return notes.rename_event(database, name, None if replacing is None else replacing.uuid)
+                return notes.encode_replacement_event(collection.database, collection.name, collection.uuid)
+            return notes.encode_rename_event(database, name, None if replacing is None else replacing.uuid)
 
         try:
-            await self._engine.definitions.move(collection.id, parent.id, name, old, words, now)
+            await self._engine.definitions.move(collection.id, parent.id, name, old, note, now)
         except Conflict:
             raise MqlError(48, "target namespace exists") from None
         except NotFound:
@@ -505,15 +507,15 @@ class Collections:
         if node is None:
             return False
 
-        def words(each: Node) -> bytes:
+        def note(each: Node) -> bytes:
             return (
-                notes.drop_database_event()
+                notes.encode_drop_database_event()
                 if each.id == node.id
-                else notes.drop_event(self.from_node(each, name).view_on is not None)
+                else notes.encode_drop_event(self.from_node(each, name).view_on is not None)
             )
 
         try:
-            await self._engine.definitions.drop(node.id, note_of=words, now=now)
+            await self._engine.definitions.drop(node.id, note_of=note, now=now)
         except NotFound:
             return False
         return True

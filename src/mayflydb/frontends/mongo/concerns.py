@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from bson import Decimal128, Timestamp
 
-from mayflydb.frontends.mongo.arguments import NUMERIC, integer
+from mayflydb.frontends.mongo.arguments import NUMERIC, truncate_number
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.values import Document, Value, is_number, type_name
@@ -29,7 +29,7 @@ _STAGES_OUTSIDE_V1: Final = frozenset(
 )
 
 
-def check_version(call: Call) -> None:
+def check_api_version(call: Call) -> None:
     """Raise MqlError 322 for another API version, 323 for what `apiStrict` excludes, 72 for a missing version."""
     body = call.body
     version = body.get("apiVersion")
@@ -54,14 +54,14 @@ def check_version(call: Call) -> None:
 MAX_MILLISECONDS: Final = (1 << 31) - 1
 
 
-def time_limit(call: Call) -> int:
+def parse_time_limit(call: Call) -> int:
     """`maxTimeMS`; 0: no limit. Raise MqlError 14, 9 for a fraction of a millisecond, 2 beyond 32 bits."""
     given = call.body.get("maxTimeMS")
     if given is None:
         return 0
     if not is_number(given):
         raise type_mismatch(f"{call.name}.maxTimeMS", type_name(given), *NUMERIC)
-    whole = integer(given)
+    whole = truncate_number(given)
     if whole is None or whole != (given.to_decimal() if type(given) is Decimal128 else given):
         raise failed_to_parse(f"Expected an integer for maxTimeMS, but got {given}")
     if not 0 <= whole <= MAX_MILLISECONDS:
@@ -146,7 +146,7 @@ def member_count(value: Value) -> int | None:
     if type(value) is Decimal128:
         number = value.to_decimal()
         return int(number.to_integral_value(ROUND_HALF_EVEN)) if number.is_finite() else None
-    return integer(value)
+    return truncate_number(value)
 
 
 def _check_timeout(field: str, value: Value) -> None:
@@ -194,11 +194,11 @@ def check_concerns(call: Call) -> None:
         _check_level(call, body["readConcern"])
 
 
-def _check_fields(call: Call, argument: str, fields: Mapping[str, Check], taken: bool) -> None:
+def _check_fields(call: Call, argument: str, fields: Mapping[str, Check], accepted: bool) -> None:
     given = call.body[argument]
     if type(given) is not dict:
         raise type_mismatch(f"{call.name}.{argument}", type_name(given), "object")
-    if not taken:
+    if not accepted:
         raise MqlError(72, f"Command {call.name} does not support {argument}")
     for name, value in given.items():
         check = fields.get(name)

@@ -54,10 +54,10 @@ class Contracts:
         return Contract(profile, expiry == "hide", custom_path)
 
 
-def check_profile(contract: Contract, made_under: str | None, namespace: str) -> None:
+def check_profile(contract: Contract, created_under: str | None, namespace: str) -> None:
     """Raise ProfileChanged if a collection's TTL index on `_ts` was created under another profile than this contract's."""
-    if made_under is not None and made_under != contract.profile:
+    if created_under is not None and created_under != contract.profile:
         raise ProfileChanged(
-            f"{namespace} has a TTL index on _ts of profile {made_under}, and {contract.profile} gives it another meaning: "
+            f"{namespace} has a TTL index on _ts of profile {created_under}, and {contract.profile} gives it another meaning: "
             "drop the index first"
         )

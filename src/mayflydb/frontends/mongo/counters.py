@@ -10,7 +10,7 @@ import msgspec
 
 OPERATIONS: Final = ("insert", "query", "update", "delete", "getmore", "command")
 
-_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+_COUNTED_AS: Final[Mapping[str, tuple[str, str]]] = {
     "insert": ("insert", "documents"),
     "update": ("update", "updates"),
     "delete": ("delete", "deletes"),
@@ -35,5 +35,5 @@ class ServerCounters(msgspec.Struct):
 
     def count(self, name: str, arrays: Mapping[str, Sized]) -> None:
         """Count a command that is about to run. `arrays`: its arguments that are arrays of documents."""
-        kind, array = _KINDS.get(name, ("command", ""))
+        kind, array = _COUNTED_AS.get(name, ("command", ""))
         self.operations[kind] += len(arrays.get(array, ())) if array else 1

@@ -61,7 +61,7 @@ class Cursor:
         self.session = session
         self.read_time = read_time
         self.id = 0
-        self.used: Instant = 0
+        self.last_used: Instant = 0
         self.no_timeout = False
         self.busy = False
         self.transaction: object = None
@@ -70,9 +70,9 @@ class Cursor:
         self.awaits_data = False
         self._items = items
         self._rules = rules
-        self._left = limit or None
+        self._remaining = limit or None
         self._buffer: list[CursorItem] = []
-        self._at = 0
+        self._next_item = 0
         self._ended = False
 
     def reply_fields(self, now: Instant) -> tuple[Document, Document]:
@@ -82,27 +82,27 @@ class Cursor:
     @property
     def exhausted(self) -> bool:
         """True if nothing can follow. A cursor that awaits data stays open while it has no results."""
-        return self._left == 0 or (self._ended and self._at >= len(self._buffer))
+        return self._remaining == 0 or (self._ended and self._next_item >= len(self._buffer))
 
-    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+    async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
         """Return up to `size` results (None: as many as fit), and at most 16 MiB unless a single result is larger."""
         self.read_time.now = now
         found: list[bytes] = []
         total = 0
-        while (size is None or len(found) < size) and self._left != 0:
-            if self._at >= len(self._buffer) and not await self._fill():
+        while (size is None or len(found) < size) and self._remaining != 0:
+            if self._next_item >= len(self._buffer) and not await self._fill():
                 break
-            record, raw = self._buffer[self._at]
+            record, raw = self._buffer[self._next_item]
             if found and total + len(raw) + 16 > MAX_DOCUMENT_BYTES:
                 break
-            self._at += 1
+            self._next_item += 1
             if record is not None and not visible_at(record, self._rules(), now):
                 continue
             found.append(raw)
             total += len(raw) + 16
-            if self._left is not None:
-                self._left -= 1
-        if not self.exhausted and self._at >= len(self._buffer) and (size is None or self._left == 0):
+            if self._remaining is not None:
+                self._remaining -= 1
+        if not self.exhausted and self._next_item >= len(self._buffer) and (size is None or self._remaining == 0):
             await self._fill()
         return found
 
@@ -114,7 +114,7 @@ class Cursor:
             except StopAsyncIteration:
                 self._ended = True
                 self._buffer = []
-            self._at = 0
+            self._next_item = 0
             if self._buffer:
                 return True
         return False
@@ -139,16 +139,16 @@ class Cursors:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, cursor: Cursor, forever: bool = False) -> int:
-        """Keep a cursor open, and return its id. `forever`: no timeout applies."""
+    def add(self, cursor: Cursor, no_timeout: bool = False) -> int:
+        """Keep a cursor open, and return its id. `no_timeout`: no timeout applies."""
         while not cursor.id or cursor.id in self._open:
             cursor.id = self._chance() or 1
-        cursor.no_timeout = forever
-        cursor.used = self._clock()
+        cursor.no_timeout = no_timeout
+        cursor.last_used = self._clock()
         self._open[cursor.id] = cursor
         return cursor.id
 
-    async def find(self, id: int, namespace: str, session: bytes | None, transaction: object = None) -> Cursor:
+    async def get(self, id: int, namespace: str, session: bytes | None, transaction: object = None) -> Cursor:
         """Find an open cursor.
 
         Raise MqlError 43 if there is none, 13 if it belongs to another collection or session, 50739 to 50741 if it was
@@ -173,7 +173,7 @@ class Cursors:
             raise MqlError(code, f"Cannot run getMore on cursor {id}, which was {how}")
         if cursor.busy:
             raise MqlError(12051, f"cursor id {id} is already in use")
-        cursor.used = self._clock()
+        cursor.last_used = self._clock()
         return cursor
 
     async def kill(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -197,7 +197,7 @@ class Cursors:
         stale = [
             id
             for id, each in self._open.items()
-            if not each.no_timeout and not each.busy and now - each.used > IDLE_LIMIT
+            if not each.no_timeout and not each.busy and now - each.last_used > IDLE_LIMIT
         ]
         if stale:
             await self.kill(stale)
@@ -210,6 +210,6 @@ class Cursors:
         """Close the cursors of a session."""
         await self.kill([id for id, each in self._open.items() if each.session == session])
 
-    def count(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[str, int]:
         """The counts that `serverStatus` shows."""
         return {"total": len(self._open), "noTimeout": sum(each.no_timeout for each in self._open.values())}

@@ -23,7 +23,7 @@ The transaction that runs the decision interprets what is yielded: reads of the 
 """
 
 
-class DecisionSpace(Protocol):
+class DecisionWorkspace(Protocol):
     """One container within a transaction."""
 
     @property
@@ -43,7 +43,7 @@ class DecisionTransaction(Protocol):
     @property
     def now(self) -> Instant: ...
 
-    def on(self, container: int) -> Steps[DecisionSpace]:
+    def on(self, container: int) -> Steps[DecisionWorkspace]:
         """A container by its id. Raise OwnerNotFound if it is gone."""
 
 

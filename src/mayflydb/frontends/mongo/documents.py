@@ -20,8 +20,8 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 """Maximum bytes of a document, and of a batch: https://www.mongodb.com/docs/manual/reference/limits/"""
 
 _INT32 = struct.Struct("<i")
-_TTL = b"ttl\x00"
-_ID = re.compile(rb"[\x01-\x13\x7f\xff]_id\x00")
+_TTL_NAME = b"ttl\x00"
+_ID_ELEMENT = re.compile(rb"[\x01-\x13\x7f\xff]_id\x00")
 
 
 class ObjectIds:
@@ -32,19 +32,19 @@ class ObjectIds:
         self._process = process
         self._next = first
 
-    def make(self, now: Instant) -> ObjectId:
+    def generate(self, now: Instant) -> ObjectId:
         """The next ObjectId."""
         self._next = (self._next + 1) & 0xFFFFFF
         seconds = (to_seconds(now) & 0xFFFFFFFF).to_bytes(4, "big")
         return ObjectId(seconds + self._process + self._next.to_bytes(3, "big"))
 
 
-def milliseconds(now: Instant) -> int:
+def to_milliseconds(now: Instant) -> int:
     """An instant in milliseconds, the unit of Date and `$$NOW`."""
     return now // 1000
 
 
-def own_ttl(document: Document) -> int | None:
+def ttl_override(document: Document) -> int | None:
     """The override in the root field `ttl`: 1..2147483647 or -1 in any whole number type; IGNORED for other values, None
     without."""
     if "ttl" not in document:
@@ -71,11 +71,11 @@ def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, 
         raise bad_value(f"object to insert too large. size in bytes: {len(raw)}, max size: {MAX_DOCUMENT_BYTES}")
     check_depth(raw)
     document = decode(raw)
-    if len(_ID.findall(raw)) > 1 and sum(each.name == b"_id" for each in elements(raw)) > 1:
+    if len(_ID_ELEMENT.findall(raw)) > 1 and sum(each.name == b"_id" for each in elements(raw)) > 1:
         raise bad_value("can't have multiple _id fields in one document")
     kept = document
     if "_id" not in document:
-        kept = {"_id": ids.make(now), **document}
+        kept = {"_id": ids.generate(now), **document}
     elif next(iter(document)) != "_id":
         kept = {"_id": document["_id"], **document}
     for name, value in document.items():
@@ -86,18 +86,18 @@ def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, 
     return kept, raw if kept is document else encode(kept)
 
 
-def has_ttl(raw: bytes) -> bool:
+def may_have_ttl(raw: bytes) -> bool:
     """Return False if a document certainly has no field `ttl`."""
-    return _TTL in raw
+    return _TTL_NAME in raw
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
 
-_NAMES = [b"%d\x00" % n for n in range(1024)]
+_ARRAY_KEYS = [b"%d\x00" % n for n in range(1024)]
 
 
 def _array_key(index: int) -> bytes:
-    return _NAMES[index] if index < len(_NAMES) else b"%d\x00" % index
+    return _ARRAY_KEYS[index] if index < len(_ARRAY_KEYS) else b"%d\x00" % index
 
 
 def build_array(documents: Iterable[bytes]) -> bytes:
@@ -114,12 +114,12 @@ def build_document(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any
 
 
 def cursor_reply(
-    namespace: str, cursor: int, batch: Sequence[bytes], first: bool, inside: Document | None = None, **rest: Any
+    namespace: str, cursor: int, batch: Sequence[bytes], first: bool, cursor_fields: Document | None = None, **rest: Any
 ) -> bytes:
-    """Build the reply with a batch. `inside`: further fields of `cursor`. `rest`: further fields of the reply."""
+    """Build the reply with a batch. `cursor_fields`: further fields of `cursor`. `rest`: further fields of the reply."""
     inner = build_document(
         (("firstBatch" if first else "nextBatch", build_array(batch), 4),),
-        {"id": Int64(cursor), "ns": namespace, **(inside or {})},
+        {"id": Int64(cursor), "ns": namespace, **(cursor_fields or {})},
     )
     return build_document((("cursor", inner, 3),), {**rest, "ok": 1.0})
 

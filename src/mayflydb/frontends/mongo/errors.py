@@ -36,7 +36,7 @@ RETRYABLE_WRITE, TRANSIENT = "RetryableWriteError", "TransientTransactionError"
 RESUMABLE = "ResumableChangeStreamError"
 
 RETRYABLE_CODES: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
-"""Codes after which a numbered write may be sent again."""
+"""Codes after which a retryable write may be sent again."""
 
 RESUMABLE_CODES: Final = RETRYABLE_CODES | {63, 133, 150, 234, 13388}
 """Codes after which a change stream may be resumed."""
@@ -75,7 +75,7 @@ def message_of(error: kinds.MayflyError, activity: str) -> str:
     return error.message
 
 
-def refusal(code: int, message: str, labels: tuple[str, ...] = (), **fields: object) -> Document:
+def error_document(code: int, message: str, labels: tuple[str, ...] = (), **fields: object) -> Document:
     """The document that reports an error."""
     document: Document = {"ok": 0.0, "errmsg": message, "code": code, "codeName": name_of(code), **fields}
     if labels:
@@ -86,7 +86,7 @@ def refusal(code: int, message: str, labels: tuple[str, ...] = (), **fields: obj
 def labels_of(error: kinds.MayflyError, code: int, body: Document) -> tuple[str, ...]:
     """The labels of a command's error: its own, and those by which a driver knows that it may retry."""
     labels = error.labels if isinstance(error, MqlError) else ()
-    if isinstance(error, InjectedFailure) and error.labelled:
+    if isinstance(error, InjectedFailure) and error.has_own_labels:
         return labels
     automatic = _automatic_label(code, body)
     if isinstance(error, InjectedFailure) and automatic == RESUMABLE:
@@ -112,4 +112,4 @@ def error_reply(error: kinds.MayflyError, body: Document, activity: str) -> Docu
     """The complete answer to a command that failed."""
     code = code_of(error)
     fields = error.fields if isinstance(error, MqlError) else {}
-    return refusal(code, message_of(error, activity), labels_of(error, code, body), **fields)
+    return error_document(code, message_of(error, activity), labels_of(error, code, body), **fields)

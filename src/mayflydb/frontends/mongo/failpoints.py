@@ -47,11 +47,11 @@ class ConnectionDropped(Exception):
 
 
 class InjectedFailure(MqlError):
-    """The failure that a fail point asks for. `labelled`: it names its labels, and gets no others."""
+    """The failure that a fail point asks for. `has_own_labels`: it names its labels, and gets no others."""
 
     def __init__(self, code: int, labels: tuple[str, ...] | None) -> None:
         super().__init__(code, MESSAGE, labels or ())
-        self.labelled = labels is not None
+        self.has_own_labels = labels is not None
 
 
 class FailPoint(msgspec.Struct):
@@ -83,8 +83,8 @@ class FailPoints:
         if name == GET_MORE:
             if point.kind != "off":
                 point.data = _check_data({"failCommands": ["getMore"], **data} if isinstance(data, dict) else data)
-            got, self._get_more = self._get_more, point
-            return got.hits
+            before, self._get_more = self._get_more, point
+            return before.hits
         if point.kind != "off":
             point.data = _check_data(data)
         before, self._point = self._point, point
@@ -99,7 +99,7 @@ class FailPoints:
         if (
             not self.active
             or not _matches_command(point.data, database, name, body, application)
-            or not self._is_due(point)
+            or not self._should_trigger(point)
         ):
             return {}
         point.hits += 1
@@ -122,14 +122,14 @@ class FailPoints:
     def trigger_get_more(self) -> None:
         """Apply the fail point to a getMore whose cursor was found: raise its failure, or do nothing."""
         point = self._get_more
-        if point.kind != "off" and "errorCode" in point.data and self._is_due(point):
+        if point.kind != "off" and "errorCode" in point.data and self._should_trigger(point):
             point.hits += 1
             code = int(point.data["errorCode"])
             if "errorLabels" in point.data:
                 raise InjectedFailure(code, tuple(point.data["errorLabels"]))
             raise MqlError(code, MESSAGE)
 
-    def _is_due(self, point: FailPoint) -> bool:
+    def _should_trigger(self, point: FailPoint) -> bool:
         if point.kind == "times":
             point.number -= 1
             if not point.number:
@@ -141,7 +141,7 @@ class FailPoints:
         return point.kind == "always" or self._chance.random() < point.probability
 
 
-def with_fields(answer: bytes | Document, added: Document) -> bytes | Document:
+def add_fields(answer: bytes | Document, added: Document) -> bytes | Document:
     """An answer with further fields."""
     if isinstance(answer, bytes):
         return encode({**decode(answer), **added})

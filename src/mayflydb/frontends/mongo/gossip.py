@@ -24,7 +24,7 @@ _RECOVERY: Final = encode({"recoveryToken": {"recoveryShardId": "mayfly"}})[4:-1
 """The recovery token. Every server commits by itself, so the content of a returned token does not matter."""
 
 
-_SIZE: Final = 4
+_SIZE_BYTES: Final = 4
 _COSMOS_PREFIX: Final = b"\x02_t\x00"
 """The first field of a reply in Cosmos DB's shape, after the size:
 https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live"""
@@ -34,24 +34,27 @@ class Gossip:
     """Adds cluster fields to encoded replies."""
 
     def __init__(self, options: Options) -> None:
-        self._silent = options.topology == "standalone"
-        self._recovers = options.topology == "mongos"
-        self._at: Instant = -1
-        self._times = b""
+        self._is_standalone = options.topology == "standalone"
+        self._is_router = options.topology == "mongos"
+        self._cached_for: Instant = -1
+        self._cached_times = b""
 
-    def with_times(self, reply: bytes, committed: Instant) -> bytes:
+    def add_times(self, reply: bytes, committed: Instant) -> bytes:
         """A reply with the times, unless it has Cosmos DB's shape. `committed`: the instant of the last commit."""
-        if self._silent or reply.startswith(_COSMOS_PREFIX, _SIZE):
+        if self._is_standalone or reply.startswith(_COSMOS_PREFIX, _SIZE_BYTES):
             return reply
-        if committed != self._at:
+        if committed != self._cached_for:
             time = cluster_time(committed)
             cluster = {"clusterTime": time, "signature": _SIGNATURE}
-            self._at, self._times = committed, encode({"operationTime": time, "$clusterTime": cluster})[4:-1]
-        return _append_fields(reply, self._times)
+            self._cached_for, self._cached_times = (
+                committed,
+                encode({"operationTime": time, "$clusterTime": cluster})[4:-1],
+            )
+        return _append_fields(reply, self._cached_times)
 
-    def with_recovery_token(self, reply: bytes, call: Call) -> bytes:
+    def add_recovery_token(self, reply: bytes, call: Call) -> bytes:
         """A reply to a command of a transaction, with the recovery token that a router returns."""
-        return _append_fields(reply, _RECOVERY) if self._recovers and "autocommit" in call.body else reply
+        return _append_fields(reply, _RECOVERY) if self._is_router and "autocommit" in call.body else reply
 
 
 def _append_fields(reply: bytes, fields: bytes) -> bytes:

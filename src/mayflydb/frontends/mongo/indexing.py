@@ -28,11 +28,11 @@ from mayflydb.frontends.mongo.collections import (
     pack_document,
     parse_index,
     slots_of,
-    ts_of,
+    ts_index_of,
 )
 from mayflydb.frontends.mongo.contracts import Contract, check_profile
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
-from mayflydb.frontends.mongo.writing import RESERVED_TS_TEXT, duplicate_key
+from mayflydb.frontends.mongo.writing import RESERVED_TS_TEXT, duplicate_key_error
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES
@@ -52,19 +52,19 @@ TS_INDEX_COUNT: Final = 3
 
 
 class IndexCreation(msgspec.Struct, frozen=True):
-    """The collection before and after. `made`: an index is new. `ts`: a TTL index on `_ts` is concerned."""
+    """The collection before and after. `created`: an index is new. `concerns_ts`: a TTL index on `_ts` is concerned."""
 
     before: Collection
     after: Collection
-    made: bool
-    ts: bool
+    created: bool
+    concerns_ts: bool
 
 
 class IndexRemoval(msgspec.Struct, frozen=True):
-    """The collection before. `ts`: a TTL index on `_ts` is among the dropped indexes."""
+    """The collection before. `concerns_ts`: a TTL index on `_ts` is among the dropped indexes."""
 
     before: Collection
-    ts: bool
+    concerns_ts: bool
 
 
 class Indexing:
@@ -105,11 +105,11 @@ class Indexing:
         if any(index.state == "building" for index in collection.node.definition.indexes):
             # This node builds nothing now: the build belongs to another node, or to a process that has ended.
             await self._engine.indexes.remove_abandoned(collection.id)
-        missing = self._missing(collection, specs)
+        missing = self._missing_specs(collection, specs)
         ordinary = [spec for spec in missing if not spec.is_cosmos_ttl(profile)]
         ts = next((spec for spec in missing if spec.is_cosmos_ttl(profile)), None)
         if ts is not None:
-            await self._check_unreserved(collection, now)
+            await self._check_no_ts_field(collection, now)
         if ordinary:
             await self._build(collection, ordinary)
         if ts is not None or any(spec.expires_by_date(profile) for spec in ordinary):
@@ -117,7 +117,7 @@ class Indexing:
         after = await self._collections.get(collection.database, collection.name)
         return IndexCreation(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
 
-    def _missing(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
+    def _missing_specs(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
         existing = [ID, *collection.specs]
         missing: list[IndexSpec] = []
         for spec in specs:
@@ -132,12 +132,12 @@ class Indexing:
     async def _build(self, collection: Collection, specs: Sequence[IndexSpec]) -> None:
         def choose(node: Node) -> list[IndexRequest]:
             # Decide by the container as the transaction sees it: another node may have created an index.
-            missing = self._missing(self._collections.from_node(node, collection.database), specs)
+            missing = self._missing_specs(self._collections.from_node(node, collection.database), specs)
             _check_concurrent_builds(node, missing)
             return [IndexRequest((), spec.unique, self._catalogue_spec(spec, collection.contract)) for spec in missing]
 
         def keys(record: Record, index: Index) -> tuple[bytes, ...]:
-            return collection.keys_of(record, index)
+            return collection.index_keys(record, index)
 
         try:
             await self._engine.indexes.define_and_build(collection.id, choose, keys)
@@ -153,10 +153,10 @@ class Indexing:
         An index on a custom path of profile `cosmos` takes numbers for dates, and keeps doing so under a later
         contract.
         """
-        numbers = {"numbers": True} if contract.is_cosmos and spec.expire_after is not None else {}
-        return {"document": pack_document(spec.to_document()), **numbers}
+        takes_numbers = {"numbers": True} if contract.is_cosmos and spec.expire_after is not None else {}
+        return {"document": pack_document(spec.to_document()), **takes_numbers}
 
-    async def _check_unreserved(self, collection: Collection, now: Instant) -> None:
+    async def _check_no_ts_field(self, collection: Collection, now: Instant) -> None:
         async for batch in self._engine.scan(collection.node, Scope(), None, now):
             for record in batch.records:
                 if b"_ts\x00" in record.value and "_ts" in decode(record.value):
@@ -180,13 +180,13 @@ class Indexing:
             ready = parse_index(index)
 
             def date_of(record: Record, ready: ReadyIndex = ready) -> Instant | None:
-                return ready.date(decode(record.value))
+                return ready.find_date(decode(record.value))
 
             await self._engine.dates.build(collection.id, slots_of(node.definition)[index.number], date_of)
 
         def with_rules(node: Node) -> Definition:
             definition = node.definition
-            there = ts_of(definition)
+            there = ts_index_of(definition)
             if ts is not None and (there is None or compare_with_existing(ts, [there]) == "new"):
                 definition = _with_body(definition, ts=pack_document(ts.to_document()))
             return apply_rules(definition, contract)
@@ -201,26 +201,26 @@ class Indexing:
 
     async def _drop(self, collection: Collection, which: Any, now: Instant) -> IndexRemoval:
         names = {spec.name for spec in indexes_to_drop(which, [ID, *collection.specs])}
-        numbers = {ready.number: ready.slot for ready in collection.indexes if ready.spec.name in names}
-        ts = collection.ts is not None and collection.ts.name in names
+        slots_by_number = {ready.number: ready.slot for ready in collection.indexes if ready.spec.name in names}
+        ts = collection.ts_index is not None and collection.ts_index.name in names
 
-        def without(node: Node) -> Definition:
+        def without_indexes(node: Node) -> Definition:
             definition = node.definition
             slots = slots_of(definition)
-            for number in numbers:
+            for number in slots_by_number:
                 slot = slots.pop(number, None)
                 if slot is not None:
                     definition = without_slot(definition, slot)
             body: dict[str, Any] = {"slots": {str(number): slot for number, slot in slots.items()}}
             definition = _with_body(definition, **body, **({"ts": None} if ts else {}))
-            kept = tuple(index for index in definition.indexes if index.number not in numbers)
+            kept = tuple(index for index in definition.indexes if index.number not in slots_by_number)
             after = apply_rules(msgspec.structs.replace(definition, indexes=kept), collection.contract)
             return msgspec.structs.replace(after, indexes=definition.indexes)
 
-        await self._replace(collection, without, now)
-        if numbers:
-            await self._engine.indexes.drop(collection.id, set(numbers))
-        for slot in numbers.values():
+        await self._replace(collection, without_indexes, now)
+        if slots_by_number:
+            await self._engine.indexes.drop(collection.id, set(slots_by_number))
+        for slot in slots_by_number.values():
             if slot is not None:
                 await self._engine.dates.remove(collection.id, slot)
         return IndexRemoval(collection, ts)
@@ -246,31 +246,33 @@ class Indexing:
             await self.drop(collection, before.name, now)
         await self.create(await self._collections.get(collection.database, collection.name), specs, now)
 
-    async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
+    async def modify(self, collection: Collection, change: Document, now: Instant, dry_run: bool) -> Document:
         """Carry out collMod's `index`, and return its part of the reply. Raise MqlError 14, 27, 72, 181."""
-        return await self._run_in_turn(collection, lambda current: self._modify(current, change, now, dry))
+        return await self._run_in_turn(collection, lambda current: self._modify(current, change, now, dry_run))
 
-    async def _modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
+    async def _modify(self, collection: Collection, change: Document, now: Instant, dry_run: bool) -> Document:
         existing = [ID, *collection.specs]
         before = resolve_target(change, existing, collection.namespace)
         changed, reply = modify_index(before, change, collection.contract.profile)
-        if dry or changed == before:
+        if dry_run or changed == before:
             return reply
         if changed.unique and not before.unique:
             raise MqlError(238, "collMod with 'unique' is not supported: create a unique index under another name")
-        if changed.is_cosmos_ttl(collection.contract.profile) and collection.ts != before:
-            await self._turn_into_ts(collection, before, changed, now)
+        if changed.is_cosmos_ttl(collection.contract.profile) and collection.ts_index != before:
+            await self._convert_to_ts_index(collection, before, changed, now)
         else:
-            await self._change(collection, before, changed, now)
+            await self._change_in_place(collection, before, changed, now)
         return reply
 
-    async def _change(self, collection: Collection, before: IndexSpec, changed: IndexSpec, now: Instant) -> None:
+    async def _change_in_place(
+        self, collection: Collection, before: IndexSpec, changed: IndexSpec, now: Instant
+    ) -> None:
         contract = collection.contract
 
         def with_change(node: Node) -> Definition:
             definition = node.definition
             document = pack_document(changed.to_document())
-            if ts_of(definition) == before:
+            if ts_index_of(definition) == before:
                 definition = _with_body(definition, ts=document)
             indexes = tuple(_with_spec(index, before, document) for index in definition.indexes)
             return apply_rules(msgspec.structs.replace(definition, indexes=indexes), contract)
@@ -279,9 +281,11 @@ class Indexing:
         if any(index.number not in slots_of(node.definition) for index in expiring_indexes(node.definition, contract)):
             await self._install_rules(collection, now, None)
 
-    async def _turn_into_ts(self, collection: Collection, before: IndexSpec, after: IndexSpec, now: Instant) -> None:
+    async def _convert_to_ts_index(
+        self, collection: Collection, before: IndexSpec, after: IndexSpec, now: Instant
+    ) -> None:
         """Turn an ordinary index on `_ts` into the TTL index there, which has no entries."""
-        await self._check_unreserved(collection, now)
+        await self._check_no_ts_field(collection, now)
         number = next(ready.number for ready in collection.indexes if ready.spec == before)
         await self._install_rules(collection, now, after)
         await self._engine.indexes.drop(collection.id, {number})
@@ -330,7 +334,7 @@ class Indexing:
 
     async def _build_id_index(self, collection: Collection, choose: Choose) -> None:
         try:
-            await self._engine.indexes.define_and_build(collection.id, choose, collection.keys_of)
+            await self._engine.indexes.define_and_build(collection.id, choose, collection.index_keys)
         except MayflyError as error:
             # Queries scan meanwhile, and request the index again.
             log.warning("the order of _id in %s is not built: %s", collection.namespace, error)
@@ -342,7 +346,7 @@ class Indexing:
 
         Raise ProfileChanged where a TTL index on `_ts` was created under another profile.
         """
-        databases = await self._collections.databases()
+        databases = await self._collections.list_databases()
         found = [each for one in databases for each in await self._collections.list_collections(one.name)]
         for collection in found:
             check_profile(collection.contract, collection.node.body.get("profile"), collection.namespace)
@@ -363,15 +367,15 @@ class Indexing:
             await self._install_rules(collection, now, None)
 
 
-def index_count(collection: Collection, shaped: bool) -> int:
+def index_count(collection: Collection, cosmos_shape: bool) -> int:
     """The number of indexes that a reply states, in Cosmos DB's shape or in MongoDB's."""
-    return 1 + len(collection.specs) + (TS_INDEX_COUNT - 1 if shaped and collection.ts is not None else 0)
+    return 1 + len(collection.specs) + (TS_INDEX_COUNT - 1 if cosmos_shape and collection.ts_index is not None else 0)
 
 
 def apply_rules(definition: Definition, contract: Contract) -> Definition:
     """A definition with the rules of its TTL indexes, and with the profile under which that on `_ts` was created."""
     rules: list[Rule] = []
-    ts = ts_of(definition)
+    ts = ts_index_of(definition)
     if ts is not None and ts.expire_after is not None:
         rules.append(ts_rule(ts.expire_after))
     slots = slots_of(definition)
@@ -381,7 +385,7 @@ def apply_rules(definition: Definition, contract: Contract) -> Definition:
         on_ts = on_ts or ready.spec.key[0][0] == "_ts"
         expire_after = ready.spec.expire_after
         if index.number in slots and expire_after is not None:
-            rules.append(date_rule(expire_after, slots[index.number], contract, ready.numbers))
+            rules.append(date_rule(expire_after, slots[index.number], contract, ready.accepts_numbers))
     profile = definition.body.get("profile", contract.profile) if on_ts else None
     return msgspec.structs.replace(_with_body(definition, profile=profile), rules=tuple(rules))
 
@@ -422,4 +426,4 @@ def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], erro
     # The refused index is gone, so its number says nothing. The key of the conflicting entry identifies it.
     key: Any = error.detail.get("key")
     refused = [spec for spec in specs if spec.unique and key[:-HASH_BYTES] in keys_of(spec, document)]
-    return duplicate_key(collection, document, error, refused[0])
+    return duplicate_key_error(collection, document, error, refused[0])

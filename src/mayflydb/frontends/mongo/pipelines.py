@@ -13,7 +13,7 @@ from mayflydb.frontends.mongo.collections import Collection, Identity, identity_
 from mayflydb.frontends.mongo.cursors import CursorItem, ReadTime
 from mayflydb.frontends.mongo.decisions import Decision, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.reading import DocumentRow, read_rows
-from mayflydb.frontends.mongo.reports import report
+from mayflydb.frontends.mongo.reports import run_report
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection, ensure_collection_in, find_text_index
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
@@ -57,7 +57,7 @@ class CollectionSource:
     async def find(self, namespace: Namespace, query: Document) -> Batches:
         """Documents of a collection or view. Raise MqlError 13 for a database that the user may not read."""
         if namespace[0] != self._call.database:
-            self._services.require(self._call, "read", namespace[0])
+            self._services.require_right(self._call, "read", namespace[0])
         collection = await self._services.collections.find(*namespace)
         if collection is None:
             return
@@ -66,7 +66,7 @@ class CollectionSource:
             yield batch
 
     async def stage_documents(self, name: str, spec: Value) -> Batches:
-        async for batch in report(self._services, self._call, name, spec):
+        async for batch in run_report(self._services, self._call, name, spec):
             yield batch
 
     async def read(self, collection: Collection | None, stages: Sequence[Document], hint: Any = None) -> Batches:
@@ -136,7 +136,7 @@ class CollectionSource:
             if old is not None:
                 await services.indexing.create(fresh, old.specs, call.now)
                 fresh = await collections.get(database, interim)
-            writer = DocumentWriter(fresh, self._env, self._validated)
+            writer = DocumentWriter(fresh, self._env, self._validates)
             async for batch in batches:
                 await self._insert(fresh, writer, batch)
             await collections.rename(fresh, database, name, old, call.now)
@@ -150,24 +150,24 @@ class CollectionSource:
         ids, now = self._services.ids, self._call.now
 
         def decide(transaction: DecisionTransaction) -> Steps[None]:
-            space = yield from transaction.on(collection.id)
+            workspace = yield from transaction.on(collection.id)
             for document in documents:
                 if "_id" not in document:
-                    document = {"_id": ids.make(now), **document}
+                    document = {"_id": ids.generate(now), **document}
                 check_id(document["_id"])
-                yield from writer.insert(space, document, encode(document))
+                yield from writer.insert(workspace, document, encode(document))
 
         await self._work.perform(decide)
 
     @property
-    def _validated(self) -> bool:
+    def _validates(self) -> bool:
         return not arguments.flag(self._call.body, "bypassDocumentValidation", self._call.name)
 
     async def merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         collection = await ensure_collection_in(self._services, self._call, *target.target)
         if target.on != ("_id",):
             _check_unique(collection, target.on)
-        merger = Merger(self._services, self._call, self._work, self._env, collection, target, self._validated)
+        merger = Merger(self._services, self._call, self._work, self._env, collection, target, self._validates)
         for row in rows:
             await merger.merge(row)
 
@@ -190,7 +190,7 @@ class Merger:
         env: Env,
         collection: Collection,
         target: Merge,
-        validated: bool,
+        validates: bool,
     ) -> None:
         self._services = services
         self._call = call
@@ -198,12 +198,12 @@ class Merger:
         self._env = env
         self._collection = collection
         self._target = target
-        self._writer = DocumentWriter(collection, env, validated)
+        self._writer = DocumentWriter(collection, env, validates)
 
     async def merge(self, row: MergeRow) -> None:
         document = row.document
         if "_id" not in document:
-            document = {"_id": self._services.ids.make(self._call.now), **document}
+            document = {"_id": self._services.ids.generate(self._call.now), **document}
         now, done = self._call.now, False
         while not done:
             identities = await self._find_identities(document, now)
@@ -235,13 +235,13 @@ class Merger:
         self, document: Document, variables: Document, identities: Sequence[Identity]
     ) -> Decision[bool]:
         def decide(transaction: DecisionTransaction) -> Steps[bool]:
-            space = yield from transaction.on(self._collection.id)
+            workspace = yield from transaction.on(self._collection.id)
             for identity in identities:
-                if (yield from space.get(identity.partition, identity.key)) is None:
+                if (yield from workspace.get(identity.partition, identity.key)) is None:
                     continue
-                change = self._change(document, variables)
+                change = self._build_update(document, variables)
                 if change is not None:
-                    yield from self._writer.update(space, [identity], None, change, False)
+                    yield from self._writer.update(workspace, [identity], None, change, False)
                 return True
             if identities and self._target.on != ("_id",):
                 return False
@@ -249,26 +249,28 @@ class Merger:
                 raise MqlError(13113, UNMATCHED_TEXT)
             if self._target.when_not_matched == "insert":
                 check_id(document["_id"])
-                yield from self._writer.insert(space, document, encode(document))
+                yield from self._writer.insert(workspace, document, encode(document))
             return True
 
         return decide
 
-    def _change(self, document: Document, variables: Document) -> Update | None:
+    def _build_update(self, document: Document, variables: Document) -> Update | None:
         """The update of an existing document; None: it stays as it is."""
-        how = self._target.when_matched
-        if how == "keepExisting":
+        action = self._target.when_matched
+        if action == "keepExisting":
             return None
-        if how == "fail":
+        if action == "fail":
             text = "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields"
             raise MqlError(11000, text)
         plain = {name: value for name, value in document.items() if name != "_id" or self._target.on == ("_id",)}
-        if how == "replace":
+        if action == "replace":
             return compile_update(plain, self._env)
-        if how == "merge":
+        if action == "merge":
             return compile_update([{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$literal": plain}]}}], self._env)
-        assert isinstance(how, list)
-        return compile_update(how, msgspec.structs.replace(self._env, variables={**self._env.variables, **variables}))
+        assert isinstance(action, list)
+        return compile_update(
+            action, msgspec.structs.replace(self._env, variables={**self._env.variables, **variables})
+        )
 
 
 # --- commands --------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Selection(msgspec.Struct, frozen=True):
     score: Callable[[Document], float] | None = None
 
 
-_PATTERNS: Final = (Regex, re.Pattern)
+_REGEX_TYPES: Final = (Regex, re.Pattern)
 
 
 def find_id_equality(query: Document) -> Any:
@@ -79,12 +79,12 @@ def find_id_equality(query: Document) -> Any:
         return None
     value = query["_id"]
     if type(value) is dict:
-        if len(value) == 1 and "$eq" in value and type(value["$eq"]) not in _PATTERNS:
+        if len(value) == 1 and "$eq" in value and type(value["$eq"]) not in _REGEX_TYPES:
             return [value["$eq"]]
         return None if any(name.startswith("$") for name in value) else [value]
     if type(value) is list:
         return None  # Arrays with an equal element would match, too.
-    return None if type(value) in _PATTERNS else [value]
+    return None if type(value) in _REGEX_TYPES else [value]
 
 
 def find_exact_id(query: Document, env: Env, hint: Any) -> Any:
@@ -109,14 +109,14 @@ class QueryCursor(Cursor):
         self._collection = collection.id
         self._rules_now = collection.node.rules
 
-    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+    async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
         """Return a batch. Raise MqlError 175 for a further batch when the collection is gone."""
         if self.id and self.transaction is None:
             node = await self._engine.node_by_id(self._collection)
             if node is None:
                 raise MqlError(175, f"query plan killed :: caused by :: {self.namespace} dropped")
             self._rules_now = node.rules
-        return await super().batch(size, now)
+        return await super().next_batch(size, now)
 
 
 class ReadView(Protocol):
@@ -132,7 +132,7 @@ class ReadView(Protocol):
 
 
 class CommittedView:
-    """A view of the committed state. `keys`, `documents`: numbers of index entries and of records read so far."""
+    """A view of the committed state. `keys_read`, `documents_read`: numbers of index entries and of records read so far."""
 
     def __init__(
         self, engine: Engine, request_id_index: Callable[[Collection], None] = lambda collection: None
@@ -140,8 +140,8 @@ class CommittedView:
         """`request_id_index`: called for a collection where an ordered index of `_id` would have spared a scan."""
         self._engine = engine
         self._request_id_index = request_id_index
-        self.keys = 0
-        self.documents = 0
+        self.keys_read = 0
+        self.documents_read = 0
         self.spent = SpentUnits()
 
     async def rows(
@@ -157,10 +157,10 @@ class CommittedView:
         read_count = 0
         async for records in self._candidates(collection, chosen, selection, read_time):
             read_count += len(records)
-            found = match_records(records, selection.filter)
+            found = matching_rows(records, selection.filter)
             self.spent.add_query_read(collection.id, records, len(found))
             yield found
-        if chosen.kind == "scan" and read_count > MAX_UNORDERED_READS and needs_ids(collection, selection):
+        if chosen.kind == "scan" and read_count > MAX_UNORDERED_READS and would_use_id_index(collection, selection):
             self._request_id_index(collection)
 
     def is_ordered(self, collection: Collection, selection: Selection) -> bool:
@@ -195,7 +195,7 @@ class CommittedView:
 
     async def _scan(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
         async for batch in self._engine.scan(collection.node, Scope(), None, read_time.now):
-            self.documents += len(batch.records)
+            self.documents_read += len(batch.records)
             yield batch.records
 
     async def _scan_backwards(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
@@ -212,8 +212,8 @@ class CommittedView:
             record = await self._engine.get(collection.node, identity.partition, identity.key, now)
             if record is not None:
                 found.append(DocumentRow(record))
-        self.keys += len(found)
-        self.documents += len(found)
+        self.keys_read += len(found)
+        self.documents_read += len(found)
         return found
 
     async def _seek(
@@ -226,11 +226,11 @@ class CommittedView:
             async for records in self._walk(collection, plan, selection, read_time):
                 yield records
             return
-        self.keys += len(seqs)
+        self.keys_read += len(seqs)
         async for records in indexes.fetch(collection.node, seqs, read_time.now, SCAN_BATCH):
-            self.documents += len(records)
+            self.documents_read += len(records)
             yield records
-        await self._check(collection, index)
+        await self._check_index_exists(collection, index)
 
     async def _walk(
         self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
@@ -238,22 +238,22 @@ class CommittedView:
         index = index_of(collection, plan)
         batch = min(SCAN_BATCH, max(16, 2 * (selection.skip + selection.limit))) if selection.limit else SCAN_BATCH
         seen: set[int] = set()
-        run = CutKeySorter(_order_of(plan, selection))
+        sorter = TruncatedKeySorter(_walk_order(plan, selection))
         for lower, upper in reversed(plan.ranges) if plan.descending else plan.ranges:
             within = KeyRange(lower, upper)
             found = self._engine.indexes.walk(collection.node, index, within, plan.descending, read_time.now, batch)
             async for pairs in found:
-                self.keys += len(pairs)
-                self.documents += len(pairs)
+                self.keys_read += len(pairs)
+                self.documents_read += len(pairs)
                 fresh: list[tuple[bytes, Record]] = []
                 for key, record in pairs:
                     if not plan.duplicates or record.seq not in seen:
                         fresh.append((key, record))
                         if plan.duplicates:
                             seen.add(record.seq)
-                yield run.add(fresh)
-        yield run.flush()
-        await self._check(collection, index)
+                yield sorter.add(fresh)
+        yield sorter.flush()
+        await self._check_index_exists(collection, index)
 
     async def _union(
         self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
@@ -265,13 +265,13 @@ class CommittedView:
                 seen.update(record.seq for record in fresh)
                 yield fresh
 
-    async def _check(self, collection: Collection, index: Index) -> None:
+    async def _check_index_exists(self, collection: Collection, index: Index) -> None:
         """Raise MqlError 175 if the index was dropped during the read, which may therefore be incomplete."""
         if not await self._engine.indexes.has_all(collection.id, (index,)):
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
 
-def _order_of(plan: Plan, selection: Selection) -> Sort | None:
+def _walk_order(plan: Plan, selection: Selection) -> Sort | None:
     """The order that a walk must keep: the requested one, or that of a hinted index."""
     if selection.hint is None or selection.sort is not None or plan.index is None:
         return selection.sort if plan.sorted else None
@@ -279,12 +279,12 @@ def _order_of(plan: Plan, selection: Selection) -> Sort | None:
     return compile_sort({path: way for path, way in plan.index.key if type(way) is int}, env)
 
 
-class CutKeySorter:
+class TruncatedKeySorter:
     """Sorts records that arrive in key order, where keys were cut and therefore compare equal."""
 
     def __init__(self, sort: Sort | None) -> None:
         self._sort = sort
-        self._key: bytes | None = None
+        self._prefix: bytes | None = None
         self._held: list[Record] = []
 
     def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
@@ -293,13 +293,13 @@ class CutKeySorter:
             return [record for _, record in pairs]
         out: list[Record] = []
         for key, record in pairs:
-            run = truncated_prefix(key)
-            if self._held and run != self._key:
+            prefix = truncated_prefix(key)
+            if self._held and prefix != self._prefix:
                 out += self.flush()
-            if run is None:
+            if prefix is None:
                 out.append(record)
             else:
-                self._key = run
+                self._prefix = prefix
                 self._held.append(record)
         return out
 
@@ -316,9 +316,9 @@ def plan_query(collection: Collection, selection: Selection) -> Plan:
     return plan(selection.query, order, selection.hint, specs, selection.env, collection.multikey, collection.namespace)
 
 
-def needs_ids(collection: Collection, selection: Selection) -> bool:
+def would_use_id_index(collection: Collection, selection: Selection) -> bool:
     """Return True if an ordered index of `_id` would spare a scan."""
-    if collection.ordered_ids or selection.hint is not None:
+    if collection.has_id_index or selection.hint is not None:
         return False
     order = selection.order or None
     return plan(selection.query, order, None, [ID], selection.env, None, collection.namespace).kind != "scan"
@@ -331,7 +331,7 @@ def index_of(collection: Collection, plan: Plan) -> Index:
     return next(index for index in collection.node.definition.indexes if index.number == number)
 
 
-def match_records(records: Iterable[Record], filter: Filter | None) -> list[DocumentRow]:
+def matching_rows(records: Iterable[Record], filter: Filter | None) -> list[DocumentRow]:
     """The records that match, as rows."""
     rows = [DocumentRow(record) for record in records]
     return rows if filter is None else [row for row in rows if filter.matches(row.document)]
@@ -362,12 +362,12 @@ async def _sort_rows(
 ) -> AsyncIterator[list[DocumentRow]]:
     sort = selection.sort
     assert sort is not None
-    wanted = selection.skip + selection.limit if selection.limit else 0
+    kept_count = selection.skip + selection.limit if selection.limit else 0
     kept: list[tuple[Any, DocumentRow]] = []
     async for batch in source:
         kept += [(sort.key(row.document), row) for row in batch]
-        if wanted and len(kept) > max(4 * wanted, 1_000):
-            kept = sorted(kept, key=_sort_key)[:wanted]
+        if kept_count and len(kept) > max(4 * kept_count, 1_000):
+            kept = sorted(kept, key=_sort_key)[:kept_count]
     if len(kept) > THREAD_SORT_ROWS:
         kept = await asyncio.to_thread(sorted, kept, key=_sort_key)
     else:

@@ -11,7 +11,7 @@ from bson import DatetimeMS, Int64
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
+from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.indexes.specs import ID
@@ -19,28 +19,28 @@ from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value, type_name
 
 
-async def report(services: Services, call: Call, name: str, spec: Value) -> Batches:
-    """The documents of one report. Raise MqlError 238 for a report that is not supported, 26 for a missing collection."""
-    maker = _REPORTS.get(name)
-    if maker is None:
+async def run_report(services: Services, call: Call, name: str, spec: Value) -> Batches:
+    """The documents of one run_report. Raise MqlError 238 for a run_report that is not supported, 26 for a missing collection."""
+    build = _REPORTS.get(name)
+    if build is None:
         raise MqlError(238, f"{name} is not supported")
-    yield await maker(services, call, spec)
+    yield await build(services, call, spec)
 
 
-async def _coll_stats(services: Services, call: Call, spec: Value) -> list[Document]:
+async def _build_coll_stats(services: Services, call: Call, spec: Value) -> list[Document]:
     collection = await services.collections.get(call.database, call.body[call.name])
-    found: Document = {"ns": collection.namespace, "host": "mayfly", "localTime": DatetimeMS(milliseconds(call.now))}
+    found: Document = {"ns": collection.namespace, "host": "mayfly", "localTime": DatetimeMS(to_milliseconds(call.now))}
     if "count" in spec:
-        found["count"] = await visible_count(services, call, collection)
+        found["count"] = await count_visible(services, call, collection)
     if "storageStats" in spec:
-        found["storageStats"] = await storage(services, call, collection)
+        found["storageStats"] = await storage_stats(services, call, collection)
     for part in spec:
         if part not in ("count", "storageStats"):
             raise MqlError(238, f"$collStats with '{part}' is not supported")
     return [found]
 
 
-async def visible_count(services: Services, call: Call, collection: Collection) -> int:
+async def count_visible(services: Services, call: Call, collection: Collection) -> int:
     """The number of documents of a collection that are not hidden."""
     engine = services.engine
     total = (await engine.insight.totals(collection.id)).records
@@ -51,10 +51,10 @@ async def visible_count(services: Services, call: Call, collection: Collection) 
     return total - due
 
 
-async def storage(services: Services, call: Call, collection: Collection) -> Document:
+async def storage_stats(services: Services, call: Call, collection: Collection) -> Document:
     """The sizes of a collection, as in `collStats`."""
     counted = await services.engine.insight.totals(collection.id, with_bytes=True)
-    documents = await visible_count(services, call, collection)
+    documents = await count_visible(services, call, collection)
     names = [ID.name, *(spec.name for spec in collection.specs)]
     found: Document = {
         "size": Int64(counted.value_bytes),
@@ -75,7 +75,7 @@ async def storage(services: Services, call: Call, collection: Collection) -> Doc
     return found
 
 
-async def _local_sessions(services: Services, call: Call, spec: Value) -> list[Document]:
+async def _list_local_sessions(services: Services, call: Call, spec: Value) -> list[Document]:
     """Recently used sessions: the sender's, those of `{allUsers: true}`, or those of `{users: [{user, db}]}`."""
     if call.body[call.name] != 1:
         raise MqlError(73, "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection")
@@ -83,20 +83,20 @@ async def _local_sessions(services: Services, call: Call, spec: Value) -> list[D
         if field not in ("allUsers", "users"):
             raise MqlError(40415, f"BSON field '$listLocalSessions.{field}' is an unknown field.")
     owners: list[str] | None = [call.owner]
-    everybody, named = arguments.flag(spec, "allUsers", "$listLocalSessions"), _users(spec)
-    if everybody or named:
-        services.require(call, "server", "admin")
-        owners = None if everybody else named
+    all_users, named = arguments.flag(spec, "allUsers", "$listLocalSessions"), _parse_users(spec)
+    if all_users or named:
+        services.require_right(call, "server", "admin")
+        owners = None if all_users else named
     return [
         {
             "_id": {"id": binary_uuid(session.id), "uid": sha256(session.owner.encode()).digest()},
-            "lastUse": DatetimeMS(milliseconds(call.now - idle)),
+            "lastUse": DatetimeMS(to_milliseconds(call.now - idle)),
         }
-        for session, idle in services.sessions.idle(owners)
+        for session, idle in services.sessions.list_with_idle_times(owners)
     ]
 
 
-def _users(spec: Document) -> list[str]:
+def _parse_users(spec: Document) -> list[str]:
     """Parse `users: [{user, db}]`. Raise MqlError 14, 40414."""
     field = "$listLocalSessions.users"
     users = arguments.array(spec, "users", "$listLocalSessions") if spec.get("users") is not None else []
@@ -107,6 +107,6 @@ def _users(spec: Document) -> list[str]:
 
 
 _REPORTS: Final[Mapping[str, Callable[[Services, Call, Any], Awaitable[list[Document]]]]] = {
-    "$collStats": _coll_stats,
-    "$listLocalSessions": _local_sessions,
+    "$collStats": _build_coll_stats,
+    "$listLocalSessions": _list_local_sessions,
 }

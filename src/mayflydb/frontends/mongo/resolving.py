@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.documents import to_milliseconds
 from mayflydb.frontends.mongo.reading import Selection, find_exact_id
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.query.mongo.collation import SIMPLE, Collation
@@ -29,7 +29,7 @@ def build_env(services: Services, call: Call, collection: Collection | None, giv
     chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
         chosen = Collation.parse(collation)
-    env = Env(milliseconds(call.now), {}, chosen, services.chance.random)
+    env = Env(to_milliseconds(call.now), {}, chosen, services.chance.random)
     variables = arguments.document(call.body, "let", call.name)
     return msgspec.structs.replace(env, variables=_evaluate_let(variables, env)) if variables else env
 
@@ -60,7 +60,7 @@ def compile_selection(
     for it.
     """
     # A document as operand may hold operators that no filter accepts, so it is compiled to be checked.
-    needless = by_identity and find_exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
+    filter_needless = by_identity and find_exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
     text = find_text_index(collection) if has_text_search(query) else None
     search = text_search(query, text) if text is not None else None
     score = None if search is None else search.score
@@ -68,7 +68,7 @@ def compile_selection(
     return Selection(
         query,
         env,
-        compile_filter(query, env, text) if query and not needless else None,
+        compile_filter(query, env, text) if query and not filter_needless else None,
         compile_sort(by, env, score) if by else None,
         order or {},
         skip,
@@ -82,7 +82,7 @@ def find_text_index(collection: Collection | None) -> TextIndex | None:
     """The text index that `$text` searches. A missing collection and a view have an empty one."""
     if collection is None or collection.view_on is not None:
         return TextIndex({})
-    return collection.text
+    return collection.text_index
 
 
 async def find_collection(services: Services, call: Call) -> Collection | None:

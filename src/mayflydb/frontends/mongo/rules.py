@@ -19,9 +19,9 @@ def ts_rule(expire_after: int) -> Rule:
     return default_rule(None if expire_after == NO_DEFAULT else expire_after)
 
 
-def date_rule(expire_after: int, slot: int, contract: Contract, numbers: bool) -> Rule:
+def date_rule(expire_after: int, slot: int, contract: Contract, accepts_numbers: bool) -> Rule:
     """The rule of a TTL index on dates.
 
-    `numbers`: the index takes numbers for dates too, as Cosmos DB's do, and hides expired documents.
+    `accepts_numbers`: the index takes numbers for dates too, as Cosmos DB's do, and hides expired documents.
     """
-    return index_rule(expire_after, slot, contract.hides or numbers)
+    return index_rule(expire_after, slot, contract.hides or accepts_numbers)

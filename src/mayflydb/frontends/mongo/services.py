@@ -22,8 +22,8 @@ from mayflydb.frontends.mongo.documents import ObjectIds
 from mayflydb.frontends.mongo.failpoints import FailPoints
 from mayflydb.frontends.mongo.indexing import Indexing
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.sessions.records import SessionRecords
 from mayflydb.frontends.mongo.sessions.registry import Sessions
+from mayflydb.frontends.mongo.sessions.session_documents import SessionDocuments
 from mayflydb.frontends.mongo.sessions.transactions import Transactions
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
@@ -33,7 +33,7 @@ from mayflydb.query.mongo.values import Document
 class Services:
     """All services of one server.
 
-    `handlers`: the commands by name. `started`: the instant of the start by the engine's clock; `began`: by
+    `handlers`: the commands by name. `started`: the instant of the start by the engine's clock; `started_monotonic`: by
     `monotonic`.
     """
 
@@ -57,7 +57,7 @@ class Services:
         self.monotonic = monotonic
         self.handlers = handlers
         self.started = started
-        self.began = monotonic()
+        self.started_monotonic = monotonic()
         self.accounts = Accounts(engine, options.auth, users)
         self.sessions = Sessions(monotonic)
         self.contracts = Contracts(options)
@@ -67,12 +67,12 @@ class Services:
         self.indexing = Indexing(engine, self.collections)
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.transactions = Transactions(engine, self.collections, self.cursors, monotonic)
-        self.records = SessionRecords(engine, self.collections, monotonic)
+        self.session_documents = SessionDocuments(engine, self.collections, monotonic)
         self.ids = ObjectIds(chance.randbytes(5), chance.getrandbits(24))
         self.failpoints = FailPoints(chance)
         self.counters = ServerCounters()
 
-    def require(self, call: Call, right: Right, database: str | None = None) -> None:
+    def require_right(self, call: Call, right: Right, database: str | None = None) -> None:
         """Raise MqlError 13 unless the sender has a right on a database, by default the command's own."""
         where = call.database if database is None else database
         self.accounts.authorize(call.connection.user, right, where, call.name, call.body)
@@ -93,7 +93,7 @@ class Services:
             await self.cursors.end_session(session.id)
         # A failed removal is harmless: the sweep later finds these documents unchanged for too long.
         with contextlib.suppress(MayflyError):
-            await self.records.forget(ended, now)
+            await self.session_documents.remove_ended(ended, now)
 
 
 Handler: TypeAlias = Callable[[Services, Call], Coroutine[Any, Any, "Document | bytes"]]
@@ -103,13 +103,13 @@ Handler: TypeAlias = Callable[[Services, Call], Coroutine[Any, Any, "Document | 
 class CommandEntry(msgspec.Struct, frozen=True, gc=False):
     """A command and its handler.
 
-    `admin`: only on the database `admin`. `test`: only where test commands are on. `own_time`: the handler interprets
-    `maxTimeMS` itself (getMore). `help`: for `listCommands`.
+    `admin_only`: only on the database `admin`. `test_only`: only where test commands are on. `handles_time_limit`: the
+    handler interprets `maxTimeMS` itself (getMore). `help`: for `listCommands`.
     """
 
     handler: Handler
     right: Right = "read"
-    admin: bool = False
-    test: bool = False
-    own_time: bool = False
+    admin_only: bool = False
+    test_only: bool = False
+    handles_time_limit: bool = False
     help: str = ""

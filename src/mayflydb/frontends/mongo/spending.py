@@ -38,10 +38,10 @@ class SpentUnits:
         size = sum([len(record.value) for record in records])
         self.add(container, budget.query(len(records), size, out) - QUERY_PRICE)
 
-    def add_writes(self, transaction: Transaction, apart: int | None) -> None:
-        """Add the price of a committed transaction. Purged records, and writes to the container `apart`, are free."""
+    def add_writes(self, transaction: Transaction, except_container: int | None) -> None:
+        """Add the price of a committed transaction. Purged records, and writes to the container `except_container`, are free."""
         for container, units in costs(transaction.changes):
-            if container != apart:
+            if container != except_container:
                 self.add(container, units)
 
     def drain(self) -> dict[int, float]:

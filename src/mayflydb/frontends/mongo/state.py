@@ -19,11 +19,15 @@ class PricedCommand(msgspec.Struct, frozen=True, gc=False):
 
 
 class Login(msgspec.Struct):
-    """A login in progress. `user`: None for an unknown user, whose login fails. `skip`: no empty exchange at the end."""
+    """A login in progress.
+
+    `user`: None for an unknown user, whose login fails. `skips_empty_exchange`: the server's last message ends the login.
+    `proven`: the client's proof was right.
+    """
 
     conversation: Conversation
     user: User | None
-    skip: bool
+    skips_empty_exchange: bool
     proven: bool = False
 
 

@@ -17,7 +17,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import ReadTime
-from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
+from mayflydb.frontends.mongo.decisions import DecisionTransaction, DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.reading import Selection, find_exact_id, read_rows
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection
 from mayflydb.frontends.mongo.services import Services
@@ -49,8 +49,8 @@ async def retry_on_drop(
         try:
             return await act(collection)
         except OwnerNotFound:
-            successor = None if work.aborts else await find()
-            if work.aborts or (successor is not None and successor.id == collection.id):
+            successor = None if work.in_transaction else await find()
+            if work.in_transaction or (successor is not None and successor.id == collection.id):
                 raise
             collection = successor
     return None
@@ -102,10 +102,10 @@ class WriteStatement(msgspec.Struct, frozen=True):
         return list(found), True
 
 
-def _query_of(given: Document, name: str) -> Document:
+def _parse_query(given: Document, name: str) -> Document:
     query = arguments.document(given, "q", name)
     if query is None:
-        raise arguments.missing("q", name)
+        raise arguments.missing_argument("q", name)
     return query
 
 
@@ -117,12 +117,12 @@ class Modification(WriteStatement, frozen=True):
     constants: Document = {}
 
     @classmethod
-    def of_statement(cls, services: Services, call: Call, given: Document) -> Modification:
+    def parse(cls, services: Services, call: Call, given: Document) -> Modification:
         """Parse a statement of the command `update`. Raise MqlError 40414 and 14 for missing arguments and wrong types, 9."""
         name = "update.updates"
-        query = _query_of(given, name)
+        query = _parse_query(given, name)
         if "u" not in given:
-            raise arguments.missing("u", name)
+            raise arguments.missing_argument("u", name)
         many = arguments.flag(given, "multi", name)
         updates = given["u"]
         if many and type(updates) is dict and not next(iter(updates), "").startswith("$"):
@@ -162,7 +162,7 @@ class Modification(WriteStatement, frozen=True):
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[UpdateResult, bool]:
         """Run the update. Return its result, and True if an earlier attempt had executed it. Raise MqlError 16500.
 
-        `id`: the statement's number within a numbered write.
+        `id`: the statement's number within a retryable write.
         """
         await reserve(self.services, self.call, collection, budget.replace(0))
         env = self.build_env(collection)
@@ -177,18 +177,20 @@ class Modification(WriteStatement, frozen=True):
                 if self.many:
                     return await self._run_many(work, collection, writer, selection, update, identities), False
                 may_insert = self.upsert and not (identities and was_read)
-                done, retried = await self._run_one(
+                result, retried = await self._run_one(
                     work, collection, writer, selection, update, identities, may_insert, id
                 )
             except ConcurrentInsert:
                 # If the document that was inserted meanwhile matches, the statement updates it.
                 now = await self._advance_now()
-                if work.aborts or not [row async for row in read_rows(work.view, collection, selection, ReadTime(now))]:
+                if work.in_transaction or not [
+                    row async for row in read_rows(work.view, collection, selection, ReadTime(now))
+                ]:
                     raise
                 continue
-            met = done.matched or done.upserted is not MISSING
-            if met or retried or not identities or not was_read:
-                return done, retried
+            had_effect = result.matched or result.upserted is not MISSING
+            if had_effect or retried or not identities or not was_read:
+                return result, retried
             now = await self._advance_now()
 
     async def _run_one(
@@ -202,33 +204,33 @@ class Modification(WriteStatement, frozen=True):
         may_insert: bool,
         id: int,
     ) -> tuple[UpdateResult, bool]:
-        numbered_write, now = work.numbered_write, self.call.now
+        retryable_write, now = work.retryable_write, self.call.now
 
         def make_id() -> Any:
-            return self.services.ids.make(now)
+            return self.services.ids.generate(now)
 
         def decide(transaction: DecisionTransaction) -> Steps[tuple[UpdateResult, bool]]:
-            if numbered_write is not None:
-                yield from numbered_write.load(transaction)
-                before, answer = numbered_write.find_answer(id)
+            if retryable_write is not None:
+                yield from retryable_write.load(transaction)
+                before, answer = retryable_write.find_answer(id)
                 if before:
                     return _decode_outcome(answer or {}), True
-            space = yield from transaction.on(collection.id)
-            done = yield from writer.update(space, identities, selection.filter, update, False)
-            if not done.matched and may_insert:
-                done = yield from self._insert_new(writer, space, update, make_id)
-            if numbered_write is not None and (done.matched or done.upserted is not MISSING or not identities):
-                numbered_write.record(id, _encode_outcome(done, self.returns_documents))
-                yield from numbered_write.save(transaction)
-            return done, False
+            workspace = yield from transaction.on(collection.id)
+            result = yield from writer.update(workspace, identities, selection.filter, update, False)
+            if not result.matched and may_insert:
+                result = yield from self._insert_new(writer, workspace, update, make_id)
+            if retryable_write is not None and (result.matched or result.upserted is not MISSING or not identities):
+                retryable_write.record(id, _encode_outcome(result, self.returns_documents))
+                yield from retryable_write.save(transaction)
+            return result, False
 
         return await work.perform(decide)
 
     def _insert_new(
-        self, writer: DocumentWriter, space: DecisionSpace, update: Update, make_id: Callable[[], Any]
+        self, writer: DocumentWriter, workspace: DecisionWorkspace, update: Update, make_id: Callable[[], Any]
     ) -> Steps[UpdateResult]:
         try:
-            return (yield from writer.upsert(space, self.query, update, make_id))
+            return (yield from writer.upsert(workspace, self.query, update, make_id))
         except MqlError as refusal:
             if refusal.code != 11000:
                 raise
@@ -249,29 +251,29 @@ class Modification(WriteStatement, frozen=True):
             some = identities[first : first + BATCH_SIZE]
 
             def decide(transaction: DecisionTransaction, some: Sequence[Identity] = some) -> Steps[UpdateResult]:
-                space = yield from transaction.on(collection.id)
-                return (yield from writer.update(space, some, selection.filter, update, True))
+                workspace = yield from transaction.on(collection.id)
+                return (yield from writer.update(workspace, some, selection.filter, update, True))
 
-            done = await work.perform(decide)
-            matched, modified = matched + done.matched, modified + done.modified
+            result = await work.perform(decide)
+            matched, modified = matched + result.matched, modified + result.modified
         if matched or not self.upsert:
             return UpdateResult(matched, modified)
 
         def insert(transaction: DecisionTransaction) -> Steps[UpdateResult]:
-            space = yield from transaction.on(collection.id)
-            return (yield from self._insert_new(writer, space, update, lambda: self.services.ids.make(now)))
+            workspace = yield from transaction.on(collection.id)
+            return (yield from self._insert_new(writer, workspace, update, lambda: self.services.ids.generate(now)))
 
         return await work.perform(insert)
 
 
-def _encode_outcome(done: UpdateResult, with_documents: bool) -> Document:
-    """Encode the result of an update as a numbered write stores it."""
-    told: Document = {"matched": done.matched, "modified": done.modified}
-    if done.upserted is not MISSING:
-        told["upserted"] = done.upserted
+def _encode_outcome(result: UpdateResult, with_documents: bool) -> Document:
+    """Encode the result of an update as a retryable write stores it."""
+    outcome: Document = {"matched": result.matched, "modified": result.modified}
+    if result.upserted is not MISSING:
+        outcome["upserted"] = result.upserted
     if with_documents:
-        told.update({"before": done.before, "after": done.after})
-    return told
+        outcome.update({"before": result.before, "after": result.after})
+    return outcome
 
 
 def _decode_outcome(answer: Document) -> UpdateResult:
@@ -288,13 +290,13 @@ class Deletion(WriteStatement, frozen=True):
     """A delete statement."""
 
     @classmethod
-    def of_statement(cls, services: Services, call: Call, given: Document) -> Deletion:
+    def parse(cls, services: Services, call: Call, given: Document) -> Deletion:
         """Parse a statement of the command `delete`. Raise MqlError 40414 and 14, and 9 for a limit other than 0 and 1."""
         name = "delete.deletes"
-        query = _query_of(given, name)
-        limit = arguments.whole(given, "limit", name)
+        query = _parse_query(given, name)
+        limit = arguments.whole_number(given, "limit", name)
         if limit is None:
-            raise arguments.missing("limit", name)
+            raise arguments.missing_argument("limit", name)
         if limit > 1:
             raise failed_to_parse(f"The limit field in delete objects must be 0 or 1. Got {limit}")
         return cls(services, call, given, query, None, limit == 0)
@@ -331,21 +333,21 @@ class Deletion(WriteStatement, frozen=True):
         identities: Sequence[Identity],
         id: int,
     ) -> Callable[[DecisionTransaction], Steps[tuple[int, Document | None, bool]]]:
-        numbered_write = work.numbered_write
+        retryable_write = work.retryable_write
 
         def decide(transaction: DecisionTransaction) -> Steps[tuple[int, Document | None, bool]]:
-            if numbered_write is not None:
-                yield from numbered_write.load(transaction)
-                before, answer = numbered_write.find_answer(id)
+            if retryable_write is not None:
+                yield from retryable_write.load(transaction)
+                before, answer = retryable_write.find_answer(id)
                 if before:
-                    told = answer or {}
-                    return int(told.get("n", 0)), told.get("before"), True
-            space = yield from transaction.on(collection.id)
-            count, last = yield from writer.delete(space, identities, selection.filter, self.many)
-            if numbered_write is not None and (count or not identities):
+                    outcome = answer or {}
+                    return int(outcome.get("n", 0)), outcome.get("before"), True
+            workspace = yield from transaction.on(collection.id)
+            count, last = yield from writer.delete(workspace, identities, selection.filter, self.many)
+            if retryable_write is not None and (count or not identities):
                 kept = {"before": last} if self.returns_documents else {}
-                numbered_write.record(id, {"n": count, **kept})
-                yield from numbered_write.save(transaction)
+                retryable_write.record(id, {"n": count, **kept})
+                yield from retryable_write.save(transaction)
             return count, last, False
 
         return decide

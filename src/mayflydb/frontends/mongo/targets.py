@@ -50,8 +50,8 @@ class MongoTargets:
         from mayflydb.frontends.mongo.streams import notes
 
         if "uuid" not in node.body:
-            return notes.drop_database_event()
-        return notes.drop_event("options" in node.body and _ttl_reports().is_view(node))
+            return notes.encode_drop_database_event()
+        return notes.encode_drop_event("options" in node.body and _ttl_reports().is_view(node))
 
     def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
         """The TTL settings. `default_ttl`: that of the index on `_ts`. `indexes`: all TTL indexes, including that one."""

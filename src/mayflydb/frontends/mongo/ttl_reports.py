@@ -13,7 +13,14 @@ from bson.errors import BSONError
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.frontends.mongo.collections import Collection, identity_of, parse_index, slots_of, ts_of, unpack_document
+from mayflydb.frontends.mongo.collections import (
+    Collection,
+    identity_of,
+    parse_index,
+    slots_of,
+    ts_index_of,
+    unpack_document,
+)
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import expiring_indexes
 from mayflydb.frontends.mongo.rules import date_rule, ts_rule
@@ -68,7 +75,7 @@ def _specs(node: Node) -> dict[int, IndexSpec]:
 
 def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
     """All TTL indexes: name, field, seconds (-1: only own ttl), and the anchor as text."""
-    ts = ts_of(node.definition)
+    ts = ts_index_of(node.definition)
     counted = [] if ts is None else [(ts, "the last write")]
     counted += [(parse_index(index).spec, "a date") for index in expiring_indexes(node.definition, contract)]
     return [
@@ -90,7 +97,7 @@ def slot_names(node: Node) -> dict[int, str]:
 
 def default_ttl(node: Node) -> int | None:
     """The seconds of the TTL index on `_ts`; None: there is none."""
-    ts = ts_of(node.definition)
+    ts = ts_index_of(node.definition)
     return None if ts is None else ts.expire_after
 
 
@@ -110,18 +117,18 @@ def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange
 
     Raise NotFound for a missing one, BadRequest for one that cannot be a TTL index.
     """
-    view = Collection(node, "", contract)
-    if view.view_on is not None:
-        raise BadRequest(f"{view.name} is a view: nothing dies there")
+    collection = Collection(node, "", contract)
+    if collection.view_on is not None:
+        raise BadRequest(f"{collection.name} is a view: nothing dies there")
     if change.of_default:
         if contract.profile == "native":
             raise BadRequest("_ts is a field as any other in the profile native", hint="name an index or a field")
         change = msgspec.structs.replace(change, field=TS_FIELD)
-    before = _find(view, change)
+    before = _find_index(collection, change)
     if before is None and change.seconds is None:
-        raise NotFound(f"{view.name} has no index on {change.field}")
+        raise NotFound(f"{collection.name} has no index on {change.field}")
     try:
-        after = _change(before, change, view, contract)
+        after = _changed_spec(before, change, collection, contract)
     except MqlError as error:
         raise BadRequest(error.message) from None
     profile = contract.profile
@@ -130,27 +137,27 @@ def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange
     return IndexChange(before, after, after.key[0][0] == TS_FIELD and contract.profile != "native")
 
 
-def _change(before: IndexSpec | None, change: Change, view: Collection, contract: Contract) -> IndexSpec:
+def _changed_spec(before: IndexSpec | None, change: Change, collection: Collection, contract: Contract) -> IndexSpec:
     if before is None:
         document = {
             "key": {change.field: 1},
             "name": f"{change.field}_1",
             "expireAfterSeconds": Int64(change.seconds or 0),
         }
-        return parse_spec(document, contract.profile, view.options.get("collation"), contract.custom_path)
+        return parse_spec(document, contract.profile, collection.options.get("collation"), contract.custom_path)
     if change.seconds is None:
         return msgspec.structs.replace(before, expire_after=None)
     return modify_index(before, {"expireAfterSeconds": Int64(change.seconds)}, contract.profile)[0]
 
 
-def _find(view: Collection, change: Change) -> IndexSpec | None:
-    specs = [ID, *view.specs]
+def _find_index(collection: Collection, change: Change) -> IndexSpec | None:
+    specs = [ID, *collection.specs]
     if change.index is not None:
         for spec in specs:
             if spec.name == change.index:
                 return spec
         names = ", ".join(spec.name for spec in specs)
-        raise NotFound(f"{view.name} has no index {change.index}", hint=f"it has {names}; or name a field")
+        raise NotFound(f"{collection.name} has no index {change.index}", hint=f"it has {names}; or name a field")
     # Of several indexes on the field, a TTL index has priority.
     fitting = [
         spec for spec in specs if len(spec.key) == 1 and spec.key[0][0] == change.field and spec.kind == "ordered"
@@ -164,16 +171,16 @@ def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
     seconds = change.after.expire_after
     if change.ts:
         others = tuple(rule for rule in node.definition.rules if rule.slot is not None)
-        made = () if seconds is None else (ts_rule(seconds),)
-        return Proposal(made + others, current, change.after.name)
-    slot, numbers = _slot_of(node, change.before, contract)
+        proposed = () if seconds is None else (ts_rule(seconds),)
+        return Proposal(proposed + others, current, change.after.name)
+    slot, accepts_numbers = _slot_of(node, change.before, contract)
     others = tuple(rule for rule in node.definition.rules if rule.slot is None or rule.slot != slot)
     if seconds is None:
         return Proposal(others, current, change.after.name)
     where = next_number(node.definition) if slot is None else slot
-    rules = (*others, date_rule(seconds, where, contract, numbers))
+    rules = (*others, date_rule(seconds, where, contract, accepts_numbers))
     return Proposal(
-        rules, current, change.after.name, _date_adder(change.after, where, numbers) if slot is None else None
+        rules, current, change.after.name, _date_adder(change.after, where, accepts_numbers) if slot is None else None
     )
 
 
@@ -183,15 +190,15 @@ def _slot_of(node: Node, spec: IndexSpec | None, contract: Contract) -> tuple[in
     for index in node.definition.indexes:
         ready = parse_index(index) if index.state == "ready" else None
         if ready is not None and ready.spec == spec:
-            return slots.get(index.number), ready.numbers or (index.number not in slots and contract.is_cosmos)
+            return slots.get(index.number), ready.accepts_numbers or (index.number not in slots and contract.is_cosmos)
     return None, contract.is_cosmos
 
 
-def _date_adder(spec: IndexSpec, slot: int, numbers: bool) -> Callable[[Record], Record]:
+def _date_adder(spec: IndexSpec, slot: int, accepts_numbers: bool) -> Callable[[Record], Record]:
     keys = compile_keys(spec)
 
     def add_date(record: Record) -> Record:
-        date = keys.date(decode(record.value), numbers)
+        date = keys.date(decode(record.value), accepts_numbers)
         return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
 
     return add_date
@@ -219,7 +226,7 @@ def build_commands(name: str, change: IndexChange, contract: Contract) -> list[D
 def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
     """A document's own ttl, the reason why it is ignored, and the date that each TTL index finds."""
     document = decode(record.value)
-    ts = ts_of(node.definition)
+    ts = ts_index_of(node.definition)
     found: dict[str, Any] = {"written": to_rfc3339(record.written)}
     if "ttl" in document:
         found["own_ttl"] = format_value(document["ttl"])
@@ -275,5 +282,5 @@ def _why_not(value: Value) -> str:
 
 
 def is_view(node: Node) -> bool:
-    """Return True if the node is a view."""
+    """Return True if the node is a collection."""
     return "options" in node.body and "viewOn" in unpack_document(node.body["options"])

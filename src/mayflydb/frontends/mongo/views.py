@@ -39,9 +39,9 @@ async def check_view(services: Services, call: Call, name: str, options: Documen
     check_collection(call.database, below)
     stages = arguments.array(options, "pipeline", call.name) if options.get("pipeline") is not None else []
     stages = options["pipeline"] = [each for each in stages if each is not None]
-    for place, stage in enumerate(stages):
+    for position, stage in enumerate(stages):
         if type(stage) is not dict:
-            raise type_mismatch(f"{call.name}.pipeline.{place}", type_name(stage), "object")
+            raise type_mismatch(f"{call.name}.pipeline.{position}", type_name(stage), "object")
     _check_stages(call, stages)
     if len(encode({"pipeline": stages})) > MAX_PIPELINE_BYTES:
         raise MqlError(195, f"The view pipeline is too large: it exceeds {MAX_PIPELINE_BYTES} bytes")

@@ -15,7 +15,7 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.capped import CapEnforcer
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
-from mayflydb.frontends.mongo.decisions import DecisionSpace, Steps
+from mayflydb.frontends.mongo.decisions import DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.streams.notes import encode_change
 from mayflydb.model.errors import Conflict
@@ -50,42 +50,44 @@ class UpdateResult(msgspec.Struct, frozen=True):
 class DocumentWriter:
     """Writes to one collection under the settings of one command."""
 
-    def __init__(self, collection: Collection, env: Env, validated: bool = True) -> None:
-        """`validated`: documents must match the collection's validator."""
+    def __init__(self, collection: Collection, env: Env, validates: bool = True) -> None:
+        """`validates`: documents must match the collection's validator."""
         self._collection = collection
         self._env = env
         self._cap: CapEnforcer | None = None
-        self._validator = collection.validator(env) if validated else None
+        self._validator = collection.compile_validator(env) if validates else None
 
     # --- documents ---------------------------------------------------------------------------------------------------
 
-    def insert(self, space: DecisionSpace, document: Document, raw: bytes) -> Steps[None]:
+    def insert(self, workspace: DecisionWorkspace, document: Document, raw: bytes) -> Steps[None]:
         """Insert a document. Raise MqlError 11000 for an `_id` or unique value that is taken, 121 for an invalid document."""
         self._validate(document)
-        cap = self._cap_enforcer(space)
+        cap = self._cap_enforcer(workspace)
         if cap is not None:
             cap.check_size(len(raw))
         identity = identity_of(document["_id"])
-        draft = self._collection.draft(document, raw)
+        draft = self._collection.build_draft(document, raw)
         try:
-            yield from space.run(Command(Mode.CREATE, identity.partition, identity.key, draft))
+            yield from workspace.run(Command(Mode.CREATE, identity.partition, identity.key, draft))
         except Conflict as error:
-            raise duplicate_key(self._collection, document, error) from None
+            raise duplicate_key_error(self._collection, document, error) from None
         if cap is not None:
             yield from cap.make_room(len(raw))
 
-    def _cap_enforcer(self, space: DecisionSpace) -> CapEnforcer | None:
+    def _cap_enforcer(self, workspace: DecisionWorkspace) -> CapEnforcer | None:
         if not self._collection.capped:
             return None
-        if not isinstance(space, Workspace):  # A snapshot's space, whose decision the writer repeats at the commit.
+        if not isinstance(
+            workspace, Workspace
+        ):  # A snapshot's workspace, whose decision the writer repeats at the commit.
             text = f"Collection '{self._collection.namespace}' is a capped collection."
             raise MqlError(263, f"{text} Writes in transactions are not allowed on capped collections.")
-        if self._cap is None or self._cap.space is not space:
-            self._cap = CapEnforcer(self._collection, space)
+        if self._cap is None or self._cap.workspace is not workspace:
+            self._cap = CapEnforcer(self._collection, workspace)
         return self._cap
 
     def _replace(
-        self, space: DecisionSpace, record: Record, before: Document, after: Document, replaced: bool
+        self, workspace: DecisionWorkspace, record: Record, before: Document, after: Document, replaced: bool
     ) -> Steps[None]:
         if len(raw := encode(after)) > MAX_DOCUMENT_BYTES:
             raise MqlError(
@@ -94,13 +96,13 @@ class DocumentWriter:
         self._validate(after)
         # The description of the change can be computed only here, where both versions are known.
         remembered = None
-        if space.remembers:
+        if workspace.remembers:
             remembered = encode_change(before, after, replaced, self._collection.keeps_images)
-        draft = self._collection.draft(after, raw, remembered)
+        draft = self._collection.build_draft(after, raw, remembered)
         try:
-            yield from space.run(Command(Mode.REPLACE, record.partition, record.key, draft))
+            yield from workspace.run(Command(Mode.REPLACE, record.partition, record.key, draft))
         except Conflict as error:
-            raise duplicate_key(self._collection, after, error) from None
+            raise duplicate_key_error(self._collection, after, error) from None
 
     def _validate(self, document: Document) -> None:
         if "_ts" in document and self._collection.reserves_ts:
@@ -117,13 +119,18 @@ class DocumentWriter:
     # --- statements --------------------------------------------------------------------------------------------------
 
     def update(
-        self, space: DecisionSpace, identities: Sequence[Identity], filter: Filter | None, update: Update, many: bool
+        self,
+        workspace: DecisionWorkspace,
+        identities: Sequence[Identity],
+        filter: Filter | None,
+        update: Update,
+        many: bool,
     ) -> Steps[UpdateResult]:
         """Update the documents of these identities that still match: all of them, or the first unless `many`."""
         matched = modified = 0
         before = after = None
         for identity in identities:
-            found = yield from _find_matching(space, identity, filter)
+            found = yield from _find_matching(workspace, identity, filter)
             if found is None:
                 continue
             record, document = found
@@ -133,14 +140,14 @@ class DocumentWriter:
             # An update without changes writes nothing, and therefore does not move the time of the last write. MongoDB
             # differs here.
             if after is not before:
-                yield from self._replace(space, record, before, after, update.is_replacement)
+                yield from self._replace(workspace, record, before, after, update.is_replacement)
                 modified += 1
             if not many:
                 break
         return UpdateResult(matched, modified, MISSING, before, after)
 
     def upsert(
-        self, space: DecisionSpace, query: Document, update: Update, make_id: Callable[[], Any]
+        self, workspace: DecisionWorkspace, query: Document, update: Update, make_id: Callable[[], Any]
     ) -> Steps[UpdateResult]:
         """Insert the document that the query and the update define together."""
         document = build_upsert(query, update, self._env, make_id)
@@ -150,21 +157,21 @@ class DocumentWriter:
             raise MqlError(
                 10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}"
             )
-        yield from self.insert(space, document, raw)
+        yield from self.insert(workspace, document, raw)
         return UpdateResult(0, 0, document["_id"], None, document)
 
     def delete(
-        self, space: DecisionSpace, identities: Sequence[Identity], filter: Filter | None, many: bool
+        self, workspace: DecisionWorkspace, identities: Sequence[Identity], filter: Filter | None, many: bool
     ) -> Steps[tuple[int, Document | None]]:
         """Delete the documents of these identities that still match. Return (number, the last one)."""
         count = 0
         last: Document | None = None
         for identity in identities:
-            found = yield from _find_matching(space, identity, filter)
+            found = yield from _find_matching(workspace, identity, filter)
             if found is None:
                 continue
             record, document = found
-            yield from space.run(Command(Mode.DELETE, record.partition, record.key))
+            yield from workspace.run(Command(Mode.DELETE, record.partition, record.key))
             count, last = count + 1, document
             if not many:
                 break
@@ -172,17 +179,17 @@ class DocumentWriter:
 
 
 def _find_matching(
-    space: DecisionSpace, identity: Identity, filter: Filter | None
+    workspace: DecisionWorkspace, identity: Identity, filter: Filter | None
 ) -> Steps[tuple[Record, Document] | None]:
     """The record of an identity and its document; None: it is gone or does not match."""
-    record = yield from space.get(identity.partition, identity.key)
+    record = yield from workspace.get(identity.partition, identity.key)
     if record is None:
         return None
     document = decode(record.value)
     return (record, document) if filter is None or filter.matches(document) else None
 
 
-def duplicate_key(
+def duplicate_key_error(
     collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None
 ) -> MqlError:
     """The error 11000, with the refusing index and the values that are taken. `spec`: the index, if it is not complete yet."""

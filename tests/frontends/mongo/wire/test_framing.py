@@ -44,8 +44,8 @@ def compressed(original: bytes, number: int, payload: bytes, size: int | None = 
     return frame(2012, struct.pack("<iiB", opcode, len(original) - 16 if size is None else size, number) + payload)
 
 
-def framer(limit: int = wire.MAX_MESSAGE_BYTES, trusted: bool = True) -> Framer:
-    return Framer(Codecs(tuple(find_codecs())).inflate, limit, trusted)
+def framer(limit: int = wire.MAX_MESSAGE_BYTES, accepts_compressed: bool = True) -> Framer:
+    return Framer(Codecs(tuple(find_codecs())).inflate, limit, accepts_compressed)
 
 
 def read(data: bytes, limit: int = wire.MAX_MESSAGE_BYTES) -> list[Message]:
@@ -77,7 +77,7 @@ QUERY = struct.pack("<i", 0) + b"admin.$cmd\0" + struct.pack("<ii", 0, -1) + enc
 )
 def test_messages(data: bytes, sequences: dict[str, list[bytes]], silent: bool) -> None:
     (found,) = read(data)
-    assert (found.request, found.body, found.sequences, found.silent) == (7, PING, sequences, silent)
+    assert (found.request, found.body, found.sequences, found.without_reply) == (7, PING, sequences, silent)
 
 
 def test_a_query_opens_a_connection() -> None:
@@ -140,7 +140,7 @@ def test_a_bomb_is_not_inflated_beyond_what_it_says() -> None:
 
 
 def test_nothing_is_inflated_before_a_login() -> None:
-    cutting = framer(trusted=False)
+    cutting = framer(accepts_compressed=False)
     assert cutting.feed(compressed(msg(body()), 0, msg(body())[16:])) == []
     assert cutting.broken is not None
 
@@ -187,7 +187,7 @@ def test_the_chunks_do_not_matter(size: int) -> None:
     cutting = framer()
     found = [each for start in range(0, len(data), size) for each in cutting.feed(data[start : start + size])]
     assert [each.opcode for each in found] == [2013, 2013, 2013, 2004]
-    assert cutting.held == 0
+    assert cutting.held_bytes == 0
 
 
 def test_nonsense_never_does_more_than_end_a_connection(chance: random.Random) -> None:

@@ -18,34 +18,34 @@ LAST = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWI
 
 
 def begin(credential: Credential | None = None) -> Conversation:
-    known = credential or scram.credential(SHA_256, "user", "pencil", SALT, 4096)
+    known = credential or scram.derive_credential(SHA_256, "user", "pencil", SALT, 4096)
     return Conversation(SHA_256, scram.parse_client_first(FIRST), known, NONCE)
 
 
 def test_the_example_of_rfc_7677() -> None:
     conversation = begin()
-    assert conversation.answer == (
+    assert conversation.server_first == (
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     )
-    assert conversation.finish(LAST) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert conversation.verify_proof(LAST) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 def test_the_example_of_rfc_5802(monkeypatch: pytest.MonkeyPatch) -> None:
     # There the password is hashed as it is; MongoDB hashes a digest of it.
     monkeypatch.setattr(scram, "_mongo_digest", lambda user, password: password)
-    kept = scram.credential(SHA_1, "user", "pencil", base64.b64decode("QSXCR+Q6sek8bf92"), 4096)
+    kept = scram.derive_credential(SHA_1, "user", "pencil", base64.b64decode("QSXCR+Q6sek8bf92"), 4096)
     conversation = Conversation(
         SHA_1, scram.parse_client_first(b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL"), kept, "3rfcNHYJY1ZVvWVs7j"
     )
     last = b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
-    assert conversation.finish(last) == b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="
+    assert conversation.verify_proof(last) == b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="
 
 
 def test_mongodb_hashes_a_digest_where_it_uses_sha_1() -> None:
     digest = hashlib.md5(b"user:mongo:pencil").hexdigest()
     salted = hashlib.pbkdf2_hmac("sha1", digest.encode(), b"salt", 10_000)
     stored = hashlib.sha1(hmac.digest(salted, b"Client Key", "sha1")).digest()
-    assert scram.credential(SHA_1, "user", "pencil", b"salt").stored_key == base64.b64encode(stored).decode()
+    assert scram.derive_credential(SHA_1, "user", "pencil", b"salt").stored_key == base64.b64encode(stored).decode()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_mongodb_hashes_a_digest_where_it_uses_sha_1() -> None:
 )
 def test_last_messages_that_prove_nothing(last: bytes) -> None:
     with pytest.raises(LoginRejected):
-        begin().finish(last)
+        begin().verify_proof(last)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def test_nobody_is_somebody_with_a_salt_of_their_own() -> None:
     made = scram.fake_credential(SHA_256, "admin.nobody", b"secret")
     assert made == scram.fake_credential(SHA_256, "admin.nobody", b"secret")
     assert made.salt != scram.fake_credential(SHA_256, "admin.noone", b"secret").salt
-    real = scram.credential(SHA_256, "user", "pencil", b"x" * scram.salt_length(SHA_256), 1)
+    real = scram.derive_credential(SHA_256, "user", "pencil", b"x" * scram.salt_length(SHA_256), 1)
     assert [len(made.salt), len(made.stored_key)] == [len(real.salt), len(real.stored_key)]
     assert made.iterations == scram.ITERATIONS[SHA_256] == 15_000
     with pytest.raises(LoginRejected):
-        begin(made).finish(LAST)
+        begin(made).verify_proof(LAST)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class User(msgspec.Struct, frozen=True):
         """The user's unique name, `db.name`."""
         return f"{self.db}.{self.name}"
 
-    def may(self, right: str, database: str) -> bool:
+    def has_right(self, right: str, database: str) -> bool:
         """Return True if one of the user's roles gives this right on a database."""
         for role in self.roles:
             here = role.db == database and right in RIGHTS.get(role.role, ())

@@ -70,18 +70,20 @@ def _is_prohibited(character: str) -> bool:
     )
 
 
-def credential(mechanism: str, user: str, password: str, salt: bytes, iterations: int | None = None) -> Credential:
+def derive_credential(
+    mechanism: str, user: str, password: str, salt: bytes, iterations: int | None = None
+) -> Credential:
     """Derive the keys that are stored for a password. Raise ValueError for a password that SASLprep refuses.
 
     The derivation takes some milliseconds on purpose: it makes guessing expensive.
     """
-    hashed = _HASHES[mechanism]
+    hash_name = _HASHES[mechanism]
     rounds = ITERATIONS[mechanism] if iterations is None else iterations
     secret = prepare_password(password) if mechanism == SHA_256 else _mongo_digest(user, password)
-    salted = hashlib.pbkdf2_hmac(hashed, secret.encode(), salt, rounds)
-    stored = hashlib.new(hashed, hmac.digest(salted, b"Client Key", hashed)).digest()
+    salted = hashlib.pbkdf2_hmac(hash_name, secret.encode(), salt, rounds)
+    stored = hashlib.new(hash_name, hmac.digest(salted, b"Client Key", hash_name)).digest()
     return Credential(
-        _to_base64(salt), rounds, _to_base64(stored), _to_base64(hmac.digest(salted, b"Server Key", hashed))
+        _to_base64(salt), rounds, _to_base64(stored), _to_base64(hmac.digest(salted, b"Server Key", hash_name))
     )
 
 
@@ -158,9 +160,9 @@ class Conversation:
         self._credential = credential
         self._nonce = first.nonce + nonce.encode()
         self._first = first
-        self.answer = b"r=%b,s=%b,i=%d" % (self._nonce, credential.salt.encode(), credential.iterations)
+        self.server_first = b"r=%b,s=%b,i=%d" % (self._nonce, credential.salt.encode(), credential.iterations)
 
-    def finish(self, payload: bytes) -> bytes:
+    def verify_proof(self, payload: bytes) -> bytes:
         """Check the client's proof and return the server's last message. Raise LoginRejected for a wrong proof."""
         without_proof, found, proof = payload.rpartition(b",p=")
         attributes = without_proof.split(b",")
@@ -170,16 +172,16 @@ class Conversation:
             raise LoginRejected("another header than in the first message")
         if not hmac.compare_digest(attributes[1], b"r=" + self._nonce):
             raise LoginRejected("another nonce than in the first message")
-        said = b",".join((self._first.bare, self.answer, without_proof))
+        auth_message = b",".join((self._first.bare, self.server_first, without_proof))
         stored, server = map(base64.b64decode, (self._credential.stored_key, self._credential.server_key))
-        mask = hmac.digest(stored, said, self._hash)
-        given = _from_base64(proof)
-        if len(given) != len(mask):
+        client_signature = hmac.digest(stored, auth_message, self._hash)
+        client_proof = _from_base64(proof)
+        if len(client_proof) != len(client_signature):
             raise LoginRejected("a proof of another length")
-        key = bytes(left ^ right for left, right in zip(given, mask, strict=True))
-        if not hmac.compare_digest(hashlib.new(self._hash, key).digest(), stored):
+        client_key = bytes(left ^ right for left, right in zip(client_proof, client_signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), stored):
             raise LoginRejected("the password is another one")
-        return b"v=" + base64.b64encode(hmac.digest(server, said, self._hash))
+        return b"v=" + base64.b64encode(hmac.digest(server, auth_message, self._hash))
 
 
 def _from_base64(text: bytes) -> bytes:

@@ -24,24 +24,24 @@ class Accounts:
         self._engine = engine
         self.enforced = enforced
         self.fixed = {user.key: user for user in fixed}
-        self._present: dict[int, ConnectionState] = {}
+        self._logged_in: dict[int, ConnectionState] = {}
 
-    def admit(self, connection: ConnectionState, user: User) -> None:
+    def log_in(self, connection: ConnectionState, user: User) -> None:
         """Log a connection in as a user, whose proof has been checked."""
         connection.user = user
-        self._present[connection.id] = connection
+        self._logged_in[connection.id] = connection
 
-    def dismiss(self, connection: ConnectionState) -> None:
+    def log_out(self, connection: ConnectionState) -> None:
         """Log a connection out."""
         connection.user = connection.login = None
-        self._present.pop(connection.id, None)
+        self._logged_in.pop(connection.id, None)
 
     def _update_connections(self, key: str, user: User | None) -> None:
         """Apply changed rights of a user, or its removal (None), to connections that are logged in already."""
-        for connection in list(self._present.values()):
+        for connection in list(self._logged_in.values()):
             if connection.user is not None and connection.user.key == key:
                 if user is None:
-                    self.dismiss(connection)
+                    self.log_out(connection)
                 else:
                     connection.user = user
 
@@ -54,12 +54,12 @@ class Accounts:
             return
         if user is None:
             raise MqlError(13, f"Command {name} requires authentication")
-        if right == "anyone" or user.may(right, database):
+        if right == "anyone" or user.has_right(right, database):
             return
         # Only the command's first value is shown: other arguments may hold secrets, and errors are logged.
         about = next(iter(body.values()), None)
-        told = format_value({name: about if isinstance(about, str | int | float) else 1})
-        raise MqlError(13, f"not authorized on {database} to execute command {told}")
+        shown = format_value({name: about if isinstance(about, str | int | float) else 1})
+        raise MqlError(13, f"not authorized on {database} to execute command {shown}")
 
     async def find(self, db: str, name: str) -> User | None:
         """Find a user; None: there is none."""
@@ -70,7 +70,7 @@ class Accounts:
         node = None if home is None else await self._engine.node(*home, f"{db}.{name}")
         return None if node is None else _user_of(node)
 
-    async def all(self) -> list[User]:
+    async def list_users(self) -> list[User]:
         """All users, ordered by database and name."""
         home = await self._home()
         root = None if home is None else await self._engine.node(*home)

@@ -8,7 +8,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.commands.explain import explain_command, wants_explain
-from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.commands.queries import first_batch_reply, session_id_of
 from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
 from mayflydb.frontends.mongo.pipelines import CollectionSource, encode_batches
@@ -16,7 +16,7 @@ from mayflydb.frontends.mongo.resolving import build_env, find_text_index
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.work import begin_work
 from mayflydb.frontends.mongo.spending import QUERY_PRICE
-from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
+from mayflydb.frontends.mongo.streams.open import is_change_stream, open_stream
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline
 from mayflydb.query.mongo.values import Document
@@ -65,11 +65,11 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     read_time = ReadTime(call.now)
     env = build_env(services, call, collection, body)
     source = CollectionSource(services, call, work, env, read_time)
-    if work.aborts:
+    if work.in_transaction:
         _check_in_transaction(stages[0] if stages else {}, NON_DOCUMENT_STAGES)
-    if is_stream(stages):
+    if is_change_stream(stages):
         stream = await open_stream(services, call, target, collection, stages, env, source)
-        return await first_batch(services, call, stream, arguments.whole(options or {}, "batchSize", name))
+        return await first_batch_reply(services, call, stream, arguments.whole_number(options or {}, "batchSize", name))
     # The whole pipeline is checked before anything is read.
     pipeline = compile_pipeline(stages, env, source, text=find_text_index(collection))
     if type(target) is not str and not pipeline.has_own_source:
@@ -78,17 +78,17 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
             73,
             text + f"'{next(iter(stages[0]))}'; a collection is required." if stages else text + "an empty pipeline.",
         )
-    if work.aborts:
+    if work.in_transaction:
         _check_in_transaction(stages[-1] if stages else {}, WRITING_STAGES)
     if pipeline.target is not None:
-        services.require(call, "write", pipeline.target.target[0])
+        services.require_right(call, "write", pipeline.target.target[0])
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     if collection is not None:
         await reserve(services, call, collection, QUERY_PRICE)
     batches = source.read(collection, stages, body.get("hint"))
-    cursor = Cursor(namespace, encode_batches(batches), read_time, lambda: (), 0, session_of(call))
-    return await first_batch(services, call, cursor, arguments.whole(options or {}, "batchSize", name))
+    cursor = Cursor(namespace, encode_batches(batches), read_time, lambda: (), 0, session_id_of(call))
+    return await first_batch_reply(services, call, cursor, arguments.whole_number(options or {}, "batchSize", name))
 
 
 async def _explanation(services: Services, call: Call) -> Document:

@@ -12,22 +12,22 @@ import msgspec
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.commands.queries import session_of
+from mayflydb.frontends.mongo.commands.queries import session_id_of
 from mayflydb.frontends.mongo.commands.writes import (
     INSERT_BATCH,
     Insert,
     WriteOutcome,
     insert_batch,
+    raw_statements,
     statement_ids,
-    statements,
 )
 from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.resolving import ensure_collection_in, find_collection_in
 from mayflydb.frontends.mongo.services import CommandEntry, Services
-from mayflydb.frontends.mongo.sessions.arguments import check_database
+from mayflydb.frontends.mongo.sessions.arguments import check_transaction_database
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.sessions.work import begin_work, concern_error
+from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
@@ -59,7 +59,7 @@ FIELDS: Final[Mapping[str, frozenset[str]]] = {
 class BulkOperation(msgspec.Struct, frozen=True):
     """One element of `ops`.
 
-    `index`: its position. `id`: the number of the statement within a numbered write. `kind`: insert, update or delete.
+    `index`: its position. `id`: the number of the statement within a retryable write. `kind`: insert, update or delete.
     `given`: the document, decoded; `raw`: its bytes.
     """
 
@@ -106,12 +106,12 @@ class BulkResults:
 async def bulk_write(services: Services, call: Call) -> bytes:
     """Run all operations, and return a cursor over their results, and the totals."""
     call.check_fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
-    operations = _operations(services, call)
+    operations = _parse_operations(services, call)
     work = await begin_work(services, call)
-    if work.numbered_write is not None and any(each.given.get("multi") for each in operations):
+    if work.retryable_write is not None and any(each.given.get("multi") for each in operations):
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     # In a transaction, an error ends the transaction, so nothing runs after it.
-    ordered = arguments.flag(call.body, "ordered", call.name, True) or work.aborts
+    ordered = arguments.flag(call.body, "ordered", call.name, True) or work.in_transaction
     results = BulkResults(ordered, arguments.flag(call.body, "errorsOnly", call.name))
     for run in _group_inserts(operations):
         if run[0].kind == "insert":
@@ -121,17 +121,20 @@ async def bulk_write(services: Services, call: Call) -> bytes:
         if results.stopped:
             break
     if results.totals["nErrors"]:
-        work.fail()
+        work.note_refusal()
     return await _reply(services, call, results)
 
 
-def _operations(services: Services, call: Call) -> list[BulkOperation]:
-    ops, spaces = statements(call, "ops"), [_namespace(services, call, each) for each in statements(call, "nsInfo")]
+def _parse_operations(services: Services, call: Call) -> list[BulkOperation]:
+    ops, namespaces = (
+        raw_statements(call, "ops"),
+        [_parse_namespace(services, call, each) for each in raw_statements(call, "nsInfo")],
+    )
     ids = statement_ids(call, len(ops))
-    return [_operation(index, ids[index], each, spaces) for index, each in enumerate(ops)]
+    return [_parse_operation(index, ids[index], each, namespaces) for index, each in enumerate(ops)]
 
 
-def _namespace(services: Services, call: Call, data: bytes) -> tuple[str, str]:
+def _parse_namespace(services: Services, call: Call, data: bytes) -> tuple[str, str]:
     given = decode(data)
     for field in given:
         if field != "ns":
@@ -139,13 +142,13 @@ def _namespace(services: Services, call: Call, data: bytes) -> tuple[str, str]:
     database, dot, name = arguments.text(given, "ns", "bulkWrite.nsInfo").partition(".")
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{database}'")
-    services.require(call, "write", database)
+    services.require_right(call, "write", database)
     if call.transaction is not None:
-        check_database(database)
+        check_transaction_database(database)
     return database, name
 
 
-def _operation(index: int, id: int, data: bytes, spaces: Sequence[tuple[str, str]]) -> BulkOperation:
+def _parse_operation(index: int, id: int, data: bytes, namespaces: Sequence[tuple[str, str]]) -> BulkOperation:
     given = decode(data)
     kind = next(iter(given), "")
     allowed = FIELDS.get(kind)
@@ -156,11 +159,11 @@ def _operation(index: int, id: int, data: bytes, spaces: Sequence[tuple[str, str
         raise MqlError(40415, f"BSON field 'bulkWrite.ops.{unknown}' is an unknown field.")
     for field in {"insert": ("document",), "update": ("filter", "updateMods"), "delete": ("filter",)}[kind]:
         if field not in given:
-            raise arguments.missing(field, "bulkWrite.ops")
-    where = arguments.whole(given, kind, "bulkWrite.ops")
-    if where is None or where >= len(spaces):
+            raise arguments.missing_argument(field, "bulkWrite.ops")
+    where = arguments.whole_number(given, kind, "bulkWrite.ops")
+    if where is None or where >= len(namespaces):
         raise bad_value(f"BulkWrite ops entry {index} has an invalid nsInfo index: {given[kind]}")
-    return BulkOperation(index, id, kind, spaces[where], given, data)
+    return BulkOperation(index, id, kind, namespaces[where], given, data)
 
 
 def _group_inserts(operations: Sequence[BulkOperation]) -> list[list[BulkOperation]]:
@@ -193,7 +196,7 @@ async def _insert(
         for each in run[:1] if results.ordered else run:
             results.add_error(each, {"code": error.code, "errmsg": error.message})
         return
-    inserts = [Insert.of(services, call, each.index, each.id, _document_bytes(each.raw)) for each in run]
+    inserts = [Insert.prepare(services, call, each.index, each.id, _document_bytes(each.raw)) for each in run]
     await insert_batch(
         services, call, work, outcome, inserts, lambda: ensure_collection_in(services, call, *run[0].namespace)
     )
@@ -232,7 +235,7 @@ async def _update(
     given = operation.given
     statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
     statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
-    modification = Modification.of_statement(services, call, statement)
+    modification = Modification.parse(services, call, statement)
     ran = await retry_on_drop(
         work,
         lambda: (
@@ -259,7 +262,7 @@ async def _delete(
 ) -> None:
     given = operation.given
     many = arguments.flag(given, "multi", "bulkWrite.ops")
-    deletion = Deletion.of_statement(services, call, {**given, "q": given["filter"], "limit": 0 if many else 1})
+    deletion = Deletion.parse(services, call, {**given, "q": given["filter"], "limit": 0 if many else 1})
     ran = await retry_on_drop(
         work,
         lambda: find_collection_in(services, call, *operation.namespace),
@@ -276,20 +279,20 @@ async def _reply(services: Services, call: Call, results: BulkResults) -> bytes:
         yield [(None, line) for line in results.lines]
 
     options = arguments.document(call.body, "cursor", call.name) or {}
-    cursor = Cursor(NAMESPACE, lines(), ReadTime(call.now), lambda: (), 0, session_of(call))
+    cursor = Cursor(NAMESPACE, lines(), ReadTime(call.now), lambda: (), 0, session_id_of(call))
     cursor.transaction = call.transaction
     # Without a batch size, a batch holds as many results as fit: all are known already.
-    batch = await cursor.batch(arguments.whole(options, "batchSize", call.name), call.now)
+    batch = await cursor.next_batch(arguments.whole_number(options, "batchSize", call.name), call.now)
     id = 0 if cursor.exhausted else services.cursors.add(cursor)
     rest: dict[str, Any] = dict(results.totals)
     if results.retried:
         rest["retriedStmtIds"] = results.retried
-    concern = concern_error(call)
+    concern = write_concern_error(call)
     if concern is not None:
         rest["writeConcernError"] = concern
     return cursor_reply(NAMESPACE, id, batch, True, **rest)
 
 
 HANDLERS = {
-    "bulkWrite": CommandEntry(bulk_write, "anyone", admin=True, help="writes to several collections"),
+    "bulkWrite": CommandEntry(bulk_write, "anyone", admin_only=True, help="writes to several collections"),
 }

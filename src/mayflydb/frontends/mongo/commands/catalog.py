@@ -12,10 +12,10 @@ from bson import Int64
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
-from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.commands.queries import first_batch_reply, session_id_of
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
-from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
+from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.collation import Collation
@@ -52,17 +52,17 @@ VIEW_OPTIONS: Final = ("viewOn", "pipeline", "collation")
 """Options that apply to a view; the others are ignored there."""
 
 
-async def view_options_of(services: Services, call: Call, name: str) -> Document:
+async def parse_view_options(services: Services, call: Call, name: str) -> Document:
     """The options in `create` of a view, checked."""
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
-    options = options_of(call)
+    options = parse_options(call)
     options = {field: options[field] for field in VIEW_OPTIONS if field in options}
     await check_view(services, call, name, options)
     return options
 
 
-def options_of(call: Call) -> Document:
+def parse_options(call: Call) -> Document:
     """The options in `create` of a collection, checked. Raise MqlError 72 for a contradiction, 238 for unsupported options."""
     body = call.body
     for name in UNSUPPORTED_OPTIONS:
@@ -79,9 +79,9 @@ def options_of(call: Call) -> Document:
         options.pop("capped", None)
         if "max" in options or "size" in options:
             raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
-    elif not arguments.whole(options, "size", call.name):
+    elif not arguments.whole_number(options, "size", call.name):
         raise MqlError(72, "the 'size' field is required when 'capped' is true")
-    if "changeStreamPreAndPostImages" in options and not images_of(call, options)["enabled"]:
+    if "changeStreamPreAndPostImages" in options and not parse_images(call, options)["enabled"]:
         del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
@@ -89,11 +89,11 @@ def options_of(call: Call) -> Document:
     return options
 
 
-def images_of(call: Call, given: Document) -> Document:
+def parse_images(call: Call, given: Document) -> Document:
     """The setting of pre-images and post-images. Raise MqlError 14 and 40414."""
     images = arguments.document(given, "changeStreamPreAndPostImages", call.name) or {}
     if "enabled" not in images:
-        raise arguments.missing("enabled", f"{call.name}.changeStreamPreAndPostImages")
+        raise arguments.missing_argument("enabled", f"{call.name}.changeStreamPreAndPostImages")
     return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
 
 
@@ -110,7 +110,7 @@ def check_validator(call: Call, options: Document) -> None:
     """Raise MqlError 14, 2 and the errors of filters for an invalid validator, level or action."""
     validator = arguments.document(options, "validator", call.name)
     if validator:
-        compile_filter(validator, Env(milliseconds(call.now)))
+        compile_filter(validator, Env(to_milliseconds(call.now)))
     for name, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
         if name in options and options[name] not in allowed:
             field = f"{call.name}.{name}"
@@ -140,7 +140,7 @@ def _check_id_index(call: Call, options: Document) -> None:
     if not is_number(version):
         raise type_mismatch(f"{call.name}.idIndex.v", type_name(version), *arguments.NUMERIC)
     if version not in (1, 2):
-        raise MqlError(67 if arguments.integer(version) == version else 2, f"Invalid index version {version}")
+        raise MqlError(67 if arguments.truncate_number(version) == version else 2, f"Invalid index version {version}")
     own = arguments.document(given, "collation", f"{call.name}.idIndex")
     if own is not None and Collation.parse(own) != Collation.parse(options.get("collation", {"locale": "simple"})):
         raise bad_value("The collation of the _id index must be that of the collection")
@@ -153,9 +153,9 @@ async def create(services: Services, call: Call) -> Document:
     )
     name = arguments.text(call.body, call.name, call.name)
     if call.body.get("viewOn") is not None:
-        options = await view_options_of(services, call, name)
+        options = await parse_view_options(services, call, name)
     else:
-        options = options_of(call)
+        options = parse_options(call)
         _check_id_index(call, options)
     collections = services.collections
     try:
@@ -182,9 +182,9 @@ async def drop(services: Services, call: Call) -> Document:
 async def rename_collection(services: Services, call: Call) -> Document:
     """Rename a collection, within its database or into another one. `dropTarget`: replace the collection of that name."""
     call.check_fields({"to", "dropTarget", "stayTemp"})
-    source, target = _namespace(call, call.name), _namespace(call, "to")
-    services.require(call, "schema", source[0])
-    services.require(call, "schema", target[0])
+    source, target = _parse_namespace(call, call.name), _parse_namespace(call, "to")
+    services.require_right(call, "schema", source[0])
+    services.require_right(call, "schema", target[0])
     if source == target:
         raise MqlError(20, "Can't rename a collection to itself")
     collections = services.collections
@@ -206,7 +206,7 @@ async def rename_collection(services: Services, call: Call) -> Document:
     return {"ok": 1.0}
 
 
-def _namespace(call: Call, field: str) -> tuple[str, str]:
+def _parse_namespace(call: Call, field: str) -> tuple[str, str]:
     database, dot, name = arguments.text(call.body, field, call.name).partition(".")
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{database}'")
@@ -243,18 +243,18 @@ def _describe_collection(collection: Collection, name_only: bool) -> Document:
 
 async def list_reply(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:
     """Return the first batch of a list; `filter` selects from it."""
-    env = Env(milliseconds(call.now))
+    env = Env(to_milliseconds(call.now))
     query = arguments.document(call.body, "filter", call.name)
     if query:
         filter = compile_filter(query, env)
         found = [each for each in found if filter.matches(each)]
-    size = arguments.whole(arguments.document(call.body, "cursor", call.name) or {}, "batchSize", call.name)
+    size = arguments.whole_number(arguments.document(call.body, "cursor", call.name) or {}, "batchSize", call.name)
 
     async def items() -> Any:
         yield [(None, encode(each)) for each in found]
 
-    cursor = Cursor(namespace, items(), ReadTime(call.now), lambda: (), 0, session_of(call))
-    return await first_batch(services, call, cursor, size)
+    cursor = Cursor(namespace, items(), ReadTime(call.now), lambda: (), 0, session_id_of(call))
+    return await first_batch_reply(services, call, cursor, size)
 
 
 async def list_databases(services: Services, call: Call) -> Document:
@@ -262,11 +262,11 @@ async def list_databases(services: Services, call: Call) -> Document:
     call.check_fields({"filter", "nameOnly", "authorizedDatabases"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     query = arguments.document(call.body, "filter", call.name)
-    filter = compile_filter(query, Env(milliseconds(call.now))) if query else None
+    filter = compile_filter(query, Env(to_milliseconds(call.now))) if query else None
     engine = services.engine
     found: list[Document] = []
     total = 0
-    for node in await services.collections.databases():
+    for node in await services.collections.list_databases():
         line: Document = {"name": node.name}
         if not name_only:
             children = await engine.children(node.id)
@@ -285,7 +285,9 @@ HANDLERS = {
     "create": CommandEntry(create, "schema", help="makes a collection or a view"),
     "drop": CommandEntry(drop, "schema", help="removes a collection"),
     "dropDatabase": CommandEntry(drop_database, "schema", help="removes a database"),
-    "renameCollection": CommandEntry(rename_collection, "anyone", admin=True, help="gives a collection another name"),
+    "renameCollection": CommandEntry(
+        rename_collection, "anyone", admin_only=True, help="gives a collection another name"
+    ),
     "listCollections": CommandEntry(list_collections, "read", help="gives the collections of a database"),
-    "listDatabases": CommandEntry(list_databases, "read", admin=True, help="gives the databases"),
+    "listDatabases": CommandEntry(list_databases, "read", admin_only=True, help="gives the databases"),
 }

@@ -48,8 +48,8 @@ async def custom_action(services: Services, call: Call) -> Document:
         call.check_fields(fields)
         return {**(await act(services, call)), "ok": 1.0}
     except (MqlError, BadRequest) as error:
-        fields_told, labels = (error.fields, error.labels) if isinstance(error, MqlError) else ({}, ())
-        raise MqlError(code_of(error), error.message, labels, **{**fields_told, "errMsg": error.message}) from None
+        fields_shown, labels = (error.fields, error.labels) if isinstance(error, MqlError) else ({}, ())
+        raise MqlError(code_of(error), error.message, labels, **{**fields_shown, "errMsg": error.message}) from None
 
 
 def _parse_throughput(services: Services, call: Call) -> Throughput | None:
@@ -60,10 +60,10 @@ def _parse_throughput(services: Services, call: Call) -> Throughput | None:
     if services.options.serverless:
         raise bad_value("Setting offer throughput or autopilot is not supported for serverless accounts.")
     if settings is None:
-        return throughput.manual(arguments.whole(call.body, "offerThroughput", call.name))
+        return throughput.manual(arguments.whole_number(call.body, "offerThroughput", call.name))
     if units is not None:
         raise bad_value("offerThroughput and autoScaleSettings exclude each other.")
-    return throughput.autoscale(arguments.whole(settings, "maxThroughput", f"{call.name}.autoScaleSettings"))
+    return throughput.autoscale(arguments.whole_number(settings, "maxThroughput", f"{call.name}.autoScaleSettings"))
 
 
 def _resolve_throughput(services: Services, call: Call, before: Mapping[str, Any] | None) -> Throughput | None:
@@ -112,16 +112,16 @@ async def _get_database(services: Services, call: Call) -> Document:
     return {"database": call.database, **_describe_offer(node.definition.offer)}
 
 
-def _shard_key(call: Call) -> str | None:
+def _parse_shard_key(call: Call) -> str | None:
     return arguments.text(call.body, "shardKey", call.name) if call.body.get("shardKey") is not None else None
 
 
-def _check_size(offer: Throughput | None, shard_key: str | None) -> None:
+def _check_unsharded_limit(offer: Throughput | None, shard_key: str | None) -> None:
     if offer is not None and offer.ceiling > MAX_UNSHARDED_UNITS and shard_key is None:
         raise bad_value(f"A shard key is required for a throughput above {MAX_UNSHARDED_UNITS} RU/s.")
 
 
-def _indexes(services: Services, call: Call) -> list[Document] | None:
+def _parse_indexes(services: Services, call: Call) -> list[Document] | None:
     """The complete list of indexes in the arguments, checked as far as that needs no collection; None: not mentioned."""
     if "indexes" not in call.body:
         return None
@@ -139,14 +139,14 @@ def _indexes(services: Services, call: Call) -> list[Document] | None:
 async def _create_collection(services: Services, call: Call) -> Document:
     name, shard_key, indexes = (
         arguments.text(call.body, "collection", call.name),
-        _shard_key(call),
-        _indexes(services, call),
+        _parse_shard_key(call),
+        _parse_indexes(services, call),
     )
     asked = _parse_throughput(services, call)
     database = await services.collections.find_database(call.database)
     if asked is None and (database is None or database.definition.offer is None) and not services.options.serverless:
         asked = STANDARD
-    _check_size(asked, shard_key)
+    _check_unsharded_limit(asked, shard_key)
     offer = throughput.encode_offer(asked)
     collection = await services.collections.create(call.database, name, {}, call.now, offer, shard_key)
     if indexes is not None:
@@ -163,11 +163,15 @@ async def _target_collection(services: Services, call: Call) -> Collection:
 
 async def _update_collection(services: Services, call: Call) -> Document:
     collection = await _target_collection(services, call)
-    known, shard_key, indexes = collection.node.body.get(SHARD_KEY), _shard_key(call), _indexes(services, call)
+    known, shard_key, indexes = (
+        collection.node.body.get(SHARD_KEY),
+        _parse_shard_key(call),
+        _parse_indexes(services, call),
+    )
     if shard_key is not None and shard_key != known:
         raise bad_value("The shard key of a collection cannot be changed.")
     changed = _resolve_throughput(services, call, collection.node.definition.offer)
-    _check_size(changed, known)
+    _check_unsharded_limit(changed, known)
     offer = throughput.encode_offer(changed)
     if offer != collection.node.definition.offer:
         await services.collections.provision(collection, known, offer, call.now)
@@ -216,12 +220,12 @@ async def shard_collection(services: Services, call: Call) -> Document:
     database, dot, name = namespace.partition(".")
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{namespace}'")
-    services.require(call, "schema", database)
+    services.require_right(call, "schema", database)
     if not services.contracts.of(database).is_cosmos:
         raise MqlError(115, "shardCollection is not supported by Mayfly outside of the profile 'cosmos'")
     key = arguments.document(call.body, "key", call.name)
     if not key:
-        raise arguments.missing("key", call.name)
+        raise arguments.missing_argument("key", call.name)
     if len(key) > 1:
         raise bad_value("A shard key is one field")
     collections = services.collections
@@ -254,7 +258,7 @@ async def last_request_statistics(services: Services, call: Call) -> Document:
 
 HANDLERS: Final = {
     "customAction": CommandEntry(custom_action, "schema", help="throughput and indexes, as Cosmos DB has them"),
-    "shardCollection": CommandEntry(shard_collection, "anyone", admin=True, help="gives a collection a shard key"),
+    "shardCollection": CommandEntry(shard_collection, "anyone", admin_only=True, help="gives a collection a shard key"),
     "getLastRequestStatistics": CommandEntry(
         last_request_statistics, "anyone", help="tells what the last priced command has cost"
     ),

@@ -38,10 +38,10 @@ from mayflydb.query.mongo.values import Document, type_name
 VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
 
 
-class Question(msgspec.Struct, frozen=True):
+class ExplainedRead(msgspec.Struct, frozen=True):
     """The read to explain, and the stages of a pipeline that run after it."""
 
-    asked: ExplainedCommand
+    command: ExplainedCommand
     selection: Selection
     rest: list[Document] = []
 
@@ -54,7 +54,7 @@ async def explain(services: Services, call: Call) -> Document:
         raise bad_value("verbosity must be one of {'queryPlanner', 'executionStats', 'allPlansExecution'}")
     command = arguments.document(call.body, call.name, call.name) or {}
     name = next(iter(command), "")
-    if name not in _QUESTIONS:
+    if name not in _READS:
         if name in services.handlers:
             raise MqlError(20, f"Explain is not supported for the command '{name}'")
         raise MqlError(59, f"Explain failed due to unknown command: {name}")
@@ -68,13 +68,13 @@ async def explain_command(services: Services, call: Call, verbosity: str) -> Doc
     collection = await services.collections.find(call.database, target)
     if collection is not None and collection.view_on is not None:
         raise MqlError(238, f"explain of a command on a view is not supported: {collection.namespace}")
-    question = await _QUESTIONS[call.name](services, call, collection)
-    plan = Plan("none") if collection is None else plan_query(collection, question.selection)
+    read = await _READS[call.name](services, call, collection)
+    plan = Plan("none") if collection is None else plan_query(collection, read.selection)
     counted = None
     if verbosity != "queryPlanner":
-        counted = await _measure_read(services, call, collection, question, started)
+        counted = await _measure_read(services, call, collection, read, started)
     return _build_reply(
-        services, call, f"{call.database}.{target}", plan, question, counted, verbosity == "allPlansExecution"
+        services, call, f"{call.database}.{target}", plan, read, counted, verbosity == "allPlansExecution"
     )
 
 
@@ -83,27 +83,27 @@ def _build_reply(
     call: Call,
     namespace: str,
     plan: Plan,
-    question: Question,
+    read: ExplainedRead,
     counted: RunCounts | None,
     everything: bool,
 ) -> Document:
     host, _, port = services.options.advertise.rpartition(":")
     build = {"version": version_text(services.options), "gitVersion": f"mayfly-{services.options.version}"}
     server = {"host": socket.gethostname() or host, "port": int(port or 0), **build}
-    reply = explanation(plan, question.asked, namespace, call.body, server, counted)
+    reply = explanation(plan, read.command, namespace, call.body, server, counted)
     if counted is not None and everything:
-        reply["executionStats"] = execution_stats(plan, question.asked, counted, True)
-    if not question.rest:
+        reply["executionStats"] = execution_stats(plan, read.command, counted, True)
+    if not read.rest:
         return reply
-    cursor: Document = {"queryPlanner": query_planner(plan, question.asked, namespace)}
+    cursor: Document = {"queryPlanner": query_planner(plan, read.command, namespace)}
     if counted is not None:
         cursor["executionStats"] = reply["executionStats"]
-    stages = [{"$cursor": cursor}, *question.rest]
+    stages = [{"$cursor": cursor}, *read.rest]
     return {"explainVersion": "1", "stages": stages, **{name: reply[name] for name in ("command", "serverInfo", "ok")}}
 
 
 async def _measure_read(
-    services: Services, call: Call, collection: Collection | None, question: Question, started: int
+    services: Services, call: Call, collection: Collection | None, read: ExplainedRead, started: int
 ) -> RunCounts:
     """Run the read and count its cost. `hidden`: documents that would match but are hidden as expired."""
     if collection is None:
@@ -112,16 +112,16 @@ async def _measure_read(
     if not isinstance(work, ImmediateWork) or not isinstance(work.view, CommittedView):
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
     view = work.view
-    returned = await _count(view, collection, question.selection, call)
-    keys, documents = view.keys, view.documents
+    returned = await _count(view, collection, read.selection, call)
+    keys, documents = view.keys_read, view.documents_read
     hidden = 0
     if any(rule.hides for rule in collection.node.rules):
         definition = msgspec.structs.replace(collection.node.definition, rules=())
         node = msgspec.structs.replace(collection.node, definition=definition)
         bare = Collection(node, collection.database, collection.contract)
-        every = msgspec.structs.replace(question.selection, skip=0, limit=0)
+        every = msgspec.structs.replace(read.selection, skip=0, limit=0)
         hidden = await _count(view, bare, every, call) - await _count(view, collection, every, call)
-    writes = question.asked.verb in ("update", "delete", "count")
+    writes = read.command.verb in ("update", "delete", "count")
     spent = (services.monotonic() - started) // 1000
     return RunCounts(0 if writes else returned, keys, documents, hidden, spent)
 
@@ -136,32 +136,32 @@ async def _count(view: CommittedView, collection: Collection, selection: Selecti
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-async def _find(services: Services, call: Call, collection: Collection | None) -> Question:
+async def _read_of_find(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     body, name = call.body, call.name
     env = build_env(services, call, collection, body)
     query, sort = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
-    skip = arguments.whole(body, "skip", name, 0) or 0
+    skip = arguments.whole_number(body, "skip", name, 0) or 0
     limit = abs(int(body.get("limit") or 0))
     selection = compile_selection(collection, env, query, sort, body.get("hint"), skip, limit)
     projection = arguments.document(body, "projection", name)
     if projection:
         compile_projection(projection, env, selection.filter)
-    return Question(ExplainedCommand(query, "find", sort, projection, skip, limit), selection)
+    return ExplainedRead(ExplainedCommand(query, "find", sort, projection, skip, limit), selection)
 
 
-async def _query(services: Services, call: Call, collection: Collection | None) -> Question:
+async def _read_of_query(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     """The read of count and distinct."""
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
-    skip, limit = arguments.whole(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
+    skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
     selection = compile_selection(
         collection, build_env(services, call, collection, body), query, None, body.get("hint"), skip, limit
     )
     verb: Verb = "count" if name == "count" else "distinct"
-    return Question(ExplainedCommand(query, verb, None, None, skip, limit), selection)
+    return ExplainedRead(ExplainedCommand(query, verb, None, None, skip, limit), selection)
 
 
-async def _statement(services: Services, call: Call, collection: Collection | None) -> Question:
+async def _read_of_statement(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     """The read of a single update or delete statement."""
     await find_collection(services, call)
     field = "updates" if call.name == "update" else "deletes"
@@ -172,16 +172,16 @@ async def _statement(services: Services, call: Call, collection: Collection | No
     query = arguments.document(statement, "q", f"{call.name}.{field}") or {}
     many = bool(statement.get("multi")) if field == "updates" else not statement.get("limit")
     sort = arguments.document(statement, "sort", f"{call.name}.{field}")
-    return _write(services, call, collection, statement, query, sort, 0 if many else 1, field == "deletes")
+    return _read_of_write(services, call, collection, statement, query, sort, 0 if many else 1, field == "deletes")
 
 
-async def _find_and_modify(services: Services, call: Call, collection: Collection | None) -> Question:
+async def _read_of_find_and_modify(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     body = call.body
     query, sort = arguments.document(body, "query", call.name) or {}, arguments.document(body, "sort", call.name)
-    return _write(services, call, collection, body, query, sort, 1, bool(body.get("remove")))
+    return _read_of_write(services, call, collection, body, query, sort, 1, bool(body.get("remove")))
 
 
-def _write(
+def _read_of_write(
     services: Services,
     call: Call,
     collection: Collection | None,
@@ -190,14 +190,14 @@ def _write(
     sort: Document | None,
     limit: int,
     removes: bool,
-) -> Question:
+) -> ExplainedRead:
     selection = compile_selection(
         collection, build_env(services, call, collection, given), query, sort, given.get("hint"), limit=limit
     )
-    return Question(ExplainedCommand(query, "delete" if removes else "update", sort), selection)
+    return ExplainedRead(ExplainedCommand(query, "delete" if removes else "update", sort), selection)
 
 
-async def _aggregate(services: Services, call: Call, collection: Collection | None) -> Question:
+async def _read_of_aggregate(services: Services, call: Call, collection: Collection | None) -> ExplainedRead:
     body, name = call.body, call.name
     stages = arguments.array(body, "pipeline", name)
     env = build_env(services, call, collection, body)
@@ -207,19 +207,19 @@ async def _aggregate(services: Services, call: Call, collection: Collection | No
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head
     selection = compile_selection(collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0)
-    asked = ExplainedCommand(head.query, "find", head.sort, None, head.skip, head.limit or 0)
-    return Question(asked, selection, stages[pipeline.head_length :])
+    command = ExplainedCommand(head.query, "find", head.sort, None, head.skip, head.limit or 0)
+    return ExplainedRead(command, selection, stages[pipeline.head_length :])
 
 
-_QUESTIONS: Final[Mapping[str, Callable[[Services, Call, Collection | None], Awaitable[Question]]]] = {
-    "find": _find,
-    "aggregate": _aggregate,
-    "count": _query,
-    "distinct": _query,
-    "update": _statement,
-    "delete": _statement,
-    "findAndModify": _find_and_modify,
-    "findandmodify": _find_and_modify,
+_READS: Final[Mapping[str, Callable[[Services, Call, Collection | None], Awaitable[ExplainedRead]]]] = {
+    "find": _read_of_find,
+    "aggregate": _read_of_aggregate,
+    "count": _read_of_query,
+    "distinct": _read_of_query,
+    "update": _read_of_statement,
+    "delete": _read_of_statement,
+    "findAndModify": _read_of_find_and_modify,
+    "findandmodify": _read_of_find_and_modify,
 }
 
 

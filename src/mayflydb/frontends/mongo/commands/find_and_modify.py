@@ -11,7 +11,7 @@ from mayflydb.frontends.mongo.commands.writes import statement_ids
 from mayflydb.frontends.mongo.resolving import build_env, ensure_collection, find_collection
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.sessions.work import begin_work, concern_error
+from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.filter import compile_filter
@@ -45,7 +45,7 @@ async def find_and_modify(services: Services, call: Call) -> Document:
     work = await begin_work(services, call)
     id = statement_ids(call, 1)[0]
     reply = await (_remove(services, call, work, id) if removes else _update(services, call, work, id))
-    concern = concern_error(call)
+    concern = write_concern_error(call)
     if concern is not None:
         reply["writeConcernError"] = concern
     return reply
@@ -115,7 +115,7 @@ def _answer(
     if fields and value is not None:
         env = build_env(services, call, collection, call.body)
         query = arguments.document(call.body, "query", call.name) or {}
-        text = None if collection is None else collection.text
+        text = None if collection is None else collection.text_index
         value = compile_projection(fields, env, compile_filter(query, env, text)).apply(value)
     answer: dict[str, Any] = {"lastErrorObject": last, "value": value}
     if retried:

@@ -37,11 +37,11 @@ def version_text(options: Options) -> str:
 async def hello(services: Services, call: Call) -> Document:
     """Describe the server. Unknown arguments are ignored, since each release of a driver adds some."""
     body, options = call.body, services.options
-    _introduce(call)
+    _store_client_metadata(call)
     reply: Document = {"isWritablePrimary" if call.name == "hello" else "ismaster": True}
     if body.get("helloOk") or call.name == "hello":
         reply["helloOk"] = True
-    reply.update(_topology(services, call))
+    reply.update(_topology_fields(services, call))
     reply.update(
         maxBsonObjectSize=MAX_DOCUMENT_BYTES,
         maxMessageSizeBytes=MAX_MESSAGE_BYTES,
@@ -54,13 +54,13 @@ async def hello(services: Services, call: Call) -> Document:
         readOnly=False,
     )
     wanted = body.get("compression")
-    if isinstance(wanted, list) and (agreed := [name for name in wanted if name in options.compressors]):
-        reply["compression"] = agreed
+    if isinstance(wanted, list) and (common := [name for name in wanted if name in options.compressors]):
+        reply["compression"] = common
     await add_login_fields(services, call, reply)
     return reply
 
 
-def _introduce(call: Call) -> None:
+def _store_client_metadata(call: Call) -> None:
     client = call.body.get("client")
     if client is None:
         return
@@ -71,7 +71,7 @@ def _introduce(call: Call) -> None:
     call.connection.client = client
 
 
-def _topology(services: Services, call: Call) -> Document:
+def _topology_fields(services: Services, call: Call) -> Document:
     options = services.options
     if options.topology == "mongos":
         return {"msg": "isdbgrid"}

@@ -11,7 +11,7 @@ from typing import Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.commands.catalog import check_validator, images_of, list_reply
+from mayflydb.frontends.mongo.commands.catalog import check_validator, list_reply, parse_images
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import index_count
 from mayflydb.frontends.mongo.resolving import find_collection
@@ -25,12 +25,12 @@ UNCHANGED_NOTE: Final = "all indexes already exist"
 NEVER_EXPIRES_NOTE: Final = "hashed and text indexes find no dates: 'expireAfterSeconds' lets nothing expire there"
 
 
-def has_cosmos_shape(contract: Contract, ts: bool) -> bool:
+def has_cosmos_shape(contract: Contract, concerns_ts: bool) -> bool:
     """Return True if a reply has Cosmos DB's shape.
 
     Profile `cosmos`: always. Profile `both`: where a TTL index on `_ts` is concerned.
     """
-    return contract.is_cosmos or (contract.profile == "both" and ts)
+    return contract.is_cosmos or (contract.profile == "both" and concerns_ts)
 
 
 async def create_indexes(services: Services, call: Call) -> Document:
@@ -51,16 +51,19 @@ async def create_indexes(services: Services, call: Call) -> Document:
         collection = await services.collections.ensure(call.database, call.body[call.name], call.now)
     specs = services.indexing.parse(collection, documents)
     done = await services.indexing.create(collection, specs, call.now)
-    if done.made:
+    if done.created:
         new = [spec.to_document() for spec in done.after.specs if spec not in done.before.specs]
         await services.collections.record_event(done.after, "createIndexes", {"indexes": new}, call.now)
-    shaped = has_cosmos_shape(collection.contract, done.ts)
-    counts = {"numIndexesBefore": index_count(done.before, shaped), "numIndexesAfter": index_count(done.after, shaped)}
-    if shaped:
+    cosmos_shape = has_cosmos_shape(collection.contract, done.concerns_ts)
+    counts = {
+        "numIndexesBefore": index_count(done.before, cosmos_shape),
+        "numIndexesAfter": index_count(done.after, cosmos_shape),
+    }
+    if cosmos_shape:
         answer = {"_t": "CreateIndexesResponse", "ok": 1.0, "createdCollectionAutomatically": created, **counts}
     else:
         answer = {**counts, "createdCollectionAutomatically": created}
-    if not done.made:
+    if not done.created:
         answer["note"] = UNCHANGED_NOTE
     elif any(each.expire_after is not None and each.kind in ("hashed", "text") for each in specs):
         answer["note"] = NEVER_EXPIRES_NOTE
@@ -80,8 +83,8 @@ async def list_indexes(services: Services, call: Call) -> bytes:
 
 
 def _index_document(collection: Collection, spec: IndexSpec) -> Document:
-    shaped = has_cosmos_shape(collection.contract, spec is collection.ts)
-    return spec.to_document(collection.namespace if shaped else None)
+    cosmos_shape = has_cosmos_shape(collection.contract, spec is collection.ts_index)
+    return spec.to_document(collection.namespace if cosmos_shape else None)
 
 
 async def drop_indexes(services: Services, call: Call) -> Document:
@@ -89,15 +92,15 @@ async def drop_indexes(services: Services, call: Call) -> Document:
     call.check_fields({"index"})
     collection = await services.collections.get(call.database, arguments.text(call.body, call.name, call.name))
     if "index" not in call.body:
-        raise arguments.missing("index", call.name)
+        raise arguments.missing_argument("index", call.name)
     which = call.body["index"]
     dropped = await services.indexing.drop(collection, which, call.now)
     left = await services.collections.find(collection.database, collection.name)
     gone = [] if left is None else [spec.to_document() for spec in collection.specs if spec not in left.specs]
     await services.collections.record_event(collection, "dropIndexes", {"indexes": gone}, call.now)
-    shaped = has_cosmos_shape(collection.contract, dropped.ts)
-    answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
-    answer["nIndexesWas"] = index_count(dropped.before, shaped)
+    cosmos_shape = has_cosmos_shape(collection.contract, dropped.concerns_ts)
+    answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if cosmos_shape else {}
+    answer["nIndexesWas"] = index_count(dropped.before, cosmos_shape)
     if which == "*":
         answer["msg"] = "non-_id indexes dropped for collection"
     answer.setdefault("ok", 1.0)
@@ -133,21 +136,21 @@ async def coll_mod(services: Services, call: Call) -> Document:
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
     if change is not None:
-        dry = arguments.flag(call.body, "dryRun", call.name)
-        answer = await services.indexing.modify(collection, change, call.now, dry)
+        dry_run = arguments.flag(call.body, "dryRun", call.name)
+        answer = await services.indexing.modify(collection, change, call.now, dry_run)
     options = {field: call.body[field] for field in COLL_MOD_FIELDS - {"index", "dryRun"} if field in call.body}
     if options:
-        changed = _options(call, collection, options)
+        changed = _changed_options(call, collection, options)
         if collection.view_on is not None:
             await check_view(services, call, collection.name, changed)
         await services.collections.replace_options(collection, changed, call.now)
-    told = {**options, **({} if change is None else {"index": change})}
+    description = {**options, **({} if change is None else {"index": change})}
     if not call.body.get("dryRun"):
-        await services.collections.record_event(collection, "modify", told, call.now)
+        await services.collections.record_event(collection, "modify", description, call.now)
     return {**answer, "ok": 1.0}
 
 
-def _options(call: Call, collection: Collection, given: Document) -> Document:
+def _changed_options(call: Call, collection: Collection, given: Document) -> Document:
     """The options of a collection after collMod. Raise MqlError 72 and 2 for a change that is not allowed."""
     view = collection.view_on is not None
     for field in given:
@@ -157,22 +160,28 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
             raise MqlError(72 if of_views else 167, f"{text}: {field}")
     check_validator(call, given)
     if "changeStreamPreAndPostImages" in given:
-        given = {**given, "changeStreamPreAndPostImages": images_of(call, given)}
+        given = {**given, "changeStreamPreAndPostImages": parse_images(call, given)}
     renamed = {"cappedSize": "size", "cappedMax": "max"}
     if ("cappedSize" in given or "cappedMax" in given) and not collection.capped:
         raise MqlError(72, "changing the size of a collection requires that it is capped")
     return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}
 
 
-async def search_indexes(services: Services, call: Call) -> Document:
+async def refuse_search_indexes(services: Services, call: Call) -> Document:
     """Refuse commands of search indexes by name."""
     raise MqlError(31082, f"{call.name} is not supported by Mayfly: search indexes are a part of Atlas")
 
 
 HANDLERS = {
-    "createSearchIndexes": CommandEntry(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
-    "updateSearchIndex": CommandEntry(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
-    "dropSearchIndex": CommandEntry(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "createSearchIndexes": CommandEntry(
+        refuse_search_indexes, "schema", help="refused: search indexes are a part of Atlas"
+    ),
+    "updateSearchIndex": CommandEntry(
+        refuse_search_indexes, "schema", help="refused: search indexes are a part of Atlas"
+    ),
+    "dropSearchIndex": CommandEntry(
+        refuse_search_indexes, "schema", help="refused: search indexes are a part of Atlas"
+    ),
     "createIndexes": CommandEntry(create_indexes, "schema", help="makes indexes"),
     "listIndexes": CommandEntry(list_indexes, "read", help="gives the indexes of a collection"),
     "dropIndexes": CommandEntry(drop_indexes, "schema", help="removes indexes"),

@@ -46,9 +46,9 @@ async def _begin_login(services: Services, call: Call, asked: Document, database
     known = credential or scram.fake_credential(mechanism, f"{database}.{first.user}", services.options.secret)
     nonce = base64.b64encode(services.chance.getrandbits(NONCE_BITS).to_bytes(NONCE_BITS // 8, "big")).decode()
     conversation = Conversation(mechanism, first, known, nonce)
-    skip = bool(options.get("skipEmptyExchange"))
-    call.connection.login = Login(conversation, None if credential is None else user, skip)
-    return {"conversationId": CONVERSATION_ID, "done": False, "payload": conversation.answer}
+    skips_empty_exchange = bool(options.get("skipEmptyExchange"))
+    call.connection.login = Login(conversation, None if credential is None else user, skips_empty_exchange)
+    return {"conversationId": CONVERSATION_ID, "done": False, "payload": conversation.server_first}
 
 
 async def authenticate(services: Services, call: Call) -> Document:
@@ -70,7 +70,7 @@ async def sasl_continue(services: Services, call: Call) -> Document:
     elif payload:
         call.connection.login = None
         raise login_error()
-    done = not answer or login.skip
+    done = not answer or login.skips_empty_exchange
     if done:
         assert login.user is not None
         call.connection.login = None
@@ -78,13 +78,13 @@ async def sasl_continue(services: Services, call: Call) -> Document:
         user = await services.accounts.find(login.user.db, login.user.name)
         if user is None or user.credentials != login.user.credentials:
             raise login_error()
-        services.accounts.admit(call.connection, user)
+        services.accounts.log_in(call.connection, user)
     return {"conversationId": CONVERSATION_ID, "done": done, "payload": answer}
 
 
 def _check_proof(call: Call, login: Login, payload: bytes) -> bytes:
     try:
-        answer = login.conversation.finish(payload)
+        answer = login.conversation.verify_proof(payload)
         if login.user is None:
             raise LoginRejected("there is no such user")
     except LoginRejected:
@@ -109,18 +109,18 @@ def _payload(asked: Document, name: str) -> bytes:
 
 async def add_login_fields(services: Services, call: Call, reply: Document) -> None:
     """Add to the reply of hello: the mechanisms of a user, and the first message of a speculative login."""
-    asked_for = call.body.get("saslSupportedMechs")
-    if isinstance(asked_for, str):
-        database, _, name = asked_for.partition(".")
+    mechanisms_of = call.body.get("saslSupportedMechs")
+    if isinstance(mechanisms_of, str):
+        database, _, name = mechanisms_of.partition(".")
         user = await services.accounts.find(database, name)
         if user is not None:
             reply["saslSupportedMechs"] = [mechanism for mechanism in scram.ITERATIONS if mechanism in user.credentials]
-    begun = call.body.get("speculativeAuthenticate")
-    if isinstance(begun, dict) and "saslStart" in begun:
-        source = begun.get("db")
+    speculative = call.body.get("speculativeAuthenticate")
+    if isinstance(speculative, dict) and "saslStart" in speculative:
+        source = speculative.get("db")
         try:
             if isinstance(source, str):
-                reply["speculativeAuthenticate"] = await _begin_login(services, call, begun, source)
+                reply["speculativeAuthenticate"] = await _begin_login(services, call, speculative, source)
         except (MqlError, LoginRejected):
             # The driver then sends a saslStart of its own, and gets the error there.
             call.connection.login = None
@@ -129,7 +129,7 @@ async def add_login_fields(services: Services, call: Call, reply: Document) -> N
 async def logout(services: Services, call: Call) -> Document:
     """Log the connection out."""
     call.check_fields(())
-    services.accounts.dismiss(call.connection)
+    services.accounts.log_out(call.connection)
     return {}
 
 

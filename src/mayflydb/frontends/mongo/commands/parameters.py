@@ -22,15 +22,15 @@ SetValue: TypeAlias = Callable[[Services, Call, str, Value], Coroutine[Any, Any,
 
 
 class ServerParameter(msgspec.Struct, frozen=True):
-    """One server parameter. `set`: None where it is read-only; `why`: the reason of that."""
+    """One server parameter. `set`: None where it is read-only; `read_only_reason`: the reason of that."""
 
     get: GetValue
     set: SetValue | None = None
-    why: str = "it is what the server was started with"
+    read_only_reason: str = "it is what the server was started with"
 
 
 async def _set_sleep(services: Services, call: Call, name: str, value: Value) -> None:
-    seconds = whole(name, value)
+    seconds = parse_int32(name, value)
     if seconds <= 0:
         raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than 0")
     await services.engine.monitor.set_sleep(seconds, call.now)
@@ -42,27 +42,27 @@ async def _set_enabled(services: Services, call: Call, name: str, value: Value) 
     await services.engine.monitor.set_enabled(is_truthy(value), call.now)
 
 
-def whole(name: str, value: Value) -> int:
+def parse_int32(name: str, value: Value) -> int:
     """A parameter's value as an int32, cut towards zero. Raise MqlError 2 for anything else."""
-    number = arguments.integer(value) if is_number(value) else None
+    number = arguments.truncate_number(value) if is_number(value) else None
     if number is None or not -INT32_MAX <= number <= INT32_MAX:
         raise bad_value(f"Invalid value for parameter {name}: {format_value(value)} is not an integer of 32 bits")
     return number
 
 
-def _lifetime(services: Services) -> Value:
+def _get_lifetime(services: Services) -> Value:
     return services.transactions.lifetime
 
 
 async def _set_lifetime(services: Services, call: Call, name: str, value: Value) -> None:
-    seconds = whole(name, value)
+    seconds = parse_int32(name, value)
     if seconds < 1:
         raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than or equal to 1")
     services.transactions.lifetime = seconds
 
 
-def _constant(value: Value, why: str) -> ServerParameter:
-    return ServerParameter(lambda _: value, None, why)
+def _constant(value: Value, read_only_reason: str) -> ServerParameter:
+    return ServerParameter(lambda _: value, None, read_only_reason)
 
 
 _NOT_TUNABLE: Final = (
@@ -73,10 +73,10 @@ PARAMETERS: Final[dict[str, ServerParameter]] = {
     "enableTestCommands": ServerParameter(lambda services: services.options.test_commands),
     "featureCompatibilityVersion": ServerParameter(
         lambda services: {"version": "{}.{}".format(*version_of(services.options))},
-        why="it follows from the wire version",
+        read_only_reason="it follows from the wire version",
     ),
     "requireApiVersion": _constant(False, "no client has to name a version of the API"),
-    "transactionLifetimeLimitSeconds": ServerParameter(_lifetime, _set_lifetime),
+    "transactionLifetimeLimitSeconds": ServerParameter(_get_lifetime, _set_lifetime),
     "ttlMonitorEnabled": ServerParameter(lambda services: services.engine.monitor.enabled, _set_enabled),
     "ttlMonitorSleepSecs": ServerParameter(lambda services: services.engine.monitor.sleep, _set_sleep),
     "ttlMonitorBatchDeletes": _constant(True, "what is due is always removed in batches"),
@@ -122,11 +122,11 @@ async def set_parameter(services: Services, call: Call) -> Document:
         if parameter.set is not None:
             await parameter.set(services, call, name, value)
         elif value != parameter.get(services):
-            raise MqlError(20, f"not allowed to change [{name}]: {parameter.why}")
+            raise MqlError(20, f"not allowed to change [{name}]: {parameter.read_only_reason}")
     return answer
 
 
 HANDLERS: Final[dict[str, CommandEntry]] = {
-    "getParameter": CommandEntry(get_parameter, "server", admin=True, help="Values of the server's parameters."),
-    "setParameter": CommandEntry(set_parameter, "server", admin=True, help="Changes parameters of the server."),
+    "getParameter": CommandEntry(get_parameter, "server", admin_only=True, help="Values of the server's parameters."),
+    "setParameter": CommandEntry(set_parameter, "server", admin_only=True, help="Changes parameters of the server."),
 }

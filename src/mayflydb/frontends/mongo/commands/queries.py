@@ -14,7 +14,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.concerns import time_limit
+from mayflydb.frontends.mongo.concerns import parse_time_limit
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH_SIZE, Cursor, CursorItem, ReadTime
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import CollectionSource, encode_batches, find_in_view
@@ -26,7 +26,7 @@ from mayflydb.frontends.mongo.reading import (
     find_exact_id,
     read_rows,
 )
-from mayflydb.frontends.mongo.reports import visible_count
+from mayflydb.frontends.mongo.reports import count_visible
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
@@ -72,7 +72,7 @@ REMOTE_POLL: Final[Span] = 100 * MILLISECOND
 """The interval in which an awaiting cursor looks for writes of other nodes."""
 
 
-def session_of(call: Call) -> bytes | None:
+def session_id_of(call: Call) -> bytes | None:
     """The session id (lsid) of a command; None: it has none."""
     lsid = call.body.get("lsid")
     return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
@@ -85,35 +85,37 @@ async def find(services: Services, call: Call) -> Document | bytes:
     for field in ("min", "max", "returnKey", "showRecordId"):
         if body.get(field):
             raise MqlError(238, f"find with '{field}' is not supported")
-    coll = arguments.text(body, name, name)
-    collection = await services.collections.find(call.database, coll)
+    collection_name = arguments.text(body, name, name)
+    collection = await services.collections.find(call.database, collection_name)
     if collection is not None and collection.view_on is not None:
         work = await begin_work(services, call)
         await reserve(services, call, collection, QUERY_PRICE)
         batches, read_time = await find_in_view(services, call, work, collection)
-        cursor = Cursor(f"{call.database}.{coll}", encode_batches(batches), read_time, lambda: (), 0, session_of(call))
-        return await first_batch(services, call, cursor, arguments.whole(body, "batchSize", name))
+        cursor = Cursor(
+            f"{call.database}.{collection_name}", encode_batches(batches), read_time, lambda: (), 0, session_id_of(call)
+        )
+        return await first_batch_reply(services, call, cursor, arguments.whole_number(body, "batchSize", name))
     env = build_env(services, call, collection, body)
     query = arguments.document(body, "filter", name) or {}
-    skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
-    order, at_once = arguments.document(body, "sort", name), not body.get("tailable")
-    selection = compile_selection(collection, env, query, order, body.get("hint"), skip, limit, by_identity=at_once)
+    skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, _limit(body, name)
+    order, by_identity = arguments.document(body, "sort", name), not body.get("tailable")
+    selection = compile_selection(collection, env, query, order, body.get("hint"), skip, limit, by_identity=by_identity)
     projecting = arguments.document(body, "projection", name)
-    projection = _projection(projecting, selection) if projecting else None
-    size = arguments.whole(body, "batchSize", name)
+    projection = _compile_projection(projecting, selection) if projecting else None
+    size = arguments.whole_number(body, "batchSize", name)
     single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
-    namespace = f"{call.database}.{coll}"
+    namespace = f"{call.database}.{collection_name}"
     tailable = check_tailable(body, collection)
     if collection is None:
         return cursor_reply(namespace, 0, (), True)
     work = await begin_work(services, call)
     if tailable:
-        if work.aborts:
+        if work.in_transaction:
             raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
         tail = TailCursor(
-            services.engine, collection, selection, projection, session_of(call), bool(body.get("awaitData"))
+            services.engine, collection, selection, projection, session_id_of(call), bool(body.get("awaitData"))
         )
-        return await first_batch(services, call, tail, size)
+        return await first_batch_reply(services, call, tail, size)
     by_id = find_exact_id(query, env, body.get("hint")) is not None
     await reserve(services, call, collection, budget.MISS if by_id else QUERY_PRICE)
     view = work.view
@@ -123,23 +125,23 @@ async def find(services: Services, call: Call) -> Document | bytes:
             # At most one document: the answer needs no cursor.
             return cursor_reply(namespace, 0, [raw for _, raw in _project(found, projection)], True)
     read_time = ReadTime(call.now)
-    items = _items(read_rows(view, collection, selection, read_time), projection)
-    cursor = QueryCursor(services.engine, collection, items, read_time, limit, session_of(call))
-    return await first_batch(services, call, cursor, size, single)
+    items = _cursor_items(read_rows(view, collection, selection, read_time), projection)
+    cursor = QueryCursor(services.engine, collection, items, read_time, limit, session_id_of(call))
+    return await first_batch_reply(services, call, cursor, size, single)
 
 
 def _limit(body: Document, name: str) -> int:
     given: Any = body.get("limit")
     if _is_negative(given):
         return abs(int(given))
-    return arguments.whole(body, "limit", name, 0) or 0
+    return arguments.whole_number(body, "limit", name, 0) or 0
 
 
 def _is_negative(limit: Any) -> bool:
     return type(limit) in (int, Int64, float) and limit < 0
 
 
-async def _items(
+async def _cursor_items(
     source: AsyncIterator[list[DocumentRow]], projection: Projection | None
 ) -> AsyncIterator[list[CursorItem]]:
     async for batch in source:
@@ -152,7 +154,7 @@ def _project(batch: list[DocumentRow], projection: Projection | None) -> list[Cu
     return [(row.record, encode(projection.apply(row.document))) for row in batch]
 
 
-def _projection(spec: Document, selection: Selection) -> Projection:
+def _compile_projection(spec: Document, selection: Selection) -> Projection:
     filter = selection.filter
     if filter is None and selection.query:
         # A positional projection needs to know which array element the filter matched.
@@ -160,17 +162,19 @@ def _projection(spec: Document, selection: Selection) -> Projection:
     return compile_projection(spec, selection.env, filter, selection.score)
 
 
-async def first_batch(services: Services, call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
+async def first_batch_reply(
+    services: Services, call: Call, cursor: Cursor, size: int | None, single: bool = False
+) -> bytes:
     """Return the first batch of a cursor, and keep the cursor open if more results follow."""
     cursor.transaction, cursor.spent, cursor.payer = call.transaction, call.spent, call.payer
-    batch = await cursor.batch(FIRST_BATCH_SIZE if size is None else size, call.now)
+    batch = await cursor.next_batch(FIRST_BATCH_SIZE if size is None else size, call.now)
     id = 0
     if single or cursor.exhausted:
         await cursor.close()
     else:
         id = services.cursors.add(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
-    inside, beside = cursor.reply_fields(call.now)
-    return cursor_reply(cursor.namespace, id, batch, True, inside, **beside)
+    cursor_fields, beside = cursor.reply_fields(call.now)
+    return cursor_reply(cursor.namespace, id, batch, True, cursor_fields, **beside)
 
 
 async def get_more(services: Services, call: Call) -> bytes:
@@ -182,11 +186,11 @@ async def get_more(services: Services, call: Call) -> bytes:
     id = call.body["getMore"]
     if type(id) is not Int64:
         raise type_mismatch("getMore.getMore", type_name(id), "long")
-    coll = arguments.text(call.body, "collection", call.name)
-    size = arguments.whole(call.body, "batchSize", call.name) or None
+    collection_name = arguments.text(call.body, "collection", call.name)
+    size = arguments.whole_number(call.body, "batchSize", call.name) or None
     cursors = services.cursors
-    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
-    limit = time_limit(call) if call.body.get("maxTimeMS") is not None else None
+    cursor = await cursors.get(int(id), f"{call.database}.{collection_name}", session_id_of(call), call.transaction)
+    limit = parse_time_limit(call) if call.body.get("maxTimeMS") is not None else None
     if limit is not None and not cursor.awaits_data:
         raise bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor")
     services.failpoints.trigger_get_more()
@@ -199,17 +203,17 @@ async def get_more(services: Services, call: Call) -> bytes:
         if cursor.awaits_data:
             batch = await _await_batch(services, call, cursor, size, DEFAULT_AWAIT_MS if limit is None else limit)
         else:
-            batch = await cursor.batch(size, call.now)
+            batch = await cursor.next_batch(size, call.now)
     except BaseException:
         # The error has ended the cursor's generators: a further batch would look like a regular end.
         cursors.remove(cursor)
         raise
     finally:
         cursor.busy = False
-    inside, beside = cursor.reply_fields(call.now)
+    cursor_fields, beside = cursor.reply_fields(call.now)
     if cursor.exhausted:
         cursors.remove(cursor)
-    return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, inside, **beside)
+    return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, cursor_fields, **beside)
 
 
 async def _await_batch(
@@ -220,22 +224,22 @@ async def _await_batch(
     notifier = engine.reaper.notifier
     end = monotonic() + milliseconds * MILLISECOND
     while True:
-        heard = notifier.notifications
-        batch = await cursor.batch(size, await engine.now())
+        notified = notifier.notifications
+        batch = await cursor.next_batch(size, await engine.now())
         left = end - monotonic()
         if batch or cursor.exhausted or left <= 0 or notifier.closed:
             return batch
         # Writes of other nodes do not ring this node's bell, so they are polled for.
-        await notifier.wait(heard, left if engine.lease is None else min(left, REMOTE_POLL))
+        await notifier.wait(notified, left if engine.lease is None else min(left, REMOTE_POLL))
 
 
 async def kill_cursors(services: Services, call: Call) -> Document:
     """Close cursors."""
     call.check_fields({"cursors"})
     given = list(enumerate(arguments.array(call.body, "cursors", call.name)))
-    for place, each in given:
+    for position, each in given:
         if each is not None and type(each) is not Int64:
-            raise type_mismatch(f"{call.name}.cursors.{place}", type_name(each), "long")
+            raise type_mismatch(f"{call.name}.cursors.{position}", type_name(each), "long")
     ids = [int(each) for _, each in given if each is not None]
     killed, unknown = await services.cursors.kill(ids)
     return {
@@ -255,9 +259,9 @@ async def count(services: Services, call: Call) -> Document:
     if collection is not None:
         work = await begin_work(services, call)
         await reserve(services, call, collection, QUERY_PRICE)
-        if selection == Selection({}, selection.env) and collection.view_on is None and not work.aborts:
+        if selection == Selection({}, selection.env) and collection.view_on is None and not work.in_transaction:
             work.spent.add(collection.id, QUERY_PRICE)
-            return {"n": await visible_count(services, call, collection), "ok": 1.0}
+            return {"n": await count_visible(services, call, collection), "ok": 1.0}
         async for batch in _documents(services, call, work, collection, selection):
             total += len(batch)
     return {"n": total, "ok": 1.0}
@@ -307,17 +311,17 @@ class ViewRow(msgspec.Struct, frozen=True, gc=False):
 
 async def _resolve_query(services: Services, call: Call) -> tuple[Collection | None, Selection]:
     body, name = call.body, call.name
-    coll = arguments.text(body, name, name)
-    collection = await services.collections.find(call.database, coll)
+    collection_name = arguments.text(body, name, name)
+    collection = await services.collections.find(call.database, collection_name)
     env = build_env(services, call, collection, body)
     query = arguments.document(body, "query", name) or {}
-    skip = arguments.whole(body, "skip", name, 0) or 0
+    skip = arguments.whole_number(body, "skip", name, 0) or 0
     return collection, compile_selection(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
 
 
 HANDLERS = {
     "find": CommandEntry(find, "read", help="gives documents that match"),
-    "getMore": CommandEntry(get_more, "read", own_time=True, help="gives the next batch of a cursor"),
+    "getMore": CommandEntry(get_more, "read", handles_time_limit=True, help="gives the next batch of a cursor"),
     "killCursors": CommandEntry(kill_cursors, "read", help="closes cursors"),
     "count": CommandEntry(count, "read", help="counts documents that match"),
     "distinct": CommandEntry(distinct, "read", help="gives the different values of a field"),

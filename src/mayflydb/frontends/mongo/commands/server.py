@@ -119,10 +119,10 @@ async def list_commands(services: Services, call: Call) -> Document:
                 "help": command.help,
                 "requiresAuth": command.right != "open",
                 "secondaryOk": command.right in ("open", "anyone", "read"),
-                "adminOnly": command.admin,
+                "adminOnly": command.admin_only,
             }
             for name, command in sorted(services.handlers.items())
-            if test or not command.test
+            if test or not command.test_only
         }
     }
 
@@ -140,10 +140,10 @@ HANDLERS: Final[dict[str, CommandEntry]] = {
     "whatsmyuri": CommandEntry(whats_my_uri, "open", help="The client's own address."),
     "connectionStatus": CommandEntry(connection_status, "open", help="Who is logged in on this connection."),
     "hostInfo": CommandEntry(host_info, "server", help="The machine this runs on."),
-    "getCmdLineOpts": CommandEntry(command_line, "server", admin=True, help="How the server was started."),
-    "getLog": CommandEntry(get_log, "server", admin=True, help="Warnings from the start."),
+    "getCmdLineOpts": CommandEntry(command_line, "server", admin_only=True, help="How the server was started."),
+    "getLog": CommandEntry(get_log, "server", admin_only=True, help="Warnings from the start."),
     "listCommands": CommandEntry(list_commands, "anyone", help="This list."),
     "configureFailPoint": CommandEntry(
-        configure_fail_point, "server", admin=True, test=True, help="Makes commands fail, to rehearse it."
+        configure_fail_point, "server", admin_only=True, test_only=True, help="Makes commands fail, to rehearse it."
     ),
 }

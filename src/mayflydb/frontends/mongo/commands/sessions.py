@@ -9,9 +9,9 @@ from bson import Binary
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
 from mayflydb.frontends.mongo.services import CommandEntry, Services
-from mayflydb.frontends.mongo.sessions.arguments import get_session, transaction_number
+from mayflydb.frontends.mongo.sessions.arguments import get_session, parse_transaction_number
 from mayflydb.frontends.mongo.sessions.registry import parse_session_id
-from mayflydb.frontends.mongo.sessions.work import concern_error
+from mayflydb.frontends.mongo.sessions.work import write_concern_error
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
 
@@ -29,7 +29,7 @@ async def start_session(services: Services, call: Call) -> Document:
 async def end_sessions(services: Services, call: Call) -> Document:
     """End the named sessions, with their cursors and transactions."""
     call.check_fields(())
-    services.sessions.end(_ids(call), call.owner)
+    services.sessions.end(_parse_session_ids(call), call.owner)
     await services.close_ended_sessions(call.now)
     return {}
 
@@ -37,7 +37,7 @@ async def end_sessions(services: Services, call: Call) -> Document:
 async def refresh_sessions(services: Services, call: Call) -> Document:
     """Restart the timeout of the named sessions."""
     call.check_fields(())
-    for id in _ids(call):
+    for id in _parse_session_ids(call):
         services.sessions.use(id, call.owner)
     return {}
 
@@ -45,7 +45,7 @@ async def refresh_sessions(services: Services, call: Call) -> Document:
 async def kill_sessions(services: Services, call: Call) -> Document:
     """End the named sessions; without names, all of the sender's."""
     call.check_fields(())
-    ids = _ids(call)
+    ids = _parse_session_ids(call)
     if ids:
         services.sessions.end(ids, call.owner)
     else:
@@ -58,7 +58,7 @@ async def kill_all_sessions(services: Services, call: Call) -> Document:
     """End the sessions of the named users; without names, of all users."""
     call.check_fields(())
     owners = []
-    for each in _list(call):
+    for each in _own_array(call):
         if not (isinstance(each, dict) and isinstance(each.get("user"), str) and isinstance(each.get("db"), str)):
             raise bad_value("killAllSessions needs a list of {user, db}")
         owners.append(f"{each['db']}.{each['user']}")
@@ -70,18 +70,18 @@ async def kill_all_sessions(services: Services, call: Call) -> Document:
 async def commit_transaction(services: Services, call: Call) -> Document:
     """Commit a transaction. Repeating the command is harmless."""
     _check_ending(call)
-    number = transaction_number(call, services.options.topology)
+    number = parse_transaction_number(call, services.options.topology)
     await services.transactions.commit(get_session(call), number, call.now)
-    concern = concern_error(call)
+    concern = write_concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 
 
 async def abort_transaction(services: Services, call: Call) -> Document:
     """Abort a transaction."""
     _check_ending(call)
-    number = transaction_number(call, services.options.topology)
+    number = parse_transaction_number(call, services.options.topology)
     await services.transactions.abort(get_session(call), number)
-    concern = concern_error(call)
+    concern = write_concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 
 
@@ -91,11 +91,11 @@ def _check_ending(call: Call) -> None:
         raise MqlError(125, f"{call.name} must be run within a transaction")
 
 
-def _ids(call: Call) -> list[bytes]:
-    return [parse_session_id(each, f"{call.name}.{call.name}") for each in _list(call)]
+def _parse_session_ids(call: Call) -> list[bytes]:
+    return [parse_session_id(each, f"{call.name}.{call.name}") for each in _own_array(call)]
 
 
-def _list(call: Call) -> list[object]:
+def _own_array(call: Call) -> list[object]:
     given = call.body[call.name]
     if not isinstance(given, list):
         raise type_mismatch(f"{call.name}.{call.name}", type_name(given), "array")
@@ -107,7 +107,7 @@ HANDLERS: Final[dict[str, CommandEntry]] = {
     "endSessions": CommandEntry(end_sessions, "open", help="Ends sessions."),
     "refreshSessions": CommandEntry(refresh_sessions, "anyone", help="Prolongs sessions."),
     "killSessions": CommandEntry(kill_sessions, "anyone", help="Ends sessions and what is open in them."),
-    "commitTransaction": CommandEntry(commit_transaction, "anyone", admin=True, help="Makes a transaction hold."),
-    "abortTransaction": CommandEntry(abort_transaction, "anyone", admin=True, help="Undoes a transaction."),
+    "commitTransaction": CommandEntry(commit_transaction, "anyone", admin_only=True, help="Makes a transaction hold."),
+    "abortTransaction": CommandEntry(abort_transaction, "anyone", admin_only=True, help="Undoes a transaction."),
     "killAllSessions": CommandEntry(kill_all_sessions, "server", help="Ends the sessions of all users, or of some."),
 }

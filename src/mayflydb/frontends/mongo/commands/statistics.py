@@ -8,8 +8,8 @@ from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.reports import storage
+from mayflydb.frontends.mongo.documents import to_milliseconds
+from mayflydb.frontends.mongo.reports import storage_stats
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.instant import SECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value
@@ -29,7 +29,7 @@ async def coll_stats(services: Services, call: Call) -> Document:
         return {"ns": f"{call.database}.{name}", **nothing}
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = await storage(services, call, collection)
+    found = await storage_stats(services, call, collection)
     scaled: Document = {size: found[size] // scale for size in SIZES if size in found}
     return {"ns": collection.namespace, **found, **scaled, "scaleFactor": scale}
 
@@ -39,7 +39,7 @@ async def db_stats(services: Services, call: Call) -> Document:
     call.check_fields({"scale", "freeStorage"})
     scale = _scale(call)
     every = await services.collections.list_collections(call.database)
-    counted = [await storage(services, call, each) for each in every if each.view_on is None]
+    counted = [await storage_stats(services, call, each) for each in every if each.view_on is None]
     size, objects = sum(each["size"] for each in counted), sum(each["count"] for each in counted)
     return {
         "db": call.database,
@@ -55,7 +55,7 @@ async def db_stats(services: Services, call: Call) -> Document:
 
 
 def _scale(call: Call) -> int:
-    scale = arguments.whole(call.body, "scale", call.name, 1)
+    scale = arguments.whole_number(call.body, "scale", call.name, 1)
     if not scale:
         raise bad_value("scale has to be a number greater than 0")
     return scale
@@ -66,7 +66,7 @@ async def replica_set_status(services: Services, call: Call) -> Document:
     call.check_fields({"initialSync"})
     if services.options.topology != "replicaset":
         raise MqlError(76, "not running with --replSet")
-    up = (services.monotonic() - services.began) // SECOND
+    up = (services.monotonic() - services.started_monotonic) // SECOND
     member = {
         "_id": 0,
         "name": services.options.advertise,
@@ -77,7 +77,7 @@ async def replica_set_status(services: Services, call: Call) -> Document:
     }
     return {
         "set": services.options.replica_set,
-        "date": DatetimeMS(milliseconds(call.now)),
+        "date": DatetimeMS(to_milliseconds(call.now)),
         "myState": 1,
         "members": [{**member, "configVersion": 1, "self": True}],
     }
@@ -88,5 +88,7 @@ HANDLERS = {
     "collstats": CommandEntry(coll_stats, "read", help="counts documents and bytes of a collection"),
     "dbStats": CommandEntry(db_stats, "read", help="counts documents and bytes of a database"),
     "dbstats": CommandEntry(db_stats, "read", help="counts documents and bytes of a database"),
-    "replSetGetStatus": CommandEntry(replica_set_status, "server", admin=True, help="tells the state of a replica set"),
+    "replSetGetStatus": CommandEntry(
+        replica_set_status, "server", admin_only=True, help="tells the state of a replica set"
+    ),
 }

@@ -15,7 +15,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import GENERIC_ARGUMENTS, Call
 from mayflydb.frontends.mongo.commands.handshake import version_of
 from mayflydb.frontends.mongo.counters import OPERATIONS
-from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.documents import to_milliseconds
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.values import Document
@@ -27,7 +27,7 @@ _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 def _head(services: Services, call: Call) -> Document:
     """The fields that are in every answer."""
     major, minor = version_of(services.options)
-    up = services.monotonic() - services.began
+    up = services.monotonic() - services.started_monotonic
     return {
         "host": socket.gethostname(),
         "version": f"{major}.{minor}.0",
@@ -36,7 +36,7 @@ def _head(services: Services, call: Call) -> Document:
         "uptime": up / SECOND,
         "uptimeMillis": Int64(up // 1000),
         "uptimeEstimate": Int64(up // SECOND),
-        "localTime": DatetimeMS(milliseconds(call.now)),
+        "localTime": DatetimeMS(to_milliseconds(call.now)),
     }
 
 

@@ -29,7 +29,7 @@ async def create_user(services: Services, call: Call) -> Document:
     for field in ("pwd", "roles"):
         if field not in call.body:
             raise MqlError(40414, f"BSON field '{call.name}.{field}' is missing but a required field")
-    user = await _apply_fields(services, call, User(_name(call), call.database, id=str(services.new_uuid())))
+    user = await _apply_fields(services, call, User(_user_name(call), call.database, id=str(services.new_uuid())))
     await services.accounts.create(user, call.now)
     return {}
 
@@ -55,7 +55,7 @@ async def drop_all_users(services: Services, call: Call) -> Document:
     """Drop the users of one database, except those of the settings."""
     call.check_fields(())
     dropped = 0
-    for user in await services.accounts.all():
+    for user in await services.accounts.list_users():
         if user.db == call.database and not user.fixed:
             await services.accounts.drop(user)
             dropped += 1
@@ -94,17 +94,17 @@ async def users_info(services: Services, call: Call) -> Document:
     asked = call.body[call.name]
     own = call.connection.user
     if isinstance(asked, dict) and "forAllDBs" in asked:
-        services.require(call, "users", "admin")
-        users = await services.accounts.all()
+        services.require_right(call, "users", "admin")
+        users = await services.accounts.list_users()
     elif isinstance(asked, int | float):
-        services.require(call, "users")
-        users = [user for user in await services.accounts.all() if user.db == call.database]
+        services.require_right(call, "users")
+        users = [user for user in await services.accounts.list_users() if user.db == call.database]
     else:
         users = []
         for each in asked if isinstance(asked, list) else [asked]:
             name, database = _parse_user_name(call, each)
             if own is None or (own.name, own.db) != (name, database):
-                services.require(call, "users", database)
+                services.require_right(call, "users", database)
             user = await services.accounts.find(database, name)
             users += [] if user is None else [user]
     with_keys, with_data = bool(call.body.get("showCredentials")), bool(call.body.get("showCustomData", True))
@@ -135,7 +135,7 @@ def _describe_user(user: User, with_keys: bool, with_data: bool) -> Document:
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _name(call: Call) -> str:
+def _user_name(call: Call) -> str:
     name = call.body[call.name]
     if not isinstance(name, str):
         raise type_mismatch(f"{call.name}.{call.name}", type_name(name), "string")
@@ -145,7 +145,7 @@ def _name(call: Call) -> str:
 
 
 async def _get_user(services: Services, call: Call) -> User:
-    name = _name(call)
+    name = _user_name(call)
     user = await services.accounts.find(call.database, name)
     if user is None:
         raise missing_user(name, call.database)
@@ -166,12 +166,12 @@ async def _apply_fields(services: Services, call: Call, before: User) -> User:
     if "mechanisms" in body and "pwd" not in body:
         raise bad_value("mechanisms change with a password")
     if "pwd" in body:
-        after = msgspec.structs.replace(after, credentials=await _credentials(services, call, before))
+        after = msgspec.structs.replace(after, credentials=await _derive_credentials(services, call, before))
     return after
 
 
-async def _credentials(services: Services, call: Call, before: User) -> dict[str, Credential]:
-    password, body = _text(call, "pwd"), call.body
+async def _derive_credentials(services: Services, call: Call, before: User) -> dict[str, Credential]:
+    password, body = _nonempty_text(call, "pwd"), call.body
     if body.get("digestPassword", True) is not True:
         raise MqlError(238, "digestPassword: false is not supported: passwords are hashed by the server")
     mechanisms = body.get("mechanisms", list(before.credentials) or [scram.SHA_256])
@@ -185,13 +185,13 @@ async def _credentials(services: Services, call: Call, before: User) -> dict[str
         salt = services.chance.getrandbits(8 * size).to_bytes(size, "big")
         try:
             # A credential takes thousands of hashes: too many for the event loop.
-            found[mechanism] = await asyncio.to_thread(scram.credential, mechanism, before.name, password, salt)
+            found[mechanism] = await asyncio.to_thread(scram.derive_credential, mechanism, before.name, password, salt)
         except ValueError as error:
             raise bad_value(str(error)) from None
     return found
 
 
-def _text(call: Call, field: str) -> str:
+def _nonempty_text(call: Call, field: str) -> str:
     """A string that is not empty."""
     given = call.body[field]
     if not isinstance(given, str):
@@ -203,27 +203,27 @@ def _text(call: Call, field: str) -> str:
 
 def _permitted_roles(services: Services, call: Call) -> tuple[Role, ...]:
     """The roles in a command. Raise MqlError 13 for a role on a database whose users the sender does not manage."""
-    roles = _roles(call)
+    roles = _parse_roles(call)
     for role in roles:
         # The right to manage the users of one database must not give rights on another.
-        services.require(call, "users", role.db)
+        services.require_right(call, "users", role.db)
     return roles
 
 
-def _roles(call: Call) -> tuple[Role, ...]:
+def _parse_roles(call: Call) -> tuple[Role, ...]:
     given = call.body.get("roles")
     if not isinstance(given, list):
         raise type_mismatch(f"{call.name}.roles", type_name(given), "array")
     roles = []
     for each in given:
-        role = _role(call, each)
+        role = _parse_role(call, each)
         check_role(role)
         if role not in roles:
             roles.append(role)
     return tuple(roles)
 
 
-def _role(call: Call, given: Any) -> Role:
+def _parse_role(call: Call, given: Any) -> Role:
     if isinstance(given, str):
         return Role(given, call.database)
     if (

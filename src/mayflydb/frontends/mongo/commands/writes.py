@@ -16,12 +16,12 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import try_reserve
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
+from mayflydb.frontends.mongo.decisions import DecisionTransaction, DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.documents import prepare_insert
 from mayflydb.frontends.mongo.resolving import build_env, ensure_collection, find_collection
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.sessions.work import begin_work, concern_error
+from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
 from mayflydb.frontends.mongo.writing import DocumentWriter
 from mayflydb.query.mongo.faults import MqlError
@@ -51,9 +51,9 @@ class WriteOutcome:
         self.retried: list[int] = []
 
     @classmethod
-    def of(cls, call: Call, work: UnitOfWork) -> WriteOutcome:
+    def begin(cls, call: Call, work: UnitOfWork) -> WriteOutcome:
         """An empty outcome. Within a transaction it is always ordered: an error ends the transaction."""
-        return cls(arguments.flag(call.body, "ordered", call.name, True) or work.aborts)
+        return cls(arguments.flag(call.body, "ordered", call.name, True) or work.in_transaction)
 
     @property
     def stopped(self) -> bool:
@@ -76,7 +76,7 @@ class WriteOutcome:
             answer["writeErrors"] = self.errors
         if self.retried:
             answer["retriedStmtIds"] = self.retried
-        concern = concern_error(call)
+        concern = write_concern_error(call)
         if concern is not None:
             answer["writeConcernError"] = concern
         answer["ok"] = 1.0
@@ -87,21 +87,21 @@ RunStatement: TypeAlias = Callable[[Services, Call, UnitOfWork, WriteOutcome, in
 """Runs one statement, given its position and its number. Returns True if an earlier attempt had executed it."""
 
 
-def statements(call: Call, field: str) -> list[bytes]:
+def raw_statements(call: Call, field: str) -> list[bytes]:
     """The raw statements of a command. Raise MqlError 40414, and 16 for none or too many."""
     found = call.sequences.get(field)
     if found is None:
-        raise arguments.missing(field, call.name)
+        raise arguments.missing_argument(field, call.name)
     if not 1 <= len(found) <= MAX_STATEMENTS:
         raise MqlError(16, f"Write batch sizes must be between 1 and {MAX_STATEMENTS}. Got {len(found)} operations.")
     return found
 
 
 def statement_ids(call: Call, count: int) -> Sequence[int]:
-    """The number of each statement within its numbered write. Raise MqlError 72 unless there is one for each."""
+    """The number of each statement within its retryable write. Raise MqlError 72 unless there is one for each."""
     given = arguments.array(call.body, "stmtIds", call.name) if "stmtIds" in call.body else None
     if given is None:
-        first = arguments.whole(call.body, "stmtId", call.name, 0) or 0
+        first = arguments.whole_number(call.body, "stmtId", call.name, 0) or 0
         return range(first, first + count)
     if "stmtId" in call.body:
         raise MqlError(72, "May not specify both stmtId and stmtIds in write command")
@@ -113,14 +113,14 @@ def statement_ids(call: Call, count: int) -> Sequence[int]:
 async def insert(services: Services, call: Call) -> Document:
     """Insert documents. The documents of one command are not one transaction."""
     call.check_fields({"documents", "ordered", "bypassDocumentValidation"})
-    raws = statements(call, "documents")
+    raws = raw_statements(call, "documents")
     work = await begin_work(services, call)
-    outcome = WriteOutcome.of(call, work)
+    outcome = WriteOutcome.begin(call, work)
     await ensure_collection(services, call)  # The collection is created even if no document can be inserted.
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), INSERT_BATCH):
         chunk = enumerate(raws[first : first + INSERT_BATCH], first)
-        inserts = [Insert.of(services, call, index, ids[index], raw) for index, raw in chunk]
+        inserts = [Insert.prepare(services, call, index, ids[index], raw) for index, raw in chunk]
         await insert_batch(services, call, work, outcome, inserts, lambda: ensure_collection(services, call))
         if outcome.stopped:
             break
@@ -128,7 +128,7 @@ async def insert(services: Services, call: Call) -> Document:
 
 
 class Insert(msgspec.Struct, frozen=True):
-    """A document to insert: its position in the command, and its number within a numbered write.
+    """A document to insert: its position in the command, and its number within a retryable write.
 
     `refusal`: an error that does not depend on stored data.
     """
@@ -140,7 +140,7 @@ class Insert(msgspec.Struct, frozen=True):
     refusal: MqlError | None = None
 
     @classmethod
-    def of(cls, services: Services, call: Call, index: int, id: int, raw: bytes) -> Insert:
+    def prepare(cls, services: Services, call: Call, index: int, id: int, raw: bytes) -> Insert:
         try:
             document, kept = prepare_insert(raw, services.ids, call.now)
         except MqlError as refusal:
@@ -176,43 +176,43 @@ class Inserter:
 
     async def perform(self, inserts: Sequence[Insert], collection: Collection) -> None:
         """Insert these documents in one transaction."""
-        numbered_write = self._work.numbered_write
+        retryable_write = self._work.retryable_write
 
         def decide(transaction: DecisionTransaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
-            if numbered_write is not None:
-                yield from numbered_write.load(transaction)
-            space = yield from transaction.on(collection.id)
+            if retryable_write is not None:
+                yield from retryable_write.load(transaction)
+            workspace = yield from transaction.on(collection.id)
             done: list[tuple[Insert, bool | MqlError]] = []
             for insert in inserts:
-                done.append((insert, (yield from self._insert_one(space, insert))))
+                done.append((insert, (yield from self._insert_one(workspace, insert))))
                 if self._outcome.ordered and isinstance(done[-1][1], MqlError):
                     break
-            if numbered_write is not None:
-                yield from numbered_write.save(transaction)
+            if retryable_write is not None:
+                yield from retryable_write.save(transaction)
             return done
 
         for insert, result in await self._work.perform(decide):
             if isinstance(result, MqlError):
                 self._outcome.add_error(insert.index, result)
-                self._work.fail()
+                self._work.note_refusal()
                 continue
             self._outcome.n += 1
             if result:
                 self._outcome.retried.append(insert.id)
 
-    def _insert_one(self, space: DecisionSpace, insert: Insert) -> Steps[bool | MqlError]:
+    def _insert_one(self, workspace: DecisionWorkspace, insert: Insert) -> Steps[bool | MqlError]:
         """Insert one document. Return True if an earlier attempt had inserted it; return the error if it is refused."""
-        numbered_write = self._work.numbered_write
-        if numbered_write is not None and numbered_write.find_answer(insert.id)[0]:
+        retryable_write = self._work.retryable_write
+        if retryable_write is not None and retryable_write.find_answer(insert.id)[0]:
             return True
         try:
             if insert.refusal is not None:
                 raise insert.refusal
-            yield from self._writer.insert(space, insert.document, insert.raw)
+            yield from self._writer.insert(workspace, insert.document, insert.raw)
         except MqlError as refusal:
             return refusal
-        if numbered_write is not None:
-            numbered_write.record(insert.id, None)
+        if retryable_write is not None:
+            retryable_write.record(insert.id, None)
         return False
 
 
@@ -225,10 +225,10 @@ async def insert_batch(
     find: Callable[[], Awaitable[Collection]],
 ) -> None:
     """Insert these documents in one transaction into the collection that `find` returns or creates."""
-    validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
+    validates = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
 
     async def act(collection: Collection) -> None:
-        writer = DocumentWriter(collection, build_env(services, call, collection, {}), validated)
+        writer = DocumentWriter(collection, build_env(services, call, collection, {}), validates)
         affordable = await refuse_over_budget(services, call, collection, inserts, outcome.ordered)
         await Inserter(work, writer, outcome).perform(affordable, collection)
 
@@ -255,11 +255,11 @@ async def delete(services: Services, call: Call) -> Document:
 
 
 async def _run_statements(
-    services: Services, call: Call, field: str, fields: frozenset[str], one: RunStatement
+    services: Services, call: Call, field: str, fields: frozenset[str], run_one: RunStatement
 ) -> WriteOutcome:
-    raws = statements(call, field)
+    raws = raw_statements(call, field)
     work = await begin_work(services, call)
-    outcome = WriteOutcome.of(call, work)
+    outcome = WriteOutcome.begin(call, work)
     ids = statement_ids(call, len(raws))
     for index, raw in enumerate(raws):
         try:
@@ -267,11 +267,11 @@ async def _run_statements(
             unknown = next((name for name in given if name not in fields), None)
             if unknown is not None:
                 raise MqlError(40415, f"BSON field '{call.name}.{field}.{unknown}' is an unknown field.")
-            if await one(services, call, work, outcome, index, ids[index], given):
+            if await run_one(services, call, work, outcome, index, ids[index], given):
                 outcome.retried.append(ids[index])
         except MqlError as error:
             outcome.add_error(index, error)
-            work.fail()
+            work.note_refusal()
             if outcome.stopped:
                 break
     return outcome
@@ -280,8 +280,8 @@ async def _run_statements(
 async def _update_one(
     services: Services, call: Call, work: UnitOfWork, outcome: WriteOutcome, index: int, id: int, given: Document
 ) -> bool:
-    modification = Modification.of_statement(services, call, given)
-    if modification.many and work.numbered_write is not None:
+    modification = Modification.parse(services, call, given)
+    if modification.many and work.retryable_write is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     ran = await retry_on_drop(
         work,
@@ -303,8 +303,8 @@ async def _update_one(
 async def _delete_one(
     services: Services, call: Call, work: UnitOfWork, outcome: WriteOutcome, index: int, id: int, given: Document
 ) -> bool:
-    deletion = Deletion.of_statement(services, call, given)
-    if deletion.many and work.numbered_write is not None:
+    deletion = Deletion.parse(services, call, given)
+    if deletion.many and work.retryable_write is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
     ran = await retry_on_drop(
         work, lambda: find_collection(services, call), lambda collection: deletion.run(work, collection, id)

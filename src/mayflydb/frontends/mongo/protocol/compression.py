@@ -25,7 +25,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 def find_codecs() -> dict[str, Codec]:
     """The installed compressors by name."""
-    found = {"zstd": _zstd(), "snappy": _snappy(), "zlib": Codec(2, zlib.compress, _inflate_zlib)}
+    found = {"zstd": _load_zstd(), "snappy": _load_snappy(), "zlib": Codec(2, zlib.compress, _inflate_zlib)}
     return {name: codec for name, codec in found.items() if codec is not None}
 
 
@@ -61,14 +61,14 @@ class Codecs:
 
 
 def _inflate_zlib(data: bytes, size: int) -> bytes:
-    inflating = zlib.decompressobj()
-    found = inflating.decompress(data, size + 1)
-    if not inflating.eof or inflating.unused_data:
+    decompressor = zlib.decompressobj()
+    found = decompressor.decompress(data, size + 1)
+    if not decompressor.eof or decompressor.unused_data:
         raise BadFrame("a compressed message is cut off, or longer than it says")
     return found
 
 
-def _snappy() -> Codec | None:
+def _load_snappy() -> Codec | None:
     try:
         from cramjam import snappy
     except ImportError:
@@ -76,14 +76,14 @@ def _snappy() -> Codec | None:
 
     def inflate(data: bytes, size: int) -> bytes:
         # The length precedes the data, so the check comes before any allocation.
-        if _varint(data) != size:
+        if _parse_varint(data) != size:
             raise BadFrame("a compressed message is not as long as it says")
         return bytes(snappy.decompress_raw(data))
 
     return Codec(1, lambda data: bytes(snappy.compress_raw(data)), inflate)
 
 
-def _varint(data: bytes) -> int:
+def _parse_varint(data: bytes) -> int:
     value = 0
     for place, byte in enumerate(data[:5]):
         value |= (byte & 0x7F) << 7 * place
@@ -92,16 +92,16 @@ def _varint(data: bytes) -> int:
     raise BadFrame("a length does not end")
 
 
-def _zstd() -> Codec | None:
+def _load_zstd() -> Codec | None:
     try:
         from backports import zstd
     except ImportError:
         return None
 
     def inflate(data: bytes, size: int) -> bytes:
-        inflating = zstd.ZstdDecompressor()
-        found = bytes(inflating.decompress(data, max_length=size + 1))
-        if not inflating.eof or inflating.unused_data:
+        decompressor = zstd.ZstdDecompressor()
+        found = bytes(decompressor.decompress(data, max_length=size + 1))
+        if not decompressor.eof or decompressor.unused_data:
             raise BadFrame("a compressed message is cut off, or longer than it says")
         return found
 

@@ -13,7 +13,7 @@ from itertools import count
 import msgspec
 
 from mayflydb.frontends.mongo.app import Hangup, MongoApp
-from mayflydb.frontends.mongo.errors import refusal
+from mayflydb.frontends.mongo.errors import error_document
 from mayflydb.frontends.mongo.protocol import messages as wire
 from mayflydb.frontends.mongo.protocol.compression import Codecs
 from mayflydb.frontends.mongo.protocol.messages import Message
@@ -133,7 +133,10 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         """Limit the messages of a client that is not logged in."""
         known = self.state.user is not None or not self._service.app.services.options.auth
         most = self._service.limits.message
-        self._framer.trusted, self._framer.limit = known, most if known else min(MAX_UNAUTHENTICATED_BYTES, most)
+        self._framer.accepts_compressed, self._framer.limit = (
+            known,
+            most if known else min(MAX_UNAUTHENTICATED_BYTES, most),
+        )
 
     def _throttle(self) -> None:
         """Stop reading while the client is too far ahead, or does not take its answers."""
@@ -156,7 +159,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             log.debug("the connection of %s ends: %s", self.state.peer, broken.text)
             if broken.code:
                 message = Message(broken.request, wire.OP_MSG, b"", {})
-                self._send(message, encode(refusal(broken.code, broken.text)))
+                self._send(message, encode(error_document(broken.code, broken.text)))
             self._end()
         elif self._closing:
             self._end()
@@ -173,7 +176,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         if self._ended or self._transport.is_closing():
             return
         self._set_frame_limits()
-        if not request.silent:
+        if not request.without_reply:
             self._send(request, answer)
         if self.state.closing:
             self._end()

@@ -52,7 +52,7 @@ class FramingFailure(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, gc=False):
     """One request.
 
-    `body`: the command's document. `sequences`: document sequences by the argument that they stand for. `silent`: the
+    `body`: the command's document. `sequences`: document sequences by the argument that they stand for. `without_reply`: the
     client wants no answer. `collection`: the full name in an OP_QUERY, empty for OP_MSG. `compressor`: the one that the
     message used.
     """
@@ -61,7 +61,7 @@ class Message(msgspec.Struct, gc=False):
     opcode: int
     body: bytes
     sequences: dict[str, list[bytes]]
-    silent: bool = False
+    without_reply: bool = False
     collection: str = ""
     compressor: int = 0
 
@@ -69,63 +69,63 @@ class Message(msgspec.Struct, gc=False):
 class Framer:
     """Splits incoming bytes into messages.
 
-    `limit`: bytes of one message. `trusted`: compressed messages are accepted. Both may change between two calls, when
+    `limit`: bytes of one message. `accepts_compressed`: compressed messages are accepted. Both may change between two calls, when
     the client logs in or out.
     """
 
-    def __init__(self, inflate: Inflate, limit: int = MAX_MESSAGE_BYTES, trusted: bool = True) -> None:
+    def __init__(self, inflate: Inflate, limit: int = MAX_MESSAGE_BYTES, accepts_compressed: bool = True) -> None:
         self.limit = limit
-        self.trusted = trusted
+        self.accepts_compressed = accepts_compressed
         self._inflate = inflate
         self._chunks: list[bytes] = []
-        self._held = 0
-        self._wanted = HEADER_BYTES
+        self._held_bytes = 0
+        self._needed_bytes = HEADER_BYTES
         self.broken: FramingFailure | None = None
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of an incomplete message."""
-        return self._held
+        return self._held_bytes
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that are complete with these bytes. Once `broken` is set, nothing more may be fed."""
         found: list[Message] = []
         try:
-            self._cut(data, found)
+            self._split(data, found)
         except BadFrame as error:
             self.broken = FramingFailure(str(error), error.code, error.request)
         return found
 
-    def _cut(self, data: bytes, found: list[Message]) -> None:
-        if self._held:
+    def _split(self, data: bytes, found: list[Message]) -> None:
+        if self._held_bytes:
             self._chunks.append(data)
-            self._held += len(data)
-            if self._held < self._wanted:
+            self._held_bytes += len(data)
+            if self._held_bytes < self._needed_bytes:
                 return
             data = b"".join(self._chunks)
             self._chunks.clear()
-            self._held = 0
+            self._held_bytes = 0
         position, size = 0, len(data)
         while size - position >= HEADER_BYTES:
             length, request, _, opcode = _HEADER.unpack_from(data, position)
             if not HEADER_BYTES <= length <= self.limit:
                 raise BadFrame(f"a message of {length} bytes")
             if size - position < length:
-                self._wanted = length
+                self._needed_bytes = length
                 break
             found.append(self._message(opcode, request, data[position + HEADER_BYTES : position + length], 0))
             position += length
         else:
-            self._wanted = HEADER_BYTES
+            self._needed_bytes = HEADER_BYTES
         if position < size:
             self._chunks.append(data[position:] if position else data)
-            self._held = size - position
+            self._held_bytes = size - position
 
     def _message(self, opcode: int, request: int, data: bytes, compressor: int) -> Message:
         if opcode == OP_MSG:
-            return _parse_msg(request, data, compressor)
+            return _parse_op_msg(request, data, compressor)
         if opcode == OP_QUERY:
-            return _parse_query(request, data, compressor)
+            return _parse_op_query(request, data, compressor)
         if opcode == OP_COMPRESSED and not compressor:
             return self._unwrap(request, data)
         raise BadFrame(f"opcode {opcode} is not served")
@@ -133,7 +133,7 @@ class Framer:
     def _unwrap(self, request: int, data: bytes) -> Message:
         if len(data) < _COMPRESSION.size:
             raise BadFrame("a compressed message is cut off")
-        if not self.trusted:
+        if not self.accepts_compressed:
             raise BadFrame("nothing is decompressed before a login")
         opcode, size, compressor = _COMPRESSION.unpack_from(data)
         if not 0 <= size <= self.limit - HEADER_BYTES:
@@ -149,7 +149,7 @@ NOOP_COMPRESSOR: Final = 256
 """Represents compressor 0 in a Message, where 0 stands for a message without compression."""
 
 
-def _parse_msg(request: int, data: bytes, compressor: int) -> Message:
+def _parse_op_msg(request: int, data: bytes, compressor: int) -> Message:
     if len(data) < 4 + 1 + 5:
         raise BadFrame("a message is cut off")
     flags = int.from_bytes(data[:4], "little")
@@ -180,12 +180,12 @@ def _parse_msg(request: int, data: bytes, compressor: int) -> Message:
 
 
 def _add_sequence(sequences: dict[str, list[bytes]], data: bytes) -> None:
-    named = data.find(b"\0")
-    name = data[:named].decode("latin-1")
-    if named < 0 or name in sequences:
+    name_end = data.find(b"\0")
+    name = data[:name_end].decode("latin-1")
+    if name_end < 0 or name in sequences:
         raise BadFrame("a sequence that may not be here")
     found = sequences[name] = []
-    position, end = named + 1, len(data)
+    position, end = name_end + 1, len(data)
     while position < end:
         size = int.from_bytes(data[position : position + 4], "little", signed=True)
         if size < 5 or position + size > end:
@@ -194,16 +194,16 @@ def _add_sequence(sequences: dict[str, list[bytes]], data: bytes) -> None:
         position += size
 
 
-def _parse_query(request: int, data: bytes, compressor: int) -> Message:
-    named = data.find(b"\0", 4)
-    start = named + 9
-    if named < 0 or len(data) < start + 5:
+def _parse_op_query(request: int, data: bytes, compressor: int) -> Message:
+    name_end = data.find(b"\0", 4)
+    start = name_end + 9
+    if name_end < 0 or len(data) < start + 5:
         raise BadFrame("a query is cut off")
     size = int.from_bytes(data[start : start + 4], "little", signed=True)
     # A second document, with a projection, may follow. The commands that are accepted here do not use it.
     if size < 5 or start + size > len(data):
         raise BadFrame(f"a query of {size} bytes")
-    collection = data[4:named].decode("utf-8", "replace")
+    collection = data[4:name_end].decode("utf-8", "replace")
     return Message(request, OP_QUERY, data[start : start + size], {}, False, collection, compressor)
 
 

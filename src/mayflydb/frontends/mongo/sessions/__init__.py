@@ -1,1 +1,1 @@
-"""Sessions, with the numbered writes and transactions that they make possible."""
+"""Sessions, with the retryable writes and transactions that they make possible."""

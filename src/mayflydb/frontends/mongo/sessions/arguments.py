@@ -1,4 +1,4 @@
-"""Arguments of sessions, numbered writes and transactions: checked and converted."""
+"""Arguments of sessions, retryable writes and transactions: checked and converted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def get_session(call: Call) -> LogicalSession:
     return call.session
 
 
-def write_number(call: Call, topology: Topology) -> int:
+def parse_write_number(call: Call, topology: Topology) -> int:
     """Parse `txnNumber`. Raise MqlError 72 and 14 for an invalid number, 20 on a standalone server."""
     number = call.body["txnNumber"]
     if type(number) not in (Int64, int):
@@ -59,7 +59,7 @@ def write_number(call: Call, topology: Topology) -> int:
     return int(number)
 
 
-def transaction_number(call: Call, topology: Topology) -> int:
+def parse_transaction_number(call: Call, topology: Topology) -> int:
     """Check the arguments of a transaction, and return its number. Raise MqlError 72, 14, 20, 125."""
     body = call.body
     if "autocommit" not in body:
@@ -73,7 +73,7 @@ def transaction_number(call: Call, topology: Topology) -> int:
         raise MqlError(72, "Specifying startTransaction=false is not allowed.")
     if "txnNumber" not in body:
         raise MqlError(72, "'autocommit' field requires a transaction number to also be specified")
-    number = write_number(call, topology)
+    number = parse_write_number(call, topology)
     if call.name in ENDING_COMMANDS and "startTransaction" in body:
         raise MqlError(263, f"Cannot run '{call.name}' as the first command of a transaction")
     return number
@@ -84,12 +84,12 @@ def check_in_transaction(call: Call) -> None:
     if call.name not in TRANSACTION_COMMANDS:
         raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
     if call.name not in ANY_DATABASE_COMMANDS:
-        check_database(call.database)
+        check_transaction_database(call.database)
     if "writeConcern" in call.body:
         raise MqlError(72, "writeConcern is not allowed within a multi-statement transaction")
 
 
-def check_database(name: str) -> None:
+def check_transaction_database(name: str) -> None:
     """Raise MqlError 263 for a database that transactions cannot use."""
     if name in INTERNAL_DATABASES:
         raise MqlError(263, f"Cannot run command against the '{name}' database in a transaction.")

@@ -29,7 +29,7 @@ class LogicalSession(msgspec.Struct, eq=False):
 
     id: bytes
     owner: str
-    used: int
+    last_used: int
     last_priced: PricedCommand | None = None
 
 
@@ -60,16 +60,18 @@ class Sessions:
                 )
             session = self._sessions[key] = LogicalSession(id, owner, now)
         else:
-            session.used = now
+            session.last_used = now
             self._sessions.move_to_end(key)
         return session
 
-    def idle(self, owners: Iterable[str] | None = None) -> list[tuple[LogicalSession, int]]:
+    def list_with_idle_times(self, owners: Iterable[str] | None = None) -> list[tuple[LogicalSession, int]]:
         """The sessions of these users, or all, each with the microseconds since its last use."""
         now = self._monotonic()
         self._end_idle(now)
         wanted = None if owners is None else set(owners)
-        return [(each, now - each.used) for each in self._sessions.values() if wanted is None or each.owner in wanted]
+        return [
+            (each, now - each.last_used) for each in self._sessions.values() if wanted is None or each.owner in wanted
+        ]
 
     def end(self, ids: Iterable[bytes], owner: str) -> None:
         """End sessions. An unknown one has ended already."""
@@ -85,7 +87,7 @@ class Sessions:
 
     def _end_idle(self, now: int) -> None:
         # Sessions are ordered by their last use, the oldest first.
-        while self._sessions and now - next(iter(self._sessions.values())).used > IDLE_LIMIT:
+        while self._sessions and now - next(iter(self._sessions.values())).last_used > IDLE_LIMIT:
             self._end(next(iter(self._sessions)))
 
     def _end(self, key: tuple[str, bytes]) -> None:

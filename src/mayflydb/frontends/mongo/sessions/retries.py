@@ -1,4 +1,4 @@
-"""Retryable writes: the results of each numbered write of a session, stored in the transaction that made them.
+"""Retryable writes: the answers of the statements of each retryable write of a session, stored in the transaction that made them.
 
 A document of `config.transactions` holds the last number of a session. A write that repeats this number skips the
 statements that were executed, and returns their stored answers. A lower number is refused. Rules:
@@ -19,16 +19,16 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collection, Collections, Identity, identity_of
 from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
-from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.documents import to_milliseconds
 from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, LogicalSession
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, decode, encode
 
 DATABASE: Final = "config"
-NAME: Final = "transactions"
+COLLECTION: Final = "transactions"
 
 
-RETRYABLE: Final = frozenset({"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"})
+RETRYABLE_COMMANDS: Final = frozenset({"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"})
 """Commands that may have a number outside of transactions."""
 
 
@@ -52,7 +52,7 @@ def _identity_of(session: bytes, owner: str) -> Identity:
 
 async def read_session_document(engine: Engine, collections: Collections, session: LogicalSession) -> Document | None:
     """Read the document of a session; None: there is none."""
-    found = await collections.find(DATABASE, NAME)
+    found = await collections.find(DATABASE, COLLECTION)
     if found is None:
         return None
     identity = identity_of(record_id(session))
@@ -71,9 +71,9 @@ class CommitMarker:
 
     def write(self, transaction: DecisionTransaction) -> Steps[bool]:
         """Write the marker. Return False if it is there already. Raise MqlError 251 if the session has a later number."""
-        space = yield from transaction.on(self._sessions.id)
+        workspace = yield from transaction.on(self._sessions.id)
         identity = identity_of(self._id)
-        record = yield from space.get(identity.partition, identity.key)
+        record = yield from workspace.get(identity.partition, identity.key)
         before = {} if record is None else decode(record.value)
         last = int(before.get("txnNum", -1))
         if last == self._number and before.get("state") == "committed":
@@ -83,17 +83,17 @@ class CommitMarker:
         document = {
             "_id": self._id,
             "txnNum": Int64(self._number),
-            "lastWriteDate": DatetimeMS(milliseconds(transaction.now)),
+            "lastWriteDate": DatetimeMS(to_milliseconds(transaction.now)),
             "state": "committed",
             "done": [],
         }
-        draft = self._sessions.draft(document, encode(document))
-        yield from space.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))
+        draft = self._sessions.build_draft(document, encode(document))
+        yield from workspace.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))
         return True
 
 
-class NumberedWrite:
-    """One numbered write of a session, and the answers of its executed statements. Each run of a decision loads them anew.
+class RetryableWrite:
+    """One retryable write of a session, and the answers of its executed statements. Each run of a decision loads them anew.
 
     Answers are stored as runs [first, end, answer], in order. Consecutive statements with equal answers form one run,
     so that a write of a hundred thousand statements loads and saves as quickly as one of ten.
@@ -106,7 +106,7 @@ class NumberedWrite:
         self._identity = _identity_of(session.id, session.owner)
         self._number = number
         self._done: list[list[Any]] = []
-        self._noted = False
+        self._recorded = False
 
     @property
     def container(self) -> int:
@@ -115,10 +115,10 @@ class NumberedWrite:
 
     def load(self, transaction: DecisionTransaction) -> Steps[None]:
         """Load the answers under this number. Raise MqlError 225 if the session has a later number."""
-        self._done, self._noted = [], False
-        space = yield from transaction.on(self._sessions.id)
+        self._done, self._recorded = [], False
+        workspace = yield from transaction.on(self._sessions.id)
         identity = self._identity
-        record = yield from space.get(identity.partition, identity.key)
+        record = yield from workspace.get(identity.partition, identity.key)
         if record is None:
             return
         kept = decode(record.value)
@@ -142,7 +142,7 @@ class NumberedWrite:
 
         A refused statement is not recorded: it may be retried.
         """
-        self._noted = True
+        self._recorded = True
         at = bisect_right(self._done, statement, key=itemgetter(0))
         run = self._done[at - 1] if at else None
         if run is not None and run[1] == statement and run[2] == answer:
@@ -152,15 +152,15 @@ class NumberedWrite:
 
     def save(self, transaction: DecisionTransaction) -> Steps[None]:
         """Store the recorded answers."""
-        if not self._noted:
+        if not self._recorded:
             return
         document = {
             "_id": self._id,
             "txnNum": Int64(self._number),
-            "lastWriteDate": DatetimeMS(milliseconds(transaction.now)),
+            "lastWriteDate": DatetimeMS(to_milliseconds(transaction.now)),
             "done": self._done,
         }
         identity = self._identity
-        draft = self._sessions.draft(document, encode(document))
-        space = yield from transaction.on(self._sessions.id)
-        yield from space.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))
+        draft = self._sessions.build_draft(document, encode(document))
+        workspace = yield from transaction.on(self._sessions.id)
+        yield from workspace.run(Command(Mode.UPSERT, identity.partition, identity.key, draft))

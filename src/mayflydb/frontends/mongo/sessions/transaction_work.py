@@ -12,7 +12,7 @@ from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.mongo.collections import Collection, identity_of
 from mayflydb.frontends.mongo.cursors import ReadTime
-from mayflydb.frontends.mongo.decisions import Decision, DecisionSpace, Steps
+from mayflydb.frontends.mongo.decisions import Decision, DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.reading import (
     MAX_SEEK_RECORDS,
     DocumentRow,
@@ -20,10 +20,10 @@ from mayflydb.frontends.mongo.reading import (
     Selection,
     find_id_equality,
     index_of,
-    match_records,
+    matching_rows,
     plan_query,
 )
-from mayflydb.frontends.mongo.sessions.retries import NumberedWrite
+from mayflydb.frontends.mongo.sessions.retries import RetryableWrite
 from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
@@ -46,7 +46,7 @@ WRITE_CONFLICT_TEXT: Final = (
 class TransactionWork:
     """Decisions of one transaction, run one after the other. Their writes take effect when the transaction commits."""
 
-    aborts = True
+    in_transaction = True
 
     def __init__(self, engine: Engine, snapshot: Snapshot, number: int) -> None:
         """`number`: the transaction's number in its session."""
@@ -54,25 +54,25 @@ class TransactionWork:
         self.snapshot = snapshot
         self.spent = SpentUnits()
         self.view: ReadView = SnapshotView(engine, snapshot, self.spent)
-        self.numbered_write: NumberedWrite | None = None
+        self.retryable_write: RetryableWrite | None = None
         self.lock = asyncio.Lock()
-        self.over = False
+        self.ended = False
 
     @property
     def now(self) -> Instant:
         """The instant of the transaction, which all its commands share."""
         return self.snapshot.now
 
-    def fail(self) -> None:
+    def note_refusal(self) -> None:
         """Mark the transaction as failed: a refused statement aborts it."""
-        self.over = True
+        self.ended = True
 
     async def perform(self, decide: Decision[T]) -> T:
         """Run a decision and return its reply. Raise MqlError 251 if the transaction has ended meanwhile."""
         decision = decide(_SnapshotTransaction(self.now))
         resume: Callable[[], Any] = lambda: next(decision)  # noqa: E731
         while True:
-            if self.over:
+            if self.ended:
                 raise abort_error(self.number)
             try:
                 asked: _Request = resume()
@@ -110,12 +110,12 @@ class _SnapshotTransaction:
     def __init__(self, now: Instant) -> None:
         self.now = now
 
-    def on(self, container: int) -> Steps[DecisionSpace]:
-        return _SnapshotSpace(container)
+    def on(self, container: int) -> Steps[DecisionWorkspace]:
+        return _SnapshotWorkspace(container)
         yield
 
 
-class _SnapshotSpace:
+class _SnapshotWorkspace:
     """One container of the snapshot."""
 
     remembers = True
@@ -165,7 +165,7 @@ class SnapshotView:
         async for records in self._candidates(collection, plan):
             fresh = [record for record in records if record.seq not in seen]
             seen.update(record.seq for record in fresh)
-            found = match_records(fresh, selection.filter)
+            found = matching_rows(fresh, selection.filter)
             self._spent.add_query_read(collection.id, fresh, len(found))
             yield found if index is None else [row for row in found if keys_of(index, row.document)]
 
@@ -180,12 +180,12 @@ class SnapshotView:
     async def _scan(self, collection: Collection, descending: bool = False) -> AsyncIterator[list[Record]]:
         found = self._snapshot.scan(collection.id, Scope())
         if descending:
-            records = [record async for stretch in found for record in stretch.records]
+            records = [record async for batch in found for record in batch.records]
             records.reverse()
             yield records
             return
-        async for stretch in found:
-            yield stretch.records
+        async for batch in found:
+            yield batch.records
 
     async def _read_ids(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         yield await self._find_by_ids(collection, plan.ids)

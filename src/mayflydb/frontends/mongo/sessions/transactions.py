@@ -44,21 +44,21 @@ Phase: TypeAlias = Literal["open", "committing", "committed", "aborted", "expire
 class TransactionState(msgspec.Struct, eq=False):
     """The last transaction of a session.
 
-    `work`: None once the transaction has ended. `until`: the end of its lifetime, by the host's monotonic time.
-    `cosmos`: under the rules of Cosmos DB. In the phase `committing`, only the store knows the outcome.
+    `work`: None once the transaction has ended. `ends_at`: the end of its lifetime, by the host's monotonic time.
+    `cosmos_rules`: under the rules of Cosmos DB. In the phase `committing`, only the store knows the outcome.
     """
 
     number: int
     phase: Phase
     work: TransactionWork | None = None
-    until: int = 0
-    cosmos: bool = False
+    ends_at: int = 0
+    cosmos_rules: bool = False
 
 
 class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
     """A command that is part of a transaction.
 
-    `starts`: the first one. `has_concern`: it has a read concern, which only the first may have. `cosmos`: under the
+    `starts`: the first one. `has_concern`: it has a read concern, which only the first may have. `cosmos_rules`: under the
     rules of Cosmos DB.
     """
 
@@ -67,7 +67,7 @@ class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
     now: Instant
     starts: bool
     has_concern: bool
-    cosmos: bool
+    cosmos_rules: bool
 
     @property
     def key(self) -> SessionKey:
@@ -110,12 +110,12 @@ class Transactions:
             except BaseException:
                 await self._end(command.key, transaction, "aborted")
                 raise
-            if work.over:
+            if work.ended:
                 await self._end(command.key, transaction, "aborted")
             return answer
 
     async def _enter(self, command: TransactionCommand) -> TransactionState:
-        await self._expire()
+        await self._end_overdue()
         key, number = command.key, command.number
         transaction = self._latest.get(key)
         if command.starts:
@@ -125,7 +125,7 @@ class Transactions:
             text = f"Given transaction number {number} does not match any in-progress transactions."
             raise MqlError(251, f"{text} The active transaction number is {active}")
         if transaction.number > number:
-            raise too_old(number, transaction.number)
+            raise too_old_error(number, transaction.number)
         self._check_open(transaction)
         if command.has_concern:
             await self._end(key, transaction, "aborted")
@@ -136,7 +136,7 @@ class Transactions:
         key, number = command.key, command.number
         last = await self._last_number(command.session) if before is None else before.number
         if number < last:
-            raise too_old(number, last)
+            raise too_old_error(number, last)
         if number == last:
             text = f"Cannot start a transaction at given transaction number {number} a transaction with the same number"
             raise MqlError(50911, f"{text} is in state {'none' if before is None else before.phase}")
@@ -146,9 +146,9 @@ class Transactions:
         databases = [] if space is None else await self._engine.children(space.id)
         parents = [node.id for node in databases]
         snapshot = await Snapshot.begin(self._engine, command.now, parents, exclusive=True)
-        until = self._monotonic() + (COSMOS_LIFETIME if command.cosmos else self.lifetime) * SECOND
+        ends_at = self._monotonic() + (COSMOS_LIFETIME if command.cosmos_rules else self.lifetime) * SECOND
         work = TransactionWork(self._engine, snapshot, number)
-        transaction = TransactionState(number, "open", work, until, command.cosmos)
+        transaction = TransactionState(number, "open", work, ends_at, command.cosmos_rules)
         self._latest[key] = self._open[key] = transaction
         self._schedule_expiry()
         return transaction
@@ -166,8 +166,8 @@ class Transactions:
         if transaction.phase == "aborted":
             raise abort_error(transaction.number)
 
-    async def begin_numbered_write(self, session: LogicalSession, number: int) -> None:
-        """Abort the session's transaction, because a numbered write follows.
+    async def begin_retryable_write(self, session: LogicalSession, number: int) -> None:
+        """Abort the session's transaction, because a retryable write follows.
 
         Raise MqlError 225 if the transaction is newer.
         """
@@ -175,7 +175,7 @@ class Transactions:
         if transaction is None:
             return
         if transaction.number >= number:
-            raise too_old(number, transaction.number)
+            raise too_old_error(number, transaction.number)
         await self._end(_session_key(session), transaction, "aborted")
         self._latest.pop(_session_key(session), None)
 
@@ -187,14 +187,14 @@ class Transactions:
         Raise MqlError 251, WriteConflict, or OutcomeUnknown: ask again.
         """
         key = _session_key(session)
-        await self._expire()
+        await self._end_overdue()
         transaction = self._latest.get(key)
         if transaction is None or transaction.number < number:
             if not await self._was_committed(session, number):
-                raise _unknown_number(number)
+                raise _unknown_number_error(number)
             return
         if transaction.number > number:
-            raise too_old(number, transaction.number)
+            raise too_old_error(number, transaction.number)
         if transaction.work is not None:
             # A cancelled caller must not stop the commit, whose end releases the locks.
             await asyncio.shield(
@@ -207,9 +207,9 @@ class Transactions:
         self, session: LogicalSession, transaction: TransactionState, now: Instant, lock: asyncio.Lock
     ) -> None:
         async with lock:
-            await self._commit_alone(session, transaction, now)
+            await self._commit_under_lock(session, transaction, now)
 
-    async def _commit_alone(self, session: LogicalSession, transaction: TransactionState, now: Instant) -> None:
+    async def _commit_under_lock(self, session: LogicalSession, transaction: TransactionState, now: Instant) -> None:
         key, work = _session_key(session), transaction.work
         if work is None:
             # The transaction ended while this command waited.
@@ -218,7 +218,7 @@ class Transactions:
             return
         claim = None
         if work.snapshot.written:
-            sessions = await self._collections.ensure(retries.DATABASE, retries.NAME, now)
+            sessions = await self._collections.ensure(retries.DATABASE, retries.COLLECTION, now)
             claim = retries.CommitMarker(sessions, session, transaction.number).write
         transaction.phase = "committing"
         self._open.pop(key, None)
@@ -243,14 +243,14 @@ class Transactions:
     async def abort(self, session: LogicalSession, number: int) -> None:
         """Abort a transaction. Raise MqlError 251 if it is unknown, 256 if it is committed."""
         key = _session_key(session)
-        await self._expire()
+        await self._end_overdue()
         transaction = self._latest.get(key)
         if transaction is None or transaction.number < number:
             if await self._was_committed(session, number):
                 raise MqlError(256, f"Transaction with {{ txnNumber: {number} }} has been committed.")
-            raise _unknown_number(number)
+            raise _unknown_number_error(number)
         if transaction.number > number:
-            raise too_old(number, transaction.number)
+            raise too_old_error(number, transaction.number)
         self._check_open(transaction)
         await self._end(key, transaction, "aborted")
 
@@ -267,35 +267,35 @@ class Transactions:
         if transaction is not None and transaction.number == number:
             await self._end(key, transaction, "aborted")
 
-    async def expire(self) -> None:
+    async def end_overdue(self) -> None:
         """End transactions that exceed their lifetime, checked at most once a second. Their clients may be gone."""
         now = self._monotonic()
         if self._open and now >= self._next_check:
             self._next_check = now + SECOND
-            await self._expire()
+            await self._end_overdue()
 
-    async def _expire(self) -> None:
+    async def _end_overdue(self) -> None:
         """End transactions that exceed their lifetime."""
         now = self._monotonic()
-        for key, transaction in [each for each in self._open.items() if each[1].until < now]:
+        for key, transaction in [each for each in self._open.items() if each[1].ends_at < now]:
             # The two limits have different error texts.
-            await self._end(key, transaction, "expired" if transaction.cosmos else "aborted")
+            await self._end(key, transaction, "expired" if transaction.cosmos_rules else "aborted")
 
     def _schedule_expiry(self) -> None:
         """Set a timer that ends transactions even while no command arrives, because others wait for their locks."""
         if self._timer is None and self._open:
-            first = min(transaction.until for transaction in self._open.values())
+            first = min(transaction.ends_at for transaction in self._open.values())
             wait = max(0, first - self._monotonic()) / SECOND
             self._timer = asyncio.get_running_loop().call_later(wait + TIMER_SLACK, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
 
-        async def expire() -> None:
-            await self._expire()
+        async def end_and_reschedule() -> None:
+            await self._end_overdue()
             self._schedule_expiry()
 
-        self._run_in_background(expire())
+        self._run_in_background(end_and_reschedule())
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -307,7 +307,7 @@ class Transactions:
         work = transaction.work
         if work is None:
             return
-        transaction.phase, transaction.work, work.over = phase, None, True
+        transaction.phase, transaction.work, work.ended = phase, None, True
         work.snapshot.close()
         if self._open.get(key) is transaction:
             del self._open[key]
@@ -318,11 +318,11 @@ def _session_key(session: LogicalSession) -> SessionKey:
     return session.owner, session.id
 
 
-def too_old(number: int, last: int) -> MqlError:
+def too_old_error(number: int, last: int) -> MqlError:
     """The error 225 of a number that is lower than the session's last."""
     text = f"Cannot start transaction with txnNumber {number} because a newer transaction with txnNumber {last}"
     return MqlError(225, f"{text} has already started on this session.")
 
 
-def _unknown_number(number: int) -> MqlError:
+def _unknown_number_error(number: int) -> MqlError:
     return MqlError(251, f"Given transaction number {number} does not match any in-progress transactions.")

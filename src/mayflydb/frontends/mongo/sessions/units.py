@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from mayflydb.frontends.mongo.decisions import Decision
 from mayflydb.frontends.mongo.reading import ReadView
-from mayflydb.frontends.mongo.sessions.retries import NumberedWrite
+from mayflydb.frontends.mongo.sessions.retries import RetryableWrite
 from mayflydb.frontends.mongo.spending import SpentUnits
 
 T = TypeVar("T")
@@ -15,17 +15,17 @@ T = TypeVar("T")
 class UnitOfWork(Protocol):
     """The access of one command to data.
 
-    `numbered_write`: set for a command that is one. `aborts`: an error ends more than its statement. `spent`: the reads
+    `retryable_write`: set for a command that is one. `in_transaction`: an error ends more than its statement. `spent`: the reads
     and writes so far.
     """
 
     view: ReadView
-    numbered_write: NumberedWrite | None
-    aborts: bool
+    retryable_write: RetryableWrite | None
+    in_transaction: bool
     spent: SpentUnits
 
     async def perform(self, decide: Decision[T]) -> T:
         """Run a decision and return its reply, once it is committed or, within a transaction, part of the transaction."""
 
-    def fail(self) -> None:
+    def note_refusal(self) -> None:
         """Note that a statement was refused."""

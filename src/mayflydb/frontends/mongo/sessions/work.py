@@ -1,4 +1,4 @@
-"""The work of a command: immediate, as a numbered write, or within a transaction."""
+"""The work of a command: immediate, as a retryable write, or within a transaction."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mayflydb.frontends.mongo.sessions.arguments import (
     check_in_transaction,
     check_read_concern,
     get_session,
-    transaction_number,
-    write_number,
+    parse_transaction_number,
+    parse_write_number,
 )
-from mayflydb.frontends.mongo.sessions.retries import NumberedWrite
+from mayflydb.frontends.mongo.sessions.retries import RetryableWrite
 from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork
 from mayflydb.frontends.mongo.sessions.transactions import TransactionCommand
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
@@ -34,13 +34,13 @@ _KNOWN_MODES: Final = ("majority",)
 class ImmediateWork:
     """Work in which each decision is a transaction of its own."""
 
-    aborts = False
+    in_transaction = False
 
-    def __init__(self, services: Services, call: Call, numbered_write: NumberedWrite | None = None) -> None:
+    def __init__(self, services: Services, call: Call, retryable_write: RetryableWrite | None = None) -> None:
         self._engine = services.engine
         self._now = call.now
         self._lock_waits = call.connection.lock_waits
-        self.numbered_write = numbered_write
+        self.retryable_write = retryable_write
         view = CommittedView(services.engine, services.indexing.request_id_index)
         self.view: ReadView = view
         self.spent = view.spent
@@ -48,15 +48,15 @@ class ImmediateWork:
     async def perform(self, decide: Decision[T]) -> T:
         runs: list[Transaction] = []
 
-        def note(transaction: Transaction) -> Steps[T]:
+        def decide_and_keep(transaction: Transaction) -> Steps[T]:
             runs.append(transaction)
             return decide(transaction)
 
-        reply = await self._engine.transact(note, self._now, lock_waits=self._lock_waits)
-        self.spent.add_writes(runs[-1], None if self.numbered_write is None else self.numbered_write.container)
+        reply = await self._engine.transact(decide_and_keep, self._now, lock_waits=self._lock_waits)
+        self.spent.add_writes(runs[-1], None if self.retryable_write is None else self.retryable_write.container)
         return reply
 
-    def fail(self) -> None:
+    def note_refusal(self) -> None:
         """Do nothing: each statement is a transaction of its own."""
 
 
@@ -75,17 +75,17 @@ async def _choose_work(services: Services, call: Call) -> UnitOfWork:
         return call.transaction
     if "txnNumber" not in call.body:
         return ImmediateWork(services, call)
-    number = write_number(call, services.options.topology)
-    if call.name not in retries.RETRYABLE:
+    number = parse_write_number(call, services.options.topology)
+    if call.name not in retries.RETRYABLE_COMMANDS:
         text = "txnNumber may only be provided for multi-document transactions and retryable write commands."
         raise MqlError(
             50768, f"{text} autocommit:false was not provided, and {call.name} is not a retryable write command."
         )
     session = get_session(call)
-    await services.transactions.begin_numbered_write(session, number)
-    sessions = await services.collections.ensure(retries.DATABASE, retries.NAME, call.now)
-    await services.records.sweep(sessions, call.now)
-    return ImmediateWork(services, call, NumberedWrite(sessions, session, number))
+    await services.transactions.begin_retryable_write(session, number)
+    sessions = await services.collections.ensure(retries.DATABASE, retries.COLLECTION, call.now)
+    await services.session_documents.remove_stale(sessions, call.now)
+    return ImmediateWork(services, call, RetryableWrite(sessions, session, number))
 
 
 async def perform_in_transaction(services: Services, call: Call, handler: Handler) -> Document | bytes:
@@ -93,7 +93,7 @@ async def perform_in_transaction(services: Services, call: Call, handler: Handle
 
     Raise MqlError 20, 72, 125, 251, 256, 263, and those of the command.
     """
-    number = transaction_number(call, services.options.topology)
+    number = parse_transaction_number(call, services.options.topology)
     if call.name in ENDING_COMMANDS:
         return await handler(services, call)
     transactions, session = services.transactions, get_session(call)
@@ -120,7 +120,7 @@ def has_cosmos_rules(services: Services, call: Call) -> bool:
     return services.contracts.of(call.database).is_cosmos
 
 
-def concern_error(call: Call) -> Document | None:
+def write_concern_error(call: Call) -> Document | None:
     """The error of a write concern that cannot be met; None: it is met. The write keeps its effect either way."""
     concern: Any = call.body.get("writeConcern")
     if not isinstance(concern, dict) or "w" not in concern:

@@ -18,7 +18,7 @@ from mayflydb.query.mongo.values import Document, encode
 
 
 class StreamCursor(Cursor):
-    """Events of committed changes. `ends`: the token of an event that only the invalidation can follow."""
+    """Events of committed changes. `last_token`: the token of an event that only the invalidation can follow."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class StreamCursor(Cursor):
         pipeline: Pipeline | None,
         session: bytes | None,
         notifier: ChangeNotifier,
-        ends: ResumeToken | None = None,
+        last_token: ResumeToken | None = None,
     ) -> None:
         super().__init__(namespace, _no_items(), ReadTime(0), lambda: (), 0, session)
         self.awaits_data = True
@@ -41,9 +41,9 @@ class StreamCursor(Cursor):
         self._fault: MqlError | None = None
         self._done = False
         self._closed = False
-        if ends is not None:
-            self._token = ends.document
-            self._finish(feed.at)
+        if last_token is not None:
+            self._token = last_token.document
+            self._invalidate_at_once(feed.at)
 
     @property
     def exhausted(self) -> bool:
@@ -53,7 +53,7 @@ class StreamCursor(Cursor):
         """Additional fields of a reply: within `cursor`, and beside it."""
         return {"postBatchResumeToken": self._token}, {}
 
-    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+    async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
         found: list[bytes] = []
         total = 0
         while size is None or len(found) < size:
@@ -80,7 +80,7 @@ class StreamCursor(Cursor):
             if not self._feed.advance(line):
                 continue
             try:
-                event = await self._builder.event(line, now)
+                event = await self._builder.build(line, now)
                 if event is None:
                     continue
                 last = self._builder.invalidates(event)
@@ -90,7 +90,7 @@ class StreamCursor(Cursor):
                 self._fail(error)
                 return bool(self._events)
             if last:
-                await self._finish_with(line.version.written)
+                await self._add_invalidation(line.version.written)
                 return True
         return bool(lines)
 
@@ -114,12 +114,12 @@ class StreamCursor(Cursor):
             raise MqlError(280, f"{text} Modifying the _id field of an event makes it impossible to resume the stream.")
         self._events.append((encode(shown), event["_id"]))
 
-    async def _finish_with(self, written: Instant) -> None:
+    async def _add_invalidation(self, written: Instant) -> None:
         token = self._feed.token("invalidate").document
         await self._add({"_id": token, **event_head("invalidate", written)})
         self._done = True
 
-    def _finish(self, written: Instant) -> None:
+    def _invalidate_at_once(self, written: Instant) -> None:
         token = self._feed.token("invalidate").document
         event = {"_id": token, **event_head("invalidate", written)}
         self._events.append((encode(event), token))

@@ -11,8 +11,8 @@ from bson import DatetimeMS
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collections
-from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
-from mayflydb.frontends.mongo.streams.feed import Feed, Line, StreamScope
+from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
+from mayflydb.frontends.mongo.streams.feed import Feed, HistoryLine, StreamScope
 from mayflydb.frontends.mongo.streams.notes import decode_value
 from mayflydb.frontends.mongo.streams.options import StreamOptions, cluster_time
 from mayflydb.model.instant import Instant
@@ -42,17 +42,17 @@ class EventBuilder:
         self._options = options
         self._collections = collections
 
-    async def event(self, line: Line, now: Instant) -> Document | None:
+    async def build(self, line: HistoryLine, now: Instant) -> Document | None:
         """The event of a line, without `_id`; None: the stream does not show it."""
         event = await self._base_event(line, now)
         if event is not None and self._options.expanded and event["operationType"] != "dropDatabase":
             event["collectionUUID"] = binary_uuid(self._feed.uuid(line.container))
         return event
 
-    async def _base_event(self, line: Line, now: Instant) -> Document | None:
+    async def _base_event(self, line: HistoryLine, now: Instant) -> Document | None:
         if line.version.kind is Kind.NOTE:
             return self._note_event(line)
-        if not self._scope.holds(line.database, line.name):
+        if not self._scope.includes(line.database, line.name):
             return None
         if line.version.kind in _REMOVALS:
             return self._removal_event(line)
@@ -64,7 +64,7 @@ class EventBuilder:
             return event["operationType"] in ("drop", "rename")
         return self._scope.database is not None and event["operationType"] == "dropDatabase"
 
-    async def _write_event(self, line: Line, now: Instant) -> Document:
+    async def _write_event(self, line: HistoryLine, now: Instant) -> Document:
         version = line.version
         found = decode_value(line.value)
         namespace = {"db": line.database, "coll": line.name}
@@ -89,7 +89,7 @@ class EventBuilder:
         self._add_before(event, found.before)
         return event
 
-    async def _look_up(self, line: Line, now: Instant) -> Document | None:
+    async def _look_up(self, line: HistoryLine, now: Instant) -> Document | None:
         """The present document; None: it is gone."""
         node = self._feed.node(line.container)
         if node is None or node.name != line.name:
@@ -97,7 +97,7 @@ class EventBuilder:
         record = await self._engine.get(node, line.version.partition, line.version.key, now)
         return None if record is None else decode(record.value)
 
-    def _removal_event(self, line: Line) -> Document | None:
+    def _removal_event(self, line: HistoryLine) -> Document | None:
         if self._collections.contract(line.database).is_cosmos:
             return None  # Cosmos DB's change streams show no deletes.
         document = decode(line.value)
@@ -120,25 +120,25 @@ class EventBuilder:
             raise MqlError(280, f"{text}, but the {which}-image was not found for event: {event['operationType']}")
         return image
 
-    def _note_event(self, line: Line) -> Document | None:
+    def _note_event(self, line: HistoryLine) -> Document | None:
         note = decode(line.value)
         op = note["op"]
         own = {"db": line.database, "coll": line.name}
         if op == "dropDatabase":
             return {**event_head(op, line.version.written), "ns": {"db": line.database}}
-        if op == "drop" and self._scope.holds(line.database, line.name):
+        if op == "drop" and self._scope.includes(line.database, line.name):
             return {**event_head(op, line.version.written), "ns": own}
         if op == "rename":
             to = note["to"]
-            if self._scope.holds(line.database, line.name) or self._scope.holds(to["db"], to["coll"]):
+            if self._scope.includes(line.database, line.name) or self._scope.includes(to["db"], to["coll"]):
                 return self._rename_event(line, own, to, note["dropTarget"])
         if op == "replaced" and self._scope.collection is not None:
             return self._rename_event(line, note["from"], own, note["dropTarget"])
-        if self._options.expanded and op in _EXPANDED and self._scope.holds(line.database, line.name):
+        if self._options.expanded and op in _EXPANDED and self._scope.includes(line.database, line.name):
             return {**event_head(_EXPANDED[op], line.version.written), "ns": own, **_operation_description(note)}
         return None
 
-    def _rename_event(self, line: Line, source: Document, target: Document, dropped: bytes | None) -> Document:
+    def _rename_event(self, line: HistoryLine, source: Document, target: Document, dropped: bytes | None) -> Document:
         event = {**event_head("rename", line.version.written), "ns": source, "to": target}
         if self._options.expanded:
             description = {"to": target} if dropped is None else {"to": target, "dropTarget": binary_uuid(dropped)}
@@ -174,5 +174,5 @@ def event_head(operation: str, written: Instant) -> Document:
     return {
         "operationType": operation,
         "clusterTime": cluster_time(written),
-        "wallTime": DatetimeMS(milliseconds(written)),
+        "wallTime": DatetimeMS(to_milliseconds(written)),
     }

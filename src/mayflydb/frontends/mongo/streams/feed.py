@@ -35,7 +35,7 @@ class StreamScope(msgspec.Struct, frozen=True):
         names = [name for name in (self.database, self.collection) if name is not None]
         return blake2b("\0".join(names).encode(), digest_size=8).digest()
 
-    def holds(self, database: str, name: str) -> bool:
+    def includes(self, database: str, name: str) -> bool:
         """Return True if a collection is in the scope. System collections are in none."""
         if name.startswith("system."):
             return False
@@ -44,7 +44,7 @@ class StreamScope(msgspec.Struct, frozen=True):
         return database == self.database if self.database is not None else database not in INTERNAL_DATABASES
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class HistoryLine(msgspec.Struct, frozen=True, gc=False):
     """One line of a history. `value`: without its stamp. `database`, `name`: the collection's names at that time."""
 
     version: Version
@@ -55,7 +55,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class _Queue:
+class _HistoryReader:
     """One history in the merge. `node`: the container's row, or after a drop the row that keeps the history."""
 
     def __init__(self, id: int, position: int) -> None:
@@ -67,7 +67,7 @@ class _Queue:
         self.lsn: int | None = 0
         self.read_to = position
         self.lines: deque[Version] = deque()
-        self._over = False
+        self._exhausted = False
 
     def update(self, node: Node, database: str, name: str, lsn: int | None) -> None:
         """Set the present row and names. `lsn` None: the last lsn is unknown, so there may be more."""
@@ -75,14 +75,14 @@ class _Queue:
 
     async def fill(self, engine: Engine, now: Instant) -> None:
         assert self.node is not None
-        if self.lines or self._over or (self.lsn is not None and self.lsn <= self.read_to):
+        if self.lines or self._exhausted or (self.lsn is not None and self.lsn <= self.read_to):
             return
         history = msgspec.structs.replace(self.node, id=self.id)
         self.lines.extend(await engine.versions(history, self.read_to, now))
         if self.lines:
             self.read_to = self.lines[-1].lsn
         elif self.node.definition.keeps is not None:
-            self._over = True
+            self._exhausted = True
 
     def name_at(self, lsn: int) -> tuple[str, str]:
         """The database and name of the container when it wrote the version with this lsn."""
@@ -100,11 +100,11 @@ class Feed:
         self._engine = engine
         self._scope = scope
         self._orderer = orderer
-        self._queues: dict[int, _Queue] = {}
-        self._known = 0
+        self._readers: dict[int, _HistoryReader] = {}
+        self._known_up_to = 0
         self._at: Instant = 0
         self._stamp = NO_STAMP
-        self._from: Instant | None = None
+        self._begin_instant: Instant | None = None
         self._last_lsn = -1
 
     # --- where it begins -------------------------------------------------------------------------------------------------
@@ -114,23 +114,23 @@ class Feed:
         self._at = now
         self._stamp = STAMP.pack(await self._engine.lsn(self._orderer), 0)
         for node, lsn, _, _ in await self._find_nodes():
-            self._queues[node.id] = _Queue(node.id, lsn)
-            self._known = max(self._known, node.id)
+            self._readers[node.id] = _HistoryReader(node.id, lsn)
+            self._known_up_to = max(self._known_up_to, node.id)
         for node in await self._engine.ordered_histories.read_kept():
-            self._known = max(self._known, node.definition.keeps or 0)
+            self._known_up_to = max(self._known_up_to, node.definition.keeps or 0)
 
     async def begin_at(self, instant: Instant, now: Instant, retention: Span) -> None:
         """Begin at an instant. Raise MqlError 286 if its changes are not kept any more."""
         if instant <= now - retention:
             raise lost_history_error()
-        self._at = self._from = instant
+        self._at = self._begin_instant = instant
         found = [node.id for node, *_ in await self._find_nodes()]
         kept = [node.definition.keeps or 0 for node, *_ in await self._find_kept()]
         for id in [*found, *kept]:
-            self._queues[id] = _Queue(id, await self._position(id, instant))
-            self._known = max(self._known, id)
+            self._readers[id] = _HistoryReader(id, await self._find_position(id, instant))
+            self._known_up_to = max(self._known_up_to, id)
 
-    async def _position(self, id: int, instant: Instant) -> int:
+    async def _find_position(self, id: int, instant: Instant) -> int:
         """The lsn after which a history has the changes since an instant."""
         after = 0
         while page := await self._engine.history(id, after, PAGE_SIZE):
@@ -153,9 +153,9 @@ class Feed:
             for id in token.lsns:
                 if id not in kept and await self._engine.node_by_id(id) is None:
                     raise lost_history_error()
-        self._known, self._at, self._stamp = token.known, token.at, token.stamp
+        self._known_up_to, self._at, self._stamp = token.known_up_to, token.at, token.stamp
         for id, lsn in token.lsns.items():
-            self._queues[id] = _Queue(id, lsn)
+            self._readers[id] = _HistoryReader(id, lsn)
 
     # --- reading ---------------------------------------------------------------------------------------------------------
 
@@ -166,10 +166,10 @@ class Feed:
 
     def token(self, purpose: Purpose = "event") -> ResumeToken:
         """The token of the position after the last line."""
-        lsns = {queue.id: queue.position for queue in self._queues.values()}
-        return ResumeToken(self._scope.digest, self._at, self._stamp, self._known, lsns, purpose)
+        lsns = {reader.id: reader.position for reader in self._readers.values()}
+        return ResumeToken(self._scope.digest, self._at, self._stamp, self._known_up_to, lsns, purpose)
 
-    async def lines(self, now: Instant) -> list[Line]:
+    async def lines(self, now: Instant) -> list[HistoryLine]:
         """The next lines that are complete in order; call `advance` for each.
 
         Raise MqlError 286 if some are not kept any more.
@@ -179,54 +179,56 @@ class Feed:
             return []
         if newest < STAMP.unpack(self._stamp)[0]:
             raise lost_history_error()  # The store was reset.
-        await self._refresh_queues()
-        ready = [queue for queue in self._queues.values() if queue.node is not None]
-        found: list[tuple[bytes, _Queue, Version]] = []
-        ends: list[bytes] = []
+        await self._refresh_readers()
+        ready = [reader for reader in self._readers.values() if reader.node is not None]
+        found: list[tuple[bytes, _HistoryReader, Version]] = []
+        read_ends: list[bytes] = []
         try:
-            for queue in ready:
-                await queue.fill(self._engine, now)
-                found += [(version.value[: STAMP.size], queue, version) for version in queue.lines]
-                if queue.lines and (queue.lsn is None or queue.lsn > queue.read_to):
-                    ends.append(queue.lines[-1].value[: STAMP.size])
+            for reader in ready:
+                await reader.fill(self._engine, now)
+                found += [(version.value[: STAMP.size], reader, version) for version in reader.lines]
+                if reader.lines and (reader.lsn is None or reader.lsn > reader.read_to):
+                    read_ends.append(reader.lines[-1].value[: STAMP.size])
         except HistoryLost:
             raise lost_history_error() from None
         # Commits after the number was read may be visible in one history and not yet in another.
-        bound = min([STAMP.pack(newest + 1, 0), *ends])
-        told = sorted((each for each in found if each[0] < bound), key=lambda each: (each[0], each[2].lsn))
-        if ends and not told:
-            told = [min(found, key=lambda each: (each[0], each[2].lsn))]
+        bound = min([STAMP.pack(newest + 1, 0), *read_ends])
+        complete = sorted((each for each in found if each[0] < bound), key=lambda each: (each[0], each[2].lsn))
+        if read_ends and not complete:
+            complete = [min(found, key=lambda each: (each[0], each[2].lsn))]
         if not found:
             self._last_lsn = newest
-        return [self._line(*each) for each in told]
+        return [self._line(*each) for each in complete]
 
-    def _line(self, stamp: bytes, queue: _Queue, version: Version) -> Line:
-        return Line(version, stamp, version.value[STAMP.size :], queue.id, *queue.name_at(version.lsn))
+    def _line(self, stamp: bytes, reader: _HistoryReader, version: Version) -> HistoryLine:
+        return HistoryLine(version, stamp, version.value[STAMP.size :], reader.id, *reader.name_at(version.lsn))
 
-    def advance(self, line: Line) -> bool:
+    def advance(self, line: HistoryLine) -> bool:
         """Move behind a line. Return True if the line belongs to the stream."""
-        queue = self._queues[line.container]
-        queue.position = queue.lines.popleft().lsn
+        reader = self._readers[line.container]
+        reader.position = reader.lines.popleft().lsn
         self._at, self._stamp = line.version.written, line.stamp
-        if self._from is not None and line.version.written < self._from:
+        if self._begin_instant is not None and line.version.written < self._begin_instant:
             return False
         return line.version.kind is not Kind.GAP
 
     def node(self, container: int) -> Node | None:
         """The present row of a container; None: it is gone."""
-        queue = self._queues.get(container)
-        return None if queue is None or queue.node is None or queue.node.definition.keeps is not None else queue.node
+        reader = self._readers.get(container)
+        return (
+            None if reader is None or reader.node is None or reader.node.definition.keeps is not None else reader.node
+        )
 
     def uuid(self, container: int) -> bytes:
         """The UUID of a collection, which may be gone."""
-        node = self._queues[container].node
+        node = self._readers[container].node
         assert node is not None
         body: Any = node.body["body"] if node.definition.keeps is not None else node.body
         return bytes.fromhex(body.get("uuid", ""))
 
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
-    async def _refresh_queues(self) -> None:
+    async def _refresh_readers(self) -> None:
         """Update the queues from the catalogue: new containers, dropped ones, renamed ones."""
         found = [(node.id, node, database, name, lsn) for node, lsn, database, name in await self._find_nodes()]
         kept = [
@@ -234,26 +236,26 @@ class Feed:
         ]
         everything: Sequence[tuple[int, Node, str, str, int | None]] = [*found, *kept]
         ids = {id for id, *_ in everything}
-        for gone in [id for id in self._queues if id not in ids]:
-            del self._queues[gone]
-        known = self._known
+        for gone in [id for id in self._readers if id not in ids]:
+            del self._readers[gone]
+        known = self._known_up_to
         for id, node, database, name, lsn in everything:
-            queue = self._queues.get(id)
-            if queue is None:
+            reader = self._readers.get(id)
+            if reader is None:
                 position = self._start_position(id, node)
                 if position is None:
                     continue
-                queue = self._queues[id] = _Queue(id, position)
-            queue.update(node, database, name, lsn)
+                reader = self._readers[id] = _HistoryReader(id, position)
+            reader.update(node, database, name, lsn)
             known = max(known, id)
-        self._known = known
+        self._known_up_to = known
 
     def _start_position(self, id: int, node: Node) -> int | None:
         """The lsn after which a new history belongs to the stream; None: no part of it does."""
         former = node.definition.former
-        if id > self._known and (not former or self._scope.holds(*former[-1][1:])):
+        if id > self._known_up_to and (not former or self._scope.includes(*former[-1][1:])):
             return 0
-        if former and (id > self._known or node.definition.keeps is None):
+        if former and (id > self._known_up_to or node.definition.keeps is None):
             return former[-1][0] - 1  # The collection was renamed into the scope.
         return None
 
@@ -268,7 +270,7 @@ class Feed:
             if ours and scope.collection is None:
                 found.append((database, lsn, database.name, ""))
             for node, last in await self._engine.children_with_lsns(database.id):
-                if self._concerns(node, database.name, node.name):
+                if self._was_ever_in_scope(node, database.name, node.name):
                     found.append((node, last, database.name, node.name))
         return found
 
@@ -279,13 +281,13 @@ class Feed:
             if body["parent"] == self._orderer:
                 if self._scope.collection is None and self._scope.database in (None, body["name"]):
                     found.append((node, body["name"], ""))
-            elif self._concerns(node, body["parent_name"], body["name"]):
+            elif self._was_ever_in_scope(node, body["parent_name"], body["name"]):
                 found.append((node, body["parent_name"], body["name"]))
         return found
 
-    def _concerns(self, node: Node, database: str, name: str) -> bool:
+    def _was_ever_in_scope(self, node: Node, database: str, name: str) -> bool:
         names = [(database, name), *((parent, former) for _, parent, former in node.definition.former)]
-        return any(self._scope.holds(*each) for each in names)
+        return any(self._scope.includes(*each) for each in names)
 
 
 def lost_history_error() -> MqlError:

@@ -43,26 +43,26 @@ def decode_value(value: bytes) -> StoredVersion:
     return StoredVersion(kept["document"], kept.get("change"), kept.get("before"))
 
 
-def expanded_event(operation: str, description: Document) -> bytes:
+def encode_expanded_event(operation: str, description: Document) -> bytes:
     """Encode an event that only `showExpandedEvents` shows."""
     return encode({"op": operation, "description": description})
 
 
-def drop_event(view: bool) -> bytes:
+def encode_drop_event(view: bool) -> bytes:
     """Encode the drop of a collection or view."""
     return encode({"op": "dropView" if view else "drop"})
 
 
-def drop_database_event() -> bytes:
+def encode_drop_database_event() -> bytes:
     """Encode the drop of a database."""
     return encode({"op": "dropDatabase"})
 
 
-def rename_event(database: str, name: str, target: bytes | None) -> bytes:
+def encode_rename_event(database: str, name: str, target: bytes | None) -> bytes:
     """Encode a rename, in the renamed collection. `target`: the UUID of the collection that it replaced; None: none."""
     return encode({"op": "rename", "to": {"db": database, "coll": name}, "dropTarget": target})
 
 
-def replacement_event(database: str, name: str, target: bytes) -> bytes:
+def encode_replacement_event(database: str, name: str, target: bytes) -> bytes:
     """Encode a rename, in the collection that was replaced. `target`: its own UUID."""
     return encode({"op": "replaced", "from": {"db": database, "coll": name}, "dropTarget": target})

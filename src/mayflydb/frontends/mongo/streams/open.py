@@ -17,7 +17,7 @@ from mayflydb.query.mongo.stages import PipelineSource, compile_pipeline
 from mayflydb.query.mongo.values import Document
 
 
-def is_stream(stages: list[Any]) -> bool:
+def is_change_stream(stages: list[Any]) -> bool:
     """Return True if a pipeline begins with `$changeStream`."""
     return bool(stages) and isinstance(stages[0], dict) and "$changeStream" in stages[0]
 
@@ -52,25 +52,25 @@ async def open_stream(
         if name not in ALLOWED_STAGES:
             raise MqlError(20, f"{name} is not permitted in a $changeStream pipeline")
     pipeline = compile_pipeline(stages[1:], env, source) if len(stages) > 1 else None
-    orderer = await services.collections.start_history(scope.database, scope.collection, call.now)
+    orderer = await services.collections.start_histories(scope.database, scope.collection, call.now)
     engine = services.engine
     feed = Feed(engine, scope, orderer)
-    token = options.after
+    token = options.resume_after
     if token is not None:
         await feed.resume(token, call.now, services.options.change_stream_retention)
-    elif options.instant is not None:
-        await feed.begin_at(options.instant, call.now, services.options.change_stream_retention)
+    elif options.start_at is not None:
+        await feed.begin_at(options.start_at, call.now, services.options.change_stream_retention)
     else:
         await feed.begin_now(call.now)
     builder = EventBuilder(engine, feed, scope, options, services.collections)
-    ends = token if token is not None and token.purpose == "last" else None
+    last_token = token if token is not None and token.purpose == "last" else None
     lsid = call.body.get("lsid")
     session = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
-    return StreamCursor(namespace, feed, builder, pipeline, session, engine.reaper.notifier, ends)
+    return StreamCursor(namespace, feed, builder, pipeline, session, engine.reaper.notifier, last_token)
 
 
 def _scope(call: Call, target: Any, options: StreamOptions) -> tuple[StreamScope, str]:
-    if options.everything:
+    if options.all_databases:
         if call.database != "admin" or type(target) is str:
             text = "A $changeStream with 'allChangesForCluster:true' may only be opened on the 'admin' database"
             raise MqlError(72, f"{text}, and with no collection name")

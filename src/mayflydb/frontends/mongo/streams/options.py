@@ -37,17 +37,17 @@ ALLOWED_STAGES: Final = frozenset(
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """`after`: the token after which to continue.
+    """`resume_after`: the token after which to continue.
 
-    `restart`: also after an invalidation. `instant`: the instant to begin at.
+    `restart`: also after an invalidation. `start_at`: the instant to begin at.
     """
 
     full_document: str = "default"
     before_change: str = "off"
-    after: ResumeToken | None = None
+    resume_after: ResumeToken | None = None
     restart: bool = False
-    instant: Instant | None = None
-    everything: bool = False
+    start_at: Instant | None = None
+    all_databases: bool = False
     expanded: bool = False
 
 
@@ -64,7 +64,7 @@ def parse_stream_options(spec: Document) -> StreamOptions:
         raise MqlError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage.")
     after = None
     if given and given[0] != "startAtOperationTime":
-        after = ResumeToken.of_document(_document(spec, given[0]))
+        after = ResumeToken.parse(_document(spec, given[0]))
         if after.purpose == "invalidate" and given[0] == "resumeAfter":
             text = "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate notification."
             raise MqlError(260, text)

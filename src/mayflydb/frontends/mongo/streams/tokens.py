@@ -31,13 +31,13 @@ class ResumeToken(msgspec.Struct, frozen=True):
     """The position of a change stream.
 
     `scope`: eight bytes that identify the scope. `at`, `stamp`: those of the last event. `lsns`: the last lsn of each
-    container. `known`: containers with ids up to this one that are not in `lsns` do not belong to the stream.
+    container. `known_up_to`: containers with ids up to this one that are not in `lsns` do not belong to the stream.
     """
 
     scope: bytes
     at: Instant
     stamp: bytes
-    known: int
+    known_up_to: int
     lsns: Mapping[int, int]
     purpose: Purpose = "event"
 
@@ -45,7 +45,7 @@ class ResumeToken(msgspec.Struct, frozen=True):
     def document(self) -> Document:
         """The token in the form that clients get."""
         data = bytearray(_HEAD.pack(_VERSION, self.at + _BIAS, self.stamp, self.scope, _PURPOSES.index(self.purpose)))
-        _append_varint(data, self.known)
+        _append_varint(data, self.known_up_to)
         last = 0
         for id, lsn in sorted(self.lsns.items()):
             _append_varint(data, id - last)
@@ -54,7 +54,7 @@ class ResumeToken(msgspec.Struct, frozen=True):
         return {"_data": (bytes(data) + _CHECK.pack(binascii.crc32(data))).hex().upper()}
 
     @classmethod
-    def of_document(cls, given: Any) -> ResumeToken:
+    def parse(cls, given: Any) -> ResumeToken:
         """Decode a token. Raise MqlError 260 for an invalid one."""
         text = given.get("_data") if isinstance(given, dict) else None
         if not isinstance(text, str):

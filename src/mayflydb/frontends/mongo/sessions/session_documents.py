@@ -15,32 +15,32 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collection, Collections, identity_of
 from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
 from mayflydb.frontends.mongo.sessions.registry import IDLE_LIMIT, LogicalSession
-from mayflydb.frontends.mongo.sessions.retries import DATABASE, NAME, record_id
+from mayflydb.frontends.mongo.sessions.retries import COLLECTION, DATABASE, record_id
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.order import Position
 
 BATCH_SIZE: Final = 256
 """Documents that are examined, or removed, at once."""
 
-SWEEP_INTERVAL: Final = 1 * SECOND
-"""The time between two batches of the sweep."""
+SEARCH_INTERVAL: Final = 1 * SECOND
+"""The time between two batches of the search."""
 
 
-class SessionRecords:
+class SessionDocuments:
     """The documents of `config.transactions`."""
 
     def __init__(self, engine: Engine, collections: Collections, monotonic: Callable[[], int]) -> None:
         self._engine = engine
         self._collections = collections
         self._monotonic = monotonic
-        self._due = 0
+        self._next_search = 0
         self._after: Position | None = None
-        self._seen: dict[int, tuple[int, int]] = {}
-        self._before: dict[int, tuple[int, int]] = {}
+        self._this_round: dict[int, tuple[int, int]] = {}
+        self._last_round: dict[int, tuple[int, int]] = {}
 
-    async def forget(self, sessions: Sequence[LogicalSession], now: Instant) -> None:
+    async def remove_ended(self, sessions: Sequence[LogicalSession], now: Instant) -> None:
         """Remove the documents of sessions that have ended."""
-        found = await self._collections.find(DATABASE, NAME)
+        found = await self._collections.find(DATABASE, COLLECTION)
         if found is None:
             return
         identities = [identity_of(record_id(session)) for session in sessions]
@@ -52,38 +52,38 @@ class SessionRecords:
         for first in range(0, len(known), BATCH_SIZE):
             await self._remove(found, known[first : first + BATCH_SIZE], now)
 
-    async def sweep(self, kept: Collection, now: Instant) -> None:
+    async def remove_stale(self, collection: Collection, now: Instant) -> None:
         """Examine some documents, and remove those that have not changed for IDLE_LIMIT.
 
         Commands that may add a document call this, so that the collection cannot grow unexamined.
         """
-        moment = self._monotonic()
-        if moment < self._due:
+        now_monotonic = self._monotonic()
+        if now_monotonic < self._next_search:
             return
-        self._due = moment + SWEEP_INTERVAL
-        found = await self._engine.read_stored(kept.id, self._after, BATCH_SIZE)
+        self._next_search = now_monotonic + SEARCH_INTERVAL
+        found = await self._engine.read_stored(collection.id, self._after, BATCH_SIZE)
         stale = []
         for record in found:
-            lsn, since = self._before.get(record.seq, (0, 0))
+            lsn, unchanged_since = self._last_round.get(record.seq, (0, 0))
             if lsn != record.lsn:
-                since = moment
-            elif moment - since > IDLE_LIMIT:
+                unchanged_since = now_monotonic
+            elif now_monotonic - unchanged_since > IDLE_LIMIT:
                 stale.append((record.partition, record.key, lsn))
                 continue
-            self._seen[record.seq] = record.lsn, since
+            self._this_round[record.seq] = record.lsn, unchanged_since
         if len(found) == BATCH_SIZE:
             self._after = Position(found[-1].partition, found[-1].seq)
         else:
-            self._after, self._before, self._seen = None, self._seen, {}
+            self._after, self._last_round, self._this_round = None, self._this_round, {}
         if stale:
-            await self._remove(kept, stale, now)
+            await self._remove(collection, stale, now)
 
-    async def _remove(self, kept: Collection, stale: Sequence[tuple[bytes, bytes, int]], now: Instant) -> None:
+    async def _remove(self, collection: Collection, stale: Sequence[tuple[bytes, bytes, int]], now: Instant) -> None:
         def decide(transaction: DecisionTransaction) -> Steps[None]:
-            space = yield from transaction.on(kept.id)
+            workspace = yield from transaction.on(collection.id)
             for partition, key, lsn in stale:
-                record = yield from space.get(partition, key)
+                record = yield from workspace.get(partition, key)
                 if record is not None and record.lsn == lsn:
-                    yield from space.run(Command(Mode.DELETE, partition, key))
+                    yield from workspace.run(Command(Mode.DELETE, partition, key))
 
         await self._engine.transact(decide, now)
