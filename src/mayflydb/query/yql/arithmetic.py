@@ -48,6 +48,7 @@ from mayflydb.query.yql.types import (
 Operation: TypeAlias = Callable[[Any, Any], Value]
 Result: TypeAlias = tuple[Type, Operation]
 
+# A wider type ranks higher, and of two equally wide integers the signed one.
 RANKS: Final[Mapping[Type, int]] = {
     each: rank for rank, each in enumerate((UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, DOUBLE))
 }
@@ -81,7 +82,7 @@ def find_binary(operator: str, left: Type, right: Type) -> tuple[Type, Callable[
 
 
 def find_unary(operator: str, operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
-    """Return the same for a unary `-`, `+`, `~` or `NOT`."""
+    """Return the type and the function of a unary `-`, `+`, `~` or `NOT`; None if the type has no such operator."""
     if operator == "+" and (operand in NUMBERS or isinstance(operand, DecimalType) or operand in moments.INTERVALS):
         return operand, lambda value: value
     if operator == "-":
@@ -234,6 +235,7 @@ def _shift_operation(operator: str, left: Type, right: Type) -> Result | None:
         if operator in ("|<<", ">>|"):
             by = b % bits if operator == "|<<" else -b % bits
             return (a << by | a >> (bits - by)) & mask
+        # C leaves such a shift undefined; YQL's result is 0.
         if not 0 <= b < bits:
             return 0
         return a << b & mask if operator == "<<" else a >> b
@@ -255,6 +257,7 @@ def _decimal_operation(operator: str, left: Type, right: Type) -> Result | None:
         swapped = find_binary(operator, right, left) if operator == "*" and left in INTEGERS else None
         return None if swapped is None else (swapped[0], lambda a, b: swapped[1](b, a))
     precision, scale = type.precision, type.scale
+    # An integer is not scaled, so a product or quotient with it keeps the Decimal's scale.
     shared = 0 if left != right else scale
     match operator:
         case "+":
@@ -266,6 +269,7 @@ def _decimal_operation(operator: str, left: Type, right: Type) -> Result | None:
         case "/":
             return type, lambda a, b: decimals.quotient(a, b, precision, shared)
         case _:
+            # A remainder needs both numbers at one scale.
             up = 1 if left == right else 10**scale
             return type, lambda a, b: decimals.remainder(a, b * up)
 
@@ -327,6 +331,8 @@ def _moment_plus_interval(type: Type, span: Type, sign: int) -> Result:
     scale = moments.SCALES[type]
 
     def add(value: int, by: int) -> int | None:
+        # The interval may be finer than the type. The result is rounded towards the past: a Date plus an hour is the
+        # same day.
         there = (value * scale + sign * by) // scale
         return there if moments.fits(result, there) else None
 

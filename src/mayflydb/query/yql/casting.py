@@ -196,6 +196,7 @@ def _to_decimal(source: Type, to: DecimalType) -> Converter | None:
     if source not in INTEGERS:
         return None
     factor = 10**to.scale
+    # The type of a CAST is decided before any value is known: Optional if some value of the source might not fit.
     fails = to.precision - to.scale < digits_of(source)
     return lambda value: value * factor if -limit < value * factor < limit else FAILED, fails
 
@@ -291,6 +292,7 @@ def _literal_integer(value: int, to: Type) -> Value:
     if to == DYNUMBER:
         return Decimal(value)
     if isinstance(to, DecimalType):
+        # Int64 and Uint64 hold every integer literal between them.
         converter = _to_decimal(INT64 if value < 0 else UINT64, to)
     elif to in FLOATS or to in INTEGERS or to in moments.NARROW or to in moments.WIDE or to in moments.INTERVALS:
         converter = _from_integer(INT64 if value < 0 else UINT64, to)
@@ -308,4 +310,5 @@ def find_bitcast(source: Type, to: Type) -> Callable[[Any], Value] | None:
         return None
     low, high = BOUNDS[to]
     span = high - low + 1
+    # Modulo 2^bits, moved into the range of the type.
     return lambda value: (int(value) - low) % span + low

@@ -116,6 +116,7 @@ def find_relation(operator: str, left: Type, right: Type) -> Equal | None:
     if ordered is None:
         return None
     order, holds = ordered, _OPERATORS[operator]
+    # An order is None for NaN and for NULL. Where no NULL is possible it was NaN, and the relation is false.
     exact = has_no_null(left) and has_no_null(right)
 
     def relate(a: Value, b: Value) -> bool | None:
@@ -204,6 +205,7 @@ def _scale(type: Type) -> int | None:
     return 0 if type in INTEGERS else None
 
 
+# A scaled number has at most 70 digits: 35 of the number and 35 of the factor.
 _BEYOND: Final = 10**80
 
 
@@ -287,6 +289,7 @@ def _list_order(item: Compare | None) -> Compare | None:
 
 
 def _equality_of_order(order: Compare) -> Equal:
+    # None is NaN here, which equals nothing. A NULL is found by the equality of the container around it.
     def same(a: Value, b: Value) -> bool | None:
         result = order(a, b)
         return result == 0
@@ -399,6 +402,7 @@ def sort_key(type: Type) -> Callable[[Value], Any]:
         case OptionalType(item):
             inner = sort_key(item)
             if inner is _identity:
+                # False sorts before True, so NULL comes first. Two NULLs are equal, and None is never ordered.
                 return lambda value: (value is not None, value)
             return lambda value: (
                 (False,) if value is None else (True, inner(value.value if isinstance(value, Just) else value))
@@ -414,6 +418,7 @@ def sort_key(type: Type) -> Callable[[Value], Any]:
         case TaggedType(_, item):
             return sort_key(item)
         case Primitive() if type in FLOATS:
+            # NaN has no order in Python: a flag moves it behind all numbers, and 0.0 takes its place.
             return lambda value: (value != value, 0.0 if value != value else value)
         case Primitive() if type in moments.ZONED:
             return lambda value: value
@@ -463,6 +468,7 @@ def group_key(type: Type) -> Callable[[Value], Hashable]:
         case Primitive() if type in FLOATS:
             return lambda value: _NAN if value != value else value
         case Primitive() if type in moments.ZONED:
+            # An instant equals itself in any zone.
             return lambda value: int(value[0])
         case EmptyListType() | EmptyDictType():
             return lambda value: ()

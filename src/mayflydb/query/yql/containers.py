@@ -101,6 +101,7 @@ def _struct(source: Members, to: Members, step: Step) -> Converter | None:
         if name not in places:
             if not isinstance(type, (OptionalType, NullType)):
                 return None
+            # -1: a member that only the target has.
             steps.append((-1, identity))
             continue
         place, of = places[name]

@@ -76,6 +76,7 @@ def _widen_part(source: Type, to: Type) -> Converter | None:
 def _into_optional(source: Type, to: OptionalType) -> Convert | None:
     if isinstance(source, NullType):
         return identity
+    # With the same number of levels each NULL stays at its level; with fewer, the value goes into one more.
     if isinstance(source, OptionalType) and _depth(source) >= _depth(to):
         inner = find_widening(source.item, to.item)
         if inner is None or inner is identity:
@@ -98,6 +99,7 @@ def _widen_primitive(source: Primitive, to: Primitive) -> Convert | None:
     if source in NUMBERS and to in NUMBERS:
         if arithmetic.RANKS[to] < arithmetic.RANKS[source]:
             return None
+        # YDB takes the bits: a negative Int8 becomes a large Uint64.
         if to in INTEGERS:
             return casting.find_bitcast(source, to)
         converter = casting.find_cast(source, to)
@@ -107,6 +109,7 @@ def _widen_primitive(source: Primitive, to: Primitive) -> Convert | None:
     if source in moments.MOMENTS and to in moments.MOMENTS and _is_finer(source, to):
         return _infallible_cast(source, to)
     if source in INTEGERS and to == TIMESTAMP:
+        # The integer is microseconds. One beyond the limits becomes the nearest limit.
         low, high = moments.LIMITS[TIMESTAMP]
         return lambda value: min(max(value, low), high)
     return None
@@ -172,7 +175,7 @@ def _type_of_others(expressions: Sequence[Expression]) -> Type | None:
 
 
 def fit_expression(expression: Expression, to: Type) -> Expression | None:
-    """Convert implicitly as `convert_implicitly` does, but refuse an integer literal that is too large for an integer type.
+    """Convert as `convert_implicitly` does, but refuse an integer literal that is too large for an integer type.
 
     An integer whose value is not known when the query is bound widens by its type alone.
     """
@@ -320,6 +323,7 @@ def resolve_cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
     if not fails:
         return to, step
 
+    # A failure becomes NULL only here. Inside of a container it decides whether an item is dropped or the whole fails.
     def convert(value: Value) -> Value:
         result = step(value)
         return None if result is FAILED else result
@@ -387,6 +391,7 @@ def _cast_out(source: OptionalType, to: Type) -> Converter | None:
     if inner is None:
         return None
     step = inner[0]
+    # The target has no value for NULL at this level.
     return lambda value: FAILED if value is None else step(value.value if isinstance(value, Just) else value), True
 
 

@@ -47,8 +47,10 @@ def parse(text: str, type: DecimalType) -> int | None:
     fraction = behind or only or ""
     digits = ((whole or "") + fraction).lstrip("0")
     shift = int(exponent or 0) - len(fraction) + type.scale
+    # The first digit is at least one place behind the last that counts: rounding gives zero.
     if not digits or len(digits) + shift < 0:
         return 0
+    # Such a number is infinite in every precision. An exponent of 999999 never becomes a power of ten.
     if len(digits) + shift > MAX_PRECISION + 1:
         value = DECIMAL_INF
     elif shift >= 0:
@@ -80,6 +82,7 @@ def divide(dividend: int, divisor: int) -> int:
     """The quotient of two ints, a half rounded to the even number. Raises ZeroDivisionError."""
     quotient, rest = divmod(abs(dividend), abs(divisor))
     twice = 2 * rest - abs(divisor)
+    # The rest is compared with half of the divisor, both doubled.
     quotient += twice > 0 or (twice == 0 and quotient % 2 == 1)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
 
@@ -109,8 +112,10 @@ def negate(value: int) -> int:
 
 def multiply(left: int, right: int, precision: int, scale: int) -> int:
     """The product of two numbers of one scale; `scale` is 0 if one of them is an integer."""
+    # Both numbers are times 10^scale, the product is so twice: one of them is divided away.
     if is_finite(left) and is_finite(right):
         return clamp(divide(left * right, 10**scale), precision)
+    # Infinity times zero is NaN, as in IEEE 754.
     if DECIMAL_NAN in (left, right) or not left or not right:
         return DECIMAL_NAN
     return DECIMAL_INF if (left > 0) == (right > 0) else -DECIMAL_INF

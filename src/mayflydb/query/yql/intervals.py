@@ -20,6 +20,7 @@ MAX_INTERVAL: Final = 49_673 * DAY - 1
 MAX_INTERVAL_64: Final = 9_223_339_708_799_999_999
 """The largest Interval64: from the first Timestamp64 to the last."""
 
+# The look-aheads refuse `P` and `T` with no part behind them. Digits are limited so that no sum is large.
 _GRAMMAR: Final = re.compile(
     r"([+-])?P(?=[0-9T])(?:([0-9]{1,9})W)?(?:([0-9]{1,9})D)?"
     r"(?:T(?=[0-9])(?:([0-9]{1,13})H)?(?:([0-9]{1,13})M)?(?:([0-9]{1,13})(?:\.([0-9]{1,6}))?S)?)?",

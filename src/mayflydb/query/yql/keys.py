@@ -66,6 +66,7 @@ def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
     values: list[Value] = []
     at = 0
     for type in types:
+        # A prefix may end between two columns, not inside of one.
         if at == len(key):
             break
         tag, at = key[at : at + 1], at + 1
@@ -87,6 +88,7 @@ def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
 def key_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Value]], bytes]:
     """Return `encode_key` for complete keys of these types. The types are resolved once, for many rows."""
     encoders = [_with_tag(_codec(_without_optional(type))[0]) for type in types]
+    # Most keys have one column: no list, no join.
     if len(encoders) == 1:
         (only,) = encoders
         return lambda values: only(values[0])
@@ -107,6 +109,8 @@ def _with_tag(encode: Encode) -> Encode:
 
 def _fixed_width_codec(width: int, signed: bool) -> tuple[Encode, Decode]:
     pack = struct.Struct(">" + {1: "B", 2: "H", 4: "I", 8: "Q"}[width])
+    # Half of the range is added, which inverts the sign bit: the least number becomes 00..00, and unsigned bytes sort
+    # as signed numbers do.
     bias = 1 << 8 * width - 1 if signed else 0
 
     def encode(value: int) -> bytes:
@@ -162,6 +166,8 @@ def _decode_uuid(key: bytes, at: int) -> tuple[bytes, int]:
     return key[at : at + 16], at + 16
 
 
+# IEEE 754: doubles of one sign sort as their bits do. Setting the sign bit moves positive numbers behind negative ones,
+# and inverting all bits reverses the negative ones, whose larger magnitudes come first.
 _DOUBLE: Final = struct.Struct(">d")
 _SIGN: Final = 0x80
 _NAN: Final = b"\xff\xf8" + bytes(6)
@@ -183,6 +189,7 @@ def _decode_float(key: bytes, at: int) -> tuple[float, int]:
     return _DOUBLE.unpack(bits)[0], at + 8
 
 
+# Infinities and NaN are ints just beyond 35 digits (see `types`), so -inf, numbers, inf and NaN sort by value.
 _DECIMAL_BIAS: Final = 1 << 127
 
 
@@ -196,7 +203,11 @@ def _decode_decimal(key: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(key[at : at + 16], "big") - _DECIMAL_BIAS, at + 16
 
 
+# A DyNumber of the digits d1 d2 d3 d4.. and the exponent e of `.d1d2d3d4..e<e>`:
+#     sign 1, 2, 3 | e + 129 | 10 d1 + d2 + 1 | 10 d3 + d4 + 1 | .. | 00
+# Zero is its sign alone. Behind sign 1 (negative) every byte is complemented.
 _NEGATIVE, _ZERO, _POSITIVE = 1, 2, 3
+# Exponents -129..126 become bytes 0..255.
 _EXPONENT_BIAS: Final = 129
 
 
@@ -205,6 +216,8 @@ def _encode_dynumber(value: Decimal) -> bytes:
     if not digits:
         return bytes((_ZERO,))
     digits += "0" * (len(digits) % 2)
+    # One is added to each pair of digits, so no pair is 00, the end: a number sorts before those that it begins. The
+    # complement of a negative number turns the end into FF, and reverses the order.
     pairs = (int(digits[place : place + 2]) + 1 for place in range(0, len(digits), 2))
     body = bytes((power + _EXPONENT_BIAS, *pairs, 0))
     return bytes((_NEGATIVE,)) + body.translate(_COMPLEMENT) if negative else bytes((_POSITIVE,)) + body
@@ -214,6 +227,7 @@ def _decode_dynumber(key: bytes, at: int) -> tuple[Decimal, int]:
     sign = key[at]
     if sign == _ZERO:
         return Decimal(0), at + 1
+    # The search begins behind the exponent, which may be 00 or FF.
     end = key.find(b"\xff" if sign == _NEGATIVE else b"\x00", at + 2)
     if end < 0:
         raise ValueError(f"no key: a DyNumber has no end, from {at}")

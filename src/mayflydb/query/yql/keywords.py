@@ -41,6 +41,7 @@ COMPATIBLE: Final = NO_ALIAS | _words("""
     TABLES TABLESAMPLE TABLESTORE TEMP TEMPORARY THEN TIES TO TOPIC TRANSACTION TRANSFER TRIGGER TRUNCATE TYPE UNCONDITIONAL
     UNIQUE UNKNOWN UNMATCHED UPDATE UPSERT USE USER VACUUM VALUES VIRTUAL WRAPPER XOR
 """)
+# The six words that are taken away are restricted elsewhere, but may begin an expression as names.
 RESERVED: Final = (EXPRESSION | SELECT | TABLE | {"TRUE", "FALSE"}) - _words("CUBE ROLLUP HOP RETURN ERASE STREAM")
 """Words that are no name at the beginning of an expression."""
 KEYWORDS: Final = {

@@ -22,15 +22,20 @@ INTEGER: Final = "INTEGER_VALUE"
 REAL: Final = "REAL"
 END: Final = "<EOF>"
 
+# Atomic groups `(?>...)` give nothing back, so a comment or a text without an end is refused at once, and not split in
+# every possible way.
 _SKIPPED: Final = r"(?>(?:[ \t\r\n\f]+|--[^\r\n]*|/\*(?s:.*?)\*/)*)"
 _STRING: Final = (
     r"""'(?>(?:[^'\\]+|\\(?s:.))*)'(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
     r"""|"(?>(?:[^"\\]+|\\(?s:.))*)"(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
     r"""|(?>(?:@@(?s:.*?)@@)+)@?(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
 )
+# Suffixes that begin with p or P are PostgreSQL's. They are lexed, so that the parser refuses them by name.
 _REAL: Final = r"(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)(?:[fF]|[pP](?:[fF][48]|[nN])?)?"
 _INTEGER: Final = r"(?:0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)(?:[pPuU]?[lLsStTiIbBnN]|[pPuU])?"
 _QUOTED: Final = r"`(?>(?:[^`\\]+|``|\\(?s:.))*)`"
+# Alternatives are tried from left to right, so a long sign stands before its beginnings. `@@` begins a raw text and
+# `/*` a comment; neither is a sign.
 _SIGN: Final = r"\|<<|<=|<>|<<|<\||>=|\|\||\|>|==|!=|->|::|@(?!@)|/(?!\*)|[-=<>&|+~*%;.,()?:${}^\[\]]"
 _ANSI_STRING: Final = (
     r"""'(?>(?:[^']+|'')*)'(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
@@ -41,6 +46,7 @@ _ANSI_QUOTED: Final = rf"""{_QUOTED}|"(?>(?:[^"]+|"")*)\""""
 
 def _pattern(strings: str, quoted: str) -> re.Pattern[str]:
     word = "[A-Za-z_][A-Za-z0-9_]*"
+    # Real numbers stand before integers: of `1.5` or `1e5` an integer would take the `1`.
     tokens = rf"({word})|({_SIGN})|({strings})|({quoted})|({_REAL})|({_INTEGER})|(\Z)"
     return re.compile(rf"{_SKIPPED}(?:{tokens})", re.ASCII)
 
@@ -48,6 +54,7 @@ def _pattern(strings: str, quoted: str) -> re.Pattern[str]:
 _TOKEN: Final = _pattern(_STRING, _QUOTED)
 _ANSI_TOKEN: Final = _pattern(_ANSI_STRING, _ANSI_QUOTED)
 _BLANK: Final = re.compile(_SKIPPED)
+# The kinds by number of the group in the pattern. Words and signs have kinds of their own.
 _KINDS: Final = (None, None, None, STRING, QUOTED, REAL, INTEGER, END)
 _WORD: Final = 1
 _SIGN_GROUP: Final = 2
@@ -119,6 +126,7 @@ def tokenize(text: str) -> Tokens:
         assert group is not None
         value = token[group]
         if group == _WORD:
+            # Keywords in capitals or small letters are found as they are; `upper()` is for words in mixed case.
             kind = keywords.get(value) or keywords.get(value.upper(), ID)
         elif group == _SIGN_GROUP:
             kind = value
@@ -127,6 +135,7 @@ def tokenize(text: str) -> Tokens:
         kinds.append(kind)
         texts.append(value)
         offset = token.end()
+        # The match begins with the blanks before the token, so the start is counted from the end.
         starts.append(offset - len(value))
         if group == _END_GROUP:
             return found
@@ -142,6 +151,7 @@ def _is_ansi(text: str, positions: LinePositions) -> bool:
     """True if the lines before the first statement ask for the ANSI lexer. Faults: they ask for another language."""
     ansi = False
     offset = 0
+    # Only lines `--!` at the very beginning count; any other text ends them.
     while mode := _MODE.match(text, offset):
         if mode[1] in _FOREIGN:
             raise unsupported(f"--!{mode[1]}", positions.at(mode.start(1)))

@@ -37,7 +37,9 @@ ZONED: Final = (TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP)
 MOMENTS: Final = (*NARROW, *WIDE, *ZONED)
 INTERVALS: Final = (INTERVAL, INTERVAL64)
 
+# 144169-01-01 BC and 148107-12-31 AD, in days since 1970.
 _FIRST_DAY, _LAST_DAY = -53_375_809, 53_375_807
+# Days from 1970-01-01 up to 2106-01-01, the first day behind the narrow types.
 _DAYS: Final = 49_673
 
 LIMITS: Final[Mapping[Type, tuple[int, int]]] = {
@@ -109,9 +111,11 @@ def date_of(days: int) -> tuple[int, int, int]:
 _DATE: Final = r"([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})"
 _WIDE_DATE: Final = r"([+-]?[0-9]{1,6})-([0-9]{1,2})-([0-9]{1,2})"
 _TIME: Final = r"T([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})"
+# Digits behind the microseconds are dropped.
 _FRACTION: Final = r"(?:\.([0-9]{1,6})[0-9]*)?"
 _OFFSET: Final = r"(?:Z|([+-])([0-9]{1,2}):([0-9]{1,2}))"
 
+# The empty group of Datetime stands where Timestamp has its fraction, so that all have the same groups.
 _GRAMMARS: Final[Mapping[Type, re.Pattern[str]]] = {
     DATE: re.compile(_DATE, re.ASCII),
     DATE32: re.compile(_WIDE_DATE, re.ASCII),

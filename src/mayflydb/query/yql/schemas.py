@@ -77,8 +77,8 @@ class KeyRange(msgspec.Struct, frozen=True):
     """A range of the key of a table, or of an index's key: the index's columns, then the rest of the table's key.
 
     `lower` and `upper` are values of the first columns, in order, perhaps fewer than the key has: a prefix includes
-    every key that begins with it. `lower_open` and `upper_open` exclude these keys. () is no bound. NULL is the least
-    value.
+    every key that begins with it. `lower_open` and `upper_open` exclude the keys that begin with the bound. () is no
+    bound. NULL is the least value.
     """
 
     lower: tuple[Value, ...] = ()

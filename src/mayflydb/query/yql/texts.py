@@ -70,6 +70,7 @@ def has_text(type: Type) -> bool:
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
+# No integer type has 40 digits; int() of a very long text would take long.
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan|infinity)", re.ASCII | re.IGNORECASE
@@ -117,6 +118,7 @@ def _write_single(value: float) -> str:
     """Format with the fewest digits that parse to the same 32 bits."""
     if not math.isfinite(value):
         return float_text(repr(value))
+    # Nine digits tell all floats of 32 bits apart.
     written = (f"{value:.{digits}g}" for digits in range(1, 10))
     return float_text(next(text for text in written if to_single(float(text)) == value))
 
@@ -190,6 +192,7 @@ def _read_utf8(text: str) -> str | None:
     return None if any("\ud800" <= character <= "\udfff" for character in text) else text
 
 
+# Bytes that are no UTF-8 are surrogates in a text, from where a String is cast: `surrogateescape` restores them.
 def _read_yson(text: str) -> bytes | None:
     data = text.encode("utf-8", "surrogateescape")
     return data if yson.is_valid(data) else None

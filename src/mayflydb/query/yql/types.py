@@ -28,6 +28,7 @@ import msgspec
 Value: TypeAlias = Any
 """A value, in the form that the table above gives for its type."""
 
+# YDB's own numbers: 10^35 is the first with more digits than any precision, and stands for infinity.
 DECIMAL_INF: Final = 10**35
 DECIMAL_NAN: Final = 10**35 + 1
 

@@ -13,6 +13,7 @@ _WORD: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.\-]*")
 _NUMBER: Final = re.compile(rb"[+-]?[0-9]+u|[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _QUOTED: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONSTANT: Final = re.compile(rb"%(?:true|false|nan|[+-]?inf)")
+# At most ten bytes of seven bits each: a number of 64 bits.
 _VARINT: Final = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]", re.DOTALL)
 
 _STRING, _INTEGER, _DOUBLE, _FALSE, _TRUE, _UNSIGNED = 1, 2, 3, 4, 5, 6
@@ -90,6 +91,7 @@ class _Validator:
         return True
 
     def check_scalar(self, byte: int) -> bool:
+        # The bytes of the binary form: 1 string, 2 Int64, 3 Double, 4 false, 5 true, 6 Uint64. 35 is `#`, the entity.
         match byte:
             case 1:
                 return self.skip_binary_string()
@@ -120,4 +122,5 @@ class _Validator:
             return False
         number = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(match.group()))
         self.at = match.end() + (number >> 1)
+        # Odd numbers are negative in zigzag form, and no length.
         return number % 2 == 0 and self.at <= len(self.data)

@@ -19,6 +19,7 @@ _DAY: Final = 86_400
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> ZoneInfo | None:
     """The zone of an IANA name; None if there is none."""
+    # ZoneInfo looks a name up as a path; no zone has a path that begins so.
     if not name or name.startswith(("/", ".")):
         return None
     try:
@@ -39,6 +40,8 @@ def to_utc(zone: ZoneInfo, local: int) -> int:
     A local time that occurs twice is the first one. A local time that is skipped counts as if the clocks had not
     changed.
     """
+    # With fold=0, the default, Python takes the first of two equal local times, and in a gap the offset before the
+    # change.
     there = (_EPOCH + timedelta(seconds=local)).replace(tzinfo=zone)
     offset = zone.utcoffset(there)
     return local - (offset // _SECOND if offset is not None else 0)
@@ -85,6 +88,7 @@ def to_text(type: Type, value: tuple[int, str]) -> str:
     zone = zone_of(name)
     if zone is not None:
         if moments.SCALES[type] == moments.DAY:
+            # The local day begins within this UTC day, so the zone shows that day at the last second.
             last = moment * _DAY + _DAY - 1
             moment = (last + offset_at(zone, last)) // _DAY
         else:

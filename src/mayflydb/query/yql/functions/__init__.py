@@ -1,8 +1,9 @@
 """The built-in functions of YQL: `find` for functions of one row, `find_aggregate` for aggregates.
 
 Names are looked up without regard to case, names of builtin functions also without regard to underscores. A module of
-functions is imported when one of its names is first looked up. Operators, COALESCE with `??`, CASE, IN and LIKE belong to the
-language; `patterns` has the matchers of LIKE, `json` the functions of SQL's JSON.
+functions is imported when one of its names is first looked up. A builder is named after its function: `_flat_map` builds
+calls of ListFlatMap. Operators, COALESCE with `??`, CASE, IN and LIKE belong to the language; `patterns` has the matchers
+of LIKE, `json` the functions of SQL's JSON.
 Source: https://ydb.tech/docs/en/yql/reference/builtins/ and https://ydb.tech/docs/en/yql/reference/udf/list/
 """
 

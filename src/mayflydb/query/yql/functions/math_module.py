@@ -79,7 +79,7 @@ def _log_gamma(value: float) -> float:
 
 
 def _near(left: float, right: float, epsilon: float | None = None) -> bool:
-    """True if two numbers differ by less than `epsilon` times the smaller one."""
+    """True if two numbers differ by at most `epsilon` times the smaller one."""
     bound = 1.0e-13 if epsilon is None else epsilon
     return abs(left - right) <= bound * min(abs(left), abs(right))
 

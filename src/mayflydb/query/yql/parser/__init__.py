@@ -2,6 +2,7 @@
 
 Each module parses one subject in a class derived from those of the modules that it needs, in this order: `cursor`,
 `type_names`, `operands`, `expressions`, `grouping`, `queries`, `writes`, `settings`, `tables`, `access`, `statements`.
+A method that parses a rule of the grammar has the name of the rule: `select`, `argument`, `window_definition`.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ def as_type(operand: Expression) -> TypeName | None:
     """The type that an operand names: `Int32`, `Decimal(22, 9)`, `List<Int32>`. None if it names none."""
     if isinstance(operand, TypeArgument):
         return operand.type
+    # A type without arguments looks like a column; `Module::Name` is a function without a call.
     if isinstance(operand, Name):
         return None if operand.quoted or ":" in operand.name else TypeName(operand.at, operand.name)
     if not isinstance(operand, FunctionCall) or operand.name.upper() != "DECIMAL" or len(operand.arguments) != 2:

@@ -15,6 +15,7 @@ MAX_DEPTH: Final = 64
 """Nested brackets that the parser accepts. Each level takes several frames of the stack, here and in the binder."""
 
 _WORDS: Final = frozenset({ID, QUOTED, *KEYWORDS.values()})
+# TRUE and FALSE are literals wherever an expression may stand; in backticks they are names.
 _NAMES: Final = _WORDS - {"TRUE", "FALSE"}
 _T = TypeVar("_T")
 
@@ -119,6 +120,7 @@ class TokenCursor:
         """Parse a name, without its backticks. A keyword may be a name, too."""
         kind = self.kinds[self.index]
         if kind not in _NAMES:
+            # A text in quotes where a name is expected has a message of its own in YDB.
             if kind == STRING:
                 raise fault("String literal can not be used here", self.at())
             self.fail(ID, QUOTED)
@@ -143,6 +145,7 @@ class TokenCursor:
     def fail(self, *expected: str) -> NoReturn:
         """Refuse the next token, and name the kinds that were expected."""
         kind = self.kinds[self.index]
+        # The words of ANTLR, whose messages YDB shows: a token is extraneous if the one behind it was expected.
         said = "extraneous" if kind != END and self.next_kind in expected else "mismatched"
         shown = [
             each if each.isidentifier() or each == END else f"'{each}'" for each in sorted(set(expected), key=_rank)
@@ -183,6 +186,7 @@ class TokenCursor:
 
 
 def _rank(kind: str) -> tuple[int, str]:
+    # ANTLR lists what it expected in the order of its tokens: the end, signs, words.
     if kind == END:
         return 0, ""
     return (2 if kind.isidentifier() else 1), kind

@@ -46,6 +46,8 @@ EQUALITIES: Final = {"=": "==", "==": "==", "!=": "!=", "<>": "!="}
 
 MAX_CHAIN: Final = 250
 """Operators in a row that the parser accepts as one deep tree. ANDs and ORs have no such limit."""
+# AND and OR are associative in three-valued logic too, so a chain may be regrouped. Trees are walked
+# recursively: one of 1,000 conditions that leans to one side would exceed Python's stack.
 _BALANCED_FROM: Final = 24
 
 
@@ -54,14 +56,18 @@ class Expressions(Operands):
         """Parse an expression of operators that bind at least as tightly as `level`."""
         left = self.operand()
         length = 0
+        # `closed`: the last condition was IS NULL, LIKE, IN or BETWEEN, behind which no condition follows. `chained`:
+        # a condition came before, so only an equality continues: `a = b = c` is `(a = b) = c`.
         closed = chained = False
         while True:
             kind = self.kinds[self.index]
             power = BINDING_POWERS.get(kind, 0)
+            # `List<List<Int32>>` ends with `>>`, so the lexer has only `>`. Two of them side by side are a shift.
             if kind == ">" and self.next_kind == ">" and self.adjacent(2):
                 power = BITS
             if power < level:
                 return left
+            # `Int32?` as an argument is a type; `??` is an operator.
             if kind == "?" and not self.is_coalescing():
                 left = self._optional(left)
                 continue
@@ -99,6 +105,8 @@ class Expressions(Operands):
         if kind == "?":
             self.index += 2
             self.enter()
+            # The right side takes operators of the same level: `a ?? b ?? c` is `a ?? (b ?? c)`. Each of them nests, so
+            # each counts as a bracket.
             right = self.expression(BITS)
             self.leave()
             return Binary(at, "??", left, right)
@@ -109,6 +117,7 @@ class Expressions(Operands):
                 kind = ">>|"
                 self.index += 1
         self.index += 1
+        # The right side binds more tightly than the operator, so equal operators group to the left.
         return Binary(at, kind, left, self.expression(power + 1))
 
     def _optional(self, operand: Expression) -> Expression:
@@ -149,6 +158,7 @@ class Expressions(Operands):
             if kind == "NULL":
                 self.index += 2
                 return Unary(at, "IS NOT NULL", left), True
+            # Another NOT begins what follows the expression, such as NOT NULL of a column.
             if kind not in PATTERN_OPERATORS and kind not in ("IN", "BETWEEN"):
                 return None
             self.index += 1
@@ -187,6 +197,7 @@ class Expressions(Operands):
             return self.unsigned()
         start = self.at()
         inner, single = self.parentheses()
+        # The parentheses were an operand, as in `IN (a, b).0`, and no list.
         if self.kind in (".", "["):
             return self.suffixes(inner)
         if single and not isinstance(inner, Subquery):

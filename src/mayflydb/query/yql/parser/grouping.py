@@ -24,6 +24,7 @@ from mayflydb.query.yql.syntax import (
 )
 
 _UNITS: Final[dict[str, Literal["ROWS", "RANGE", "GROUPS"]]] = {"ROWS": "ROWS", "RANGE": "RANGE", "GROUPS": "GROUPS"}
+# Each grouping set keeps groups of its own. CUBE doubles the sets with each column: 12 columns make 4096.
 _MAX_SETS: Final = 4096
 _Clause = tuple[str, Expression | None, TypeName | None]
 
@@ -85,6 +86,7 @@ class Grouping(Expressions):
                 _item_number(items, _require_name(each, "ROLLUP" if rollup else "CUBE"))
                 for each in self.parse_list(self.named_item)
             ]
+            # Checked before the combinations are built.
             if len(numbers) > 12:
                 raise fault("More than 12 columns of ROLLUP or CUBE are not supported", self.at())
             lengths = range(len(numbers), -1, -1)
@@ -152,10 +154,12 @@ class Grouping(Expressions):
             lower = self._frame_end("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING")
             self.expect("AND")
             upper = self._frame_end("FOLLOWING", "Frame cannot end with UNBOUNDED PRECEDING")
+            # Only sides are compared, as in YDB: `BETWEEN 1 PRECEDING AND 3 PRECEDING` is allowed, and always empty.
             if lower is not None and upper is not None and _direction(lower) > _direction(upper):
                 start, end = (_ENDS[_direction(each)] for each in (lower, upper))
                 raise fault(f"Frame cannot start from {start} and end with {end}", first)
         else:
+            # A lone bound is the lower one; the frame ends at the current row.
             lower, upper = self._frame_end("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING"), 0
         if self.kind == "EXCLUDE":
             self.refuse("EXCLUDE of a window's frame")
@@ -174,6 +178,7 @@ class Grouping(Expressions):
             return None
         if self.kind != INTEGER:
             self.refuse("A window's frame by an expression")
+        # 18 digits are beyond any partition, so a longer distance may be cut to them.
         value, _ = split_integer(self.texts[self.index][:18])
         self.index += 1
         return -value if self.expect_any(("FOLLOWING", "PRECEDING")) == "PRECEDING" else value

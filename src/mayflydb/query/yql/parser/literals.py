@@ -25,6 +25,7 @@ def split_text(token: str, ansi: bool = False) -> tuple[bytes, str]:
     quote = token[0]
     if quote == "@":
         return _raw(token)
+    # No suffix has a quote, so the last quote is the closing one.
     close = token.rindex(quote)
     body, suffix = token[1:close], token[close + 1 :].lower()
     return body.replace("''", "'").encode("utf-8", "surrogatepass") if ansi else unescape(body), suffix
@@ -34,6 +35,7 @@ def _raw(token: str) -> tuple[bytes, str]:
     suffix = _SUFFIX.search(token)
     end = suffix.start() if suffix else len(token)
     body = token[2:end]
+    # `@@a@@@` is the text `a@`: of three signs at the end the first belongs to the text.
     trailing = body.endswith("@@@") and not body.endswith("@@@@")
     body = body[:-3] + "@" if trailing else body[:-2]
     return body.replace("@@@@", "@@").encode("utf-8", "surrogatepass"), token[end:].lower()
@@ -56,6 +58,7 @@ def unescape(body: str) -> bytes:
 def _decode_escape(escape: re.Match[str]) -> bytes:
     octal, byte, short, long, other = escape.groups()
     if octal is not None:
+        # An octal escape has three digits, up to \377; only \0 is shorter.
         if len(octal) == 3 and int(octal, 8) < 256:
             return bytes([int(octal, 8)])
         if octal == "0":
@@ -69,6 +72,7 @@ def _decode_escape(escape: re.Match[str]) -> bytes:
         if point > 0x10FFFF or 0xD800 <= point < 0xE000:
             raise ValueError(f"Invalid unicode value near byte {escape.start() + 2}")
         return chr(point).encode()
+    # An escape with too few digits has matched as its letter alone.
     if other in "xX":
         raise ValueError(f"Invalid hexadecimal value near byte {escape.start() + 4}")
     if other in "uU":

@@ -44,7 +44,10 @@ _QUERY_BEGINS: Final = frozenset({"SELECT", "FROM", "PROCESS", "REDUCE"})
 _MAYBE_QUERY_BEGINS: Final = frozenset({"COMBINE", "DISCARD", "WITH"})
 _SIGNS: Final = {"-": "-", "+": "+", "~": "~", "NOT": "NOT"}
 _INTEGER_SUFFIXES: Final = frozenset({"", "l", "s", "t", "u", "ul", "us", "ut"})
+# The longest integer that fits has 64 binary digits, a prefix and a suffix. Longer texts never reach int(), whose time
+# grows with the square of the length.
 _MAX_DIGITS: Final = 80
+# Each access makes the tree deeper, without a bracket that counts.
 _MAX_ACCESSES: Final = 80
 _SUFFIX_TYPES: Final = {
     "": "Uint64",
@@ -56,6 +59,8 @@ _SUFFIX_TYPES: Final = {
     "us": "Uint16",
     "ut": "Uint8",
 }
+# Bits of the largest value. A minus is an operator of its own, so signed types have one bit less, and no suffix means
+# up to Uint64.
 _SUFFIX_BITS: Final = {"": 64, "l": 63, "s": 15, "t": 7, "u": 32, "ul": 64, "us": 16, "ut": 8}
 
 
@@ -131,6 +136,8 @@ class Operands(TypeNames):
         if kind == INTEGER and text.isdigit() and len(text) <= 9:
             self.index += 1
             return Member(of.at, of, int(text))
+        # The lexer takes `0.1` of `t.0.1` for a real number. In `t.0.a` the number is `0.`, and its point is the one
+        # before `a`.
         if kind == REAL and text.replace(".", "", 1).isdigit() and len(text) <= 9:
             self.index += 1
             first, second = text.split(".")
@@ -146,6 +153,7 @@ class Operands(TypeNames):
         """Parse a name, a call, or a type in the place of a value."""
         kind, following = self.kind, self.next_kind
         at = self.at()
+        # `Struct<>` has no arguments: the lexer finds the sign `<>` in it, the inequality.
         if following == "<" or following == "<>":
             found = self._type_argument() if kind in COMPOSITE else None
             if found is not None:
@@ -173,6 +181,7 @@ class Operands(TypeNames):
         try:
             return TypeArgument(self.at(), self.type_name())
         except Fault:
+            # The refused type may have entered brackets that it did not leave.
             self.index, self._depth = start, depth
             return None
 
@@ -180,6 +189,7 @@ class Operands(TypeNames):
         arguments, distinct, star = self._arguments()
         ignore_nulls: bool | None = None
         over: Window | str | None = None
+        # IGNORE and RESPECT are names elsewhere; NULLS behind them decides.
         if self.kind in ("IGNORE", "RESPECT") and self.next_kind == "NULLS":
             ignore_nulls = self.kind == "IGNORE"
             self.index += 2
@@ -229,6 +239,7 @@ class Operands(TypeNames):
         value, suffix = split_integer(text)
         if suffix not in _INTEGER_SUFFIXES:
             raise fault(f"Failed to parse number from string: {text}, unknown suffix {suffix}", at)
+        # YDB has two messages: for more than 64 bits, and for more bits than the suffix allows.
         if value >> 64:
             raise _overflow(text, at)
         if value >> _SUFFIX_BITS[suffix]:
@@ -270,6 +281,7 @@ class Operands(TypeNames):
     def parameter_name(self) -> str:
         """`$name`, without the dollar."""
         self.expect("$")
+        # Behind a dollar these two are names.
         if self.kind in ("TRUE", "FALSE"):
             self.index += 1
             return self.texts[self.index - 1]
@@ -311,6 +323,7 @@ class Operands(TypeNames):
         if self.accept(")"):
             return TupleOf(at, ()), False
         first = self.argument()
+        # `((SELECT 1) UNION SELECT 2)`: the parentheses that looked like a value were the first query.
         if self.kind in ("UNION", "EXCEPT", "INTERSECT"):
             query = self.further_queries(self._as_query(first.value))
             self.expect(")")
@@ -333,6 +346,7 @@ class Operands(TypeNames):
     def begins_query(self) -> bool:
         """True if a query comes next, and not an expression that begins with the same word."""
         kind = self.kind
+        # VALUES, COMBINE, DISCARD and WITH may name columns: the next token decides.
         if kind == "VALUES":
             return self.next_kind == "("
         return kind in _QUERY_BEGINS or (kind in _MAYBE_QUERY_BEGINS and self.is_word(1) and self.next_kind != "AS")
@@ -346,6 +360,7 @@ class Operands(TypeNames):
 
     def _is_lambda(self) -> bool:
         """True if the next parentheses hold only parameters, and an arrow follows."""
+        # `($a, $b)` alone is a tuple, so the arrow must be seen before parsing begins.
         kinds, index = self.kinds, self.index + 1
         while kinds[index] == "$":
             index += 2
@@ -422,6 +437,7 @@ class Operands(TypeNames):
         at = self.at()
         self.index += 1
         items = self._items("}", self._pair)
+        # Each item is parsed as a pair or a key; all of them must be of one kind.
         if len({payload is None for _, payload in items}) > 1:
             raise fault("Expecting either a dict or a set, keys with values are mixed with keys alone", at)
         return DictOf(at, items)

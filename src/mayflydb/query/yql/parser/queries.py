@@ -33,7 +33,9 @@ from mayflydb.query.yql.syntax import (
 _UNIONS: Final = frozenset({"UNION", "EXCEPT"})
 _SET_OPERATIONS: Final = frozenset({"UNION", "EXCEPT", "INTERSECT"})
 _JOINS: Final = frozenset({",", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "EXCLUSION", "NATURAL", "OUTER"})
+# Without AS, only a word that begins no clause is an alias.
 _ALIASES: Final = (COMPATIBLE - NO_ALIAS - CLAUSES) | {ID, QUOTED}
+# Each UNION or JOIN adds a level to the tree of relations, and a frame to Python's stack when rows are read.
 _MAX_QUERIES: Final = 250
 
 
@@ -110,6 +112,7 @@ class Queries(Grouping):
         self.expect("VALUES")
         rows = [self._row()]
         while self.accept(","):
+            # A comma without a row behind it belongs to what is around VALUES.
             if self.kind != "(":
                 break
             place, row = self.at(), self._row()
@@ -135,6 +138,7 @@ class Queries(Grouping):
         if not self.accept("SELECT"):
             self.fail("(", "FROM", "SELECT", "VALUES")
         self.enter()
+        # `SELECT stream FROM t` names a column.
         if self.kind == "STREAM" and self.next_kind not in (",", "FROM", ".", ";"):
             self.refuse("SELECT STREAM")
         distinct = self.kind == "DISTINCT"
@@ -189,6 +193,7 @@ class Queries(Grouping):
         at = self.at()
         if self.accept("*"):
             return Star(at)
+        # Three tokens tell `t.*` from an expression that begins with `t.a`.
         if self.next_kind == "." and self.kind_at(2) == "*" and self.is_word():
             name = self.name()
             self.index += 2
@@ -232,12 +237,14 @@ class Queries(Grouping):
         at = self.at()
         self.expect("FROM")
         any_at = self.at()
+        # ANY may name a table: then a token follows that can only stand behind a table.
         any_ = (
             self.kind == "ANY" and self.next_kind not in (".", "AS", "JOIN", ";", ")", "<EOF>") and self.accept("ANY")
         )
         first = self.source()
         joins = []
         while self.kinds[self.index] in _JOINS:
+            # A comma is a join only if a source follows; otherwise it belongs to what is around the query.
             if self.kind == "," and not self._is_source(1):
                 break
             joins.append(self._join())
@@ -405,6 +412,7 @@ class Queries(Grouping):
             value = self.query()
         else:
             value = self.expression()
+            # `$x = (SELECT ...)` names a query, which may go on with UNION; EXISTS is a value.
             if isinstance(value, Subquery) and not value.exists:
                 value = value.query
                 if self.kind in _SET_OPERATIONS:

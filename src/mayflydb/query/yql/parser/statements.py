@@ -23,6 +23,7 @@ from mayflydb.query.yql.statements import (
 )
 from mayflydb.query.yql.syntax import At, Query
 
+# Longer phrases come first: RESOURCE POOL begins RESOURCE POOL CLASSIFIER.
 _REFUSED_OBJECTS: Final = (
     ("TOPIC",),
     ("ASYNC", "REPLICATION"),
@@ -213,6 +214,7 @@ class Statements(AccessStatements):
                 self.refuse(f"{verb} {' '.join(words)}", self.index - 1)
 
     def _create_view(self, at: At) -> CreateView:
+        # The stored text is parsed again by each query that reads the view, with the default lexer.
         if self.tokens.ansi:
             self.refuse("A view in a text for the ANSI lexer")
         if_not_exists = self.if_not_exists()
@@ -258,6 +260,7 @@ class Statements(AccessStatements):
                 raise fault(f"{place} is said twice", self.at())
             self.index += 1
             word = self.accept("BY" if place == "INCREMENT" else "WITH")
+            # RESTART alone begins again at the start value of the sequence.
             bare = place == "RESTART" and not word and self.kind != INTEGER
             given[place] = None if bare else self._whole_number()
         if not given:

@@ -95,6 +95,7 @@ class Tables(Settings):
 
     def _entry(self, parts: dict[str, list[Any]]) -> None:
         kind, following = self.kind, self.next_kind
+        # None of these words is reserved, so each may name a column: the tokens behind it decide.
         if kind == "PRIMARY" and following == "KEY":
             self.index += 2
             parts["key"].append(self.parse_in_parentheses(self.name))
@@ -123,6 +124,7 @@ class Tables(Settings):
         not_null: bool | None = None
         default: Expression | None = None
         family: str | None = None
+        # Options may also stand in parentheses with commas: `a Int32 (NOT NULL, DEFAULT 1)`.
         listed = typed and self.kind == "(" and self.next_kind in _COLUMN_OPTIONS
         if listed:
             self.index += 1
@@ -136,6 +138,7 @@ class Tables(Settings):
                 self.expect("NULL")
             elif word == "DEFAULT":
                 self.index += 1
+                # Without conditions: the NOT of `DEFAULT 1 NOT NULL` belongs to the column.
                 default = self.expression(COMPARISON)
             else:
                 self.refuse(f"{word} of a column")

@@ -33,6 +33,8 @@ _REFUSED: Final = frozenset({"CALLABLE", "STREAM", "FLOW"})
 _TAGS: Final = frozenset({"ENUM", "RESOURCE"})
 _COUNTS: Final = {"OPTIONAL": 1, "LIST": 1, "SET": 1, "DICT": 2}
 _BEHIND_TYPES: Final = frozenset(("?", ",", ")", ">", ";", "=", "<EOF>", "|>", "]", "}"))
+"""Tokens that follow a type. `Int32??` before one of them is an Optional of an Optional; else `??` is the operator."""
+
 _MAX_DIGITS: Final = 9
 
 
@@ -77,6 +79,7 @@ class TypeNames(TokenCursor):
 
     def _digits(self) -> int:
         self.expect(INTEGER) if self.kind != "$" else self.refuse("A type's digits by a named expression")
+        # A number of nine digits is no precision, so a longer one may be cut; int() of a very long one would take long.
         number, _ = split_integer(self.texts[self.index - 1][:_MAX_DIGITS])
         return number
 
@@ -92,6 +95,7 @@ class TypeNames(TokenCursor):
                 self.fail("<")
             return TypeName(at, name, (), () if kind == "STRUCT" else None)
         self.expect("<")
+        # A Variant is over a Struct if its first argument has a name, else over a Tuple.
         if kind == "STRUCT" or (kind == "VARIANT" and self._is_member()):
             return self._members(at, name)
         if kind in _TAGS:

@@ -44,6 +44,7 @@ class Writes(Queries):
             self.refuse("DEFAULT VALUES")
         columns = None
         at = self.at()
+        # A parenthesis also begins a query: in a list of columns a comma or parenthesis follows the first name.
         if self.kind == "(" and (self.kind_at(2) in (",", ")") and self.is_word(1)):
             at = self.at(self.index + 1)
             columns = self.parse_in_parentheses(self.name)

@@ -38,7 +38,7 @@ PRAGMAS = Pragmas()
 
 class Context:
     """The state of binding one script: its schemas and parameters, and the findings: tables read and written, warnings,
-    preludes."""
+    subqueries."""
 
     def __init__(self, schemas: Schemas, database: str, parameters: Mapping[str, Type]) -> None:
         self.schemas, self.database, self.given = schemas, database, parameters
@@ -114,7 +114,7 @@ class Context:
 
 
 class Binder:
-    """Binds expressions over rows of one kind. `special`: expressions that are bound already, as after GROUP BY.
+    """Binds expressions over rows of one kind. `bound_trees`: expressions that are bound already, as after GROUP BY.
 
     `width`: the number of values in a row; the arguments of lambdas follow them. `Context.uses` counts the references
     to rows: an expression that does not change the count is the same for all rows.

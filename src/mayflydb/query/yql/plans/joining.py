@@ -22,7 +22,7 @@ class JoinKey(msgspec.Struct, frozen=True):
 
 
 class JoinSide(msgspec.Struct, frozen=True):
-    """One side of a join. `one`: at most one row of each key takes part, as behind ANY."""
+    """One side of a join. `any_row`: at most one row of each key takes part, as behind ANY."""
 
     relation: Relation
     keys: tuple[JoinKey, ...]

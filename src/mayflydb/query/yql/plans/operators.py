@@ -149,7 +149,10 @@ def bind_operator(word: str, left: Expression, right: Expression, at: Position) 
 
 
 def adapt_literal(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """Convert a literal text to the other side's type, if it has the text form of that type."""
+    """Convert a literal on one side to the type of the other side, if that type can hold its value.
+
+    Two integers stay as they are: they compare by value.
+    """
     first, second = bare(left.type), bare(right.type)
     if first == second or are_integers(first, second):
         return left, right
@@ -164,8 +167,10 @@ def adapt_literal(left: Expression, right: Expression) -> tuple[Expression, Expr
 
 
 def find_comparison(word: str, left: Type, right: Type) -> comparison.Equal | None:
-    """Return the comparison of values that are not NULL, None for NULL where a NULL inside decides. None if there is
-    none."""
+    """Return the function that compares two values that are not NULL; None if the types do not compare.
+
+    The function returns None for NULL, where a NULL inside of a value decides.
+    """
     if are_integers(left, right) or (left == right and left in _PLAIN):
         return _DIRECT[word]
     return comparison.find_relation(word, left, right)
@@ -236,7 +241,7 @@ def _between_bounds(operand: Expression, low: Expression, high: Expression, at: 
 
 
 def _bind_logic_chain(binder: Binder, tree: Binary) -> Expression:
-    """Bind AND, OR or XOR. A long chain of one operator is one loop, not a nest of calls."""
+    """Bind AND or OR. A long chain of one operator is one loop, not a nest of calls."""
     word, trees = tree.operator, []
     node: Tree = tree
     while isinstance(node, Binary) and node.operator == word:
