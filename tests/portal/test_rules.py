@@ -6,7 +6,7 @@ import pytest
 
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND
 from mayflydb.portal import words
-from mayflydb.portal.form import is_agreed, question, read_seconds
+from mayflydb.portal.form import format_question, is_agreed, read_seconds
 
 MAX = 2_147_483_647
 
@@ -36,7 +36,7 @@ def test_seconds_as_the_field_reads_them(text: str, value: int) -> None:
     ],
 )
 def test_what_was_agreed_to(agreed: tuple[int | None, int], default: int | None, count: int, expected: bool) -> None:
-    assert is_agreed(question(*agreed), default, count) is expected
+    assert is_agreed(format_question(*agreed), default, count) is expected
 
 
 @pytest.mark.parametrize("answer", ["", "60", "60:", ":", "60:x", "60:-1", "60:100:100"])
@@ -45,7 +45,7 @@ def test_no_answer_agrees_to_nothing(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("span", "text", "coarse"),
+    ("span", "text", "short_span"),
     [
         (0, "0 s", "0 s"),
         (999 * SECOND // 1000, "999 ms", "999 ms"),
@@ -58,8 +58,8 @@ def test_no_answer_agrees_to_nothing(answer: str) -> None:
         (-HOUR, "-1 h", "-1 h"),
     ],
 )
-def test_spans(span: int, text: str, coarse: str) -> None:
-    assert (words.span(span), words.coarse(span)) == (text, coarse)
+def test_spans(span: int, text: str, short_span: str) -> None:
+    assert (words.span(span), words.short_span(span)) == (text, short_span)
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import pytest
 from mayflydb.http.messages import Response
 from mayflydb.model.errors import MayflyError, PreconditionFailed
 from mayflydb.portal.container import Container, Containers
-from mayflydb.portal.form import Offer, loaded
+from mayflydb.portal.form import Offer, stored_fields
 
 BODY = {"id": "c", "_etag": '"1"', "indexingPolicy": {"indexingMode": "consistent"}, "partitionKey": {"paths": ["/pk"]}}
 OFFER = {"id": "o", "content": {"offerThroughput": 400}}
 BEFORE = Container(BODY, '"1"', Offer("manual", 400), OFFER)
-WANTED = msgspec.structs.replace(loaded(BODY, '"1"', BEFORE.offer), time_to_live="no-default", manual="500")
+WANTED = msgspec.structs.replace(stored_fields(BODY, '"1"', BEFORE.offer), time_to_live="no-default", manual="500")
 
 
 class Scripted:

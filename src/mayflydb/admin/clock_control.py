@@ -59,14 +59,14 @@ class ClockControl:
             nodes = [container.node for container in containers]
             now = await self._engine.now()
             to = (await timeline.next_expiry(nodes) or now) if span is None else now + span
-            if to > formats.LAST:
+            if to > formats.LAST_INSTANT:
                 raise BadRequest("the clock ends with the year 9999")
             return _summarize_walk(await timeline.walk(to, nodes, sweep), to - now, containers)
 
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
         """Walk on to an instant; Conflict for the past, unless nothing stored is newer and `force` is given."""
         self.check_allowed("moved")
-        if not 0 <= to <= formats.LAST:
+        if not 0 <= to <= formats.LAST_INSTANT:
             raise BadRequest("the clock runs from 1970 to the end of 9999")
         async with self._moving:
             containers = await self._targets.list_containers()

@@ -15,7 +15,7 @@ from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.targets import TargetResolver, Targets
 from mayflydb.engine.engine import Engine
 
-Call = Callable[[Any], Awaitable[dict[str, Any]]]
+Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -23,8 +23,8 @@ class Operation(msgspec.Struct, frozen=True):
 
     method: str
     path: str
-    takes: type[msgspec.Struct]
-    call: Call
+    parameters: type[msgspec.Struct]
+    handler: Handler
 
 
 class Admin:
@@ -55,14 +55,14 @@ class Admin:
         """The table that the HTTP side is made from."""
         clock, reports, maintenance = self.clock, self.reports, self.maintenance
         return (
-            Operation("GET", "stats", r.Nothing, lambda _: maintenance.stats()),
-            Operation("GET", "clock", r.Nothing, lambda _: clock.show()),
+            Operation("GET", "stats", r.NoMembers, lambda _: maintenance.stats()),
+            Operation("GET", "clock", r.NoMembers, lambda _: clock.show()),
             Operation("POST", "clock/advance", r.Advance, lambda body: clock.advance(body.span(), body.sweep)),
             Operation("POST", "clock/set", r.SetClock, lambda body: clock.set(body.instant(), body.force)),
-            Operation("POST", "clock/freeze", r.Nothing, lambda _: clock.freeze()),
-            Operation("POST", "clock/resume", r.Nothing, lambda _: clock.resume()),
-            Operation("POST", "clock/reset", r.Nothing, lambda _: clock.follow_host()),
-            Operation("POST", "clock/confirm", r.Nothing, lambda _: clock.confirm()),
+            Operation("POST", "clock/freeze", r.NoMembers, lambda _: clock.freeze()),
+            Operation("POST", "clock/resume", r.NoMembers, lambda _: clock.resume()),
+            Operation("POST", "clock/reset", r.NoMembers, lambda _: clock.follow_host()),
+            Operation("POST", "clock/confirm", r.NoMembers, lambda _: clock.confirm()),
             Operation("POST", "purge", r.Purge, lambda body: maintenance.purge(body.target)),
             Operation("POST", "reset", r.Reset, lambda body: maintenance.reset(body.target, body.keep_clock)),
             Operation("GET", "ttl", r.Listing, lambda query: reports.list_containers(query.target)),

@@ -34,9 +34,12 @@ class ExpiryReports:
     async def list_containers(self, target: str | None = None) -> dict[str, Any]:
         """Every container with its rule, counts and next expiry."""
         now = await self._engine.now()
-        return {"now": formats.time(now), "targets": [await self._row(p, now) for p in await self._find(target)]}
+        return {
+            "now": formats.time(now),
+            "targets": [await self._describe_container(p, now) for p in await self._list_targets(target)],
+        }
 
-    async def _row(self, container: ContainerTarget, now: Instant) -> dict[str, Any]:
+    async def _describe_container(self, container: ContainerTarget, now: Instant) -> dict[str, Any]:
         counts = await self.counts(container, now)
         ahead = await self._engine.next_deadline(container.node.id, now)
         settings = container.front_end.ttl_settings(container.database, container.node)
@@ -47,7 +50,7 @@ class ExpiryReports:
             passes = any(rule.passes for rule in container.node.rules)
             row["next_pass"] = formats.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
         if container.node.definition.schedule is not None:
-            row |= self._runs(container.node.definition, now, counts["records"] + counts["hidden"])
+            row |= self._describe_runs(container.node.definition, now, counts["records"] + counts["hidden"])
         return row
 
     async def totals(self, container: ContainerTarget) -> Totals:
@@ -73,7 +76,10 @@ class ExpiryReports:
         container = await self._targets.resolve_container(target)
         await container.front_end.apply_change(container.database, container.node, change)
         now = await self._engine.now()
-        return {"now": formats.time(now), **await self._row(await self._targets.resolve_container(target), now)}
+        return {
+            "now": formats.time(now),
+            **await self._describe_container(await self._targets.resolve_container(target), now),
+        }
 
     async def preview(self, target: str, change: Change) -> dict[str, Any]:
         """The effects that a change would have now."""
@@ -103,7 +109,7 @@ class ExpiryReports:
         span = wanted.span()
         found = [
             await self._insight.forecast(container.node, now, span, wanted.buckets)
-            for container in await self._find(wanted.target)
+            for container in await self._list_targets(wanted.target)
         ]
         edges = edges_of(now, span, wanted.buckets)
         counts = [sum(each.buckets[n].count for each in found) for n in range(wanted.buckets)]
@@ -114,7 +120,7 @@ class ExpiryReports:
                 {"from": formats.time(after), "to": formats.time(until), "count": count}
                 for (after, until), count in zip(pairwise(edges), counts, strict=True)
             ],
-            **_sums(found),
+            **_add_up(found),
             "exact": True,
         }
 
@@ -134,14 +140,14 @@ class ExpiryReports:
                 )
                 paused = container.node.definition.paused
                 details = container.front_end.describe_record(container.database, container.node, record)
-                reason, text = _refined(why, details)
+                reason, text = _reason_and_text(why, details)
                 return {
                     "now": formats.time(now),
-                    **self._named(container, record),
+                    **self._describe_identity(container, record),
                     "state": why.state,
                     "deadline": formats.time_or_none(why.deadline),
                     "reason": "paused" if paused == "expiry" else reason,
-                    "text": text if paused is None else _PAUSED[paused].format(text),
+                    "text": text if paused is None else _PAUSED_TEXTS[paused].format(text),
                     **details,
                 }
         raise NotFound(f"there is no such record in {container.target}", hint="purged records are not kept")
@@ -149,11 +155,11 @@ class ExpiryReports:
     async def list_due(self, wanted: requests.DueList) -> dict[str, Any]:
         """Records by deadline, after `from` and up to `to`; those that are hidden already included, unless `from` says now."""
         now = await self._engine.now()
-        since = None if wanted.since is None else requests.moment(wanted.since)
-        to = formats.LAST if wanted.to is None else requests.moment(wanted.to)
+        since = None if wanted.since is None else requests.parse_moment(wanted.since)
+        to = formats.LAST_INSTANT if wanted.to is None else requests.parse_moment(wanted.to)
         limit = wanted.checked_limit()
         found: list[tuple[Instant, str, Record, ContainerTarget]] = []
-        for container in await self._find(wanted.target):
+        for container in await self._list_targets(wanted.target):
             dying = await self._insight.find_expiring(container.node, since, to, limit)
             found += [(when, container.target, record, container) for when, record in dying]
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
@@ -165,12 +171,12 @@ class ExpiryReports:
         for when, target, record, container in found[:limit]:
             why = explain(record, container.node.rules, now, names[target], container.front_end.causes)
             shown = {"deadline": formats.time(when), "state": why.state, "reason": why.reason, "text": why.text}
-            rows.append(self._named(container, record) | shown)
+            rows.append(self._describe_identity(container, record) | shown)
         return {"now": formats.time(now), "records": rows}
 
     async def list_expiries(self, after: int) -> list[dict[str, Any]]:
         """Every record that age removed, with a number above `after`, in the order it went; of containers that are there."""
-        containers = {container.node.id: container for container in await self._find(None)}
+        containers = {container.node.id: container for container in await self._list_targets(None)}
         found: list[dict[str, Any]] = []
         while events := await self._engine.expiries(after, PAGE):
             after = events[-1].id
@@ -191,7 +197,7 @@ class ExpiryReports:
                     )
         return found
 
-    def _runs(self, definition: Definition, now: Instant, records: int) -> dict[str, Any]:
+    def _describe_runs(self, definition: Definition, now: Instant, records: int) -> dict[str, Any]:
         """When passes over a container with a schedule of its own are made, and what the last one came to."""
         last = last_run(definition, now, records)
         return {
@@ -201,24 +207,24 @@ class ExpiryReports:
             "next_run": formats.time_or_none(next_run(definition, now, self._engine.reaper.cadence)),
         }
 
-    async def _find(self, target: str | None) -> list[ContainerTarget]:
+    async def _list_targets(self, target: str | None) -> list[ContainerTarget]:
         return await self._targets.list_containers(target)
 
     def _identity(self, container: ContainerTarget, record: Record) -> tuple[str, Any]:
         return container.front_end.decode_identity(container.node, record.partition, record.key)
 
-    def _named(self, container: ContainerTarget, record: Record) -> dict[str, Any]:
+    def _describe_identity(self, container: ContainerTarget, record: Record) -> dict[str, Any]:
         id, pk = self._identity(container, record)
         return {"target": container.target, "id": id, "pk": pk}
 
 
-_PAUSED = {
+_PAUSED_TEXTS = {
     "purge": "{}; purging is paused",
     "expiry": "expiry is paused: nobody dies until it is resumed",
 }
 
 
-def _refined(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
+def _reason_and_text(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
     """Without any instant to count from: what stands in the container of the dates."""
     dates = details.get("dates", ())
     if why.reason != "no-anchor" or not dates:
@@ -227,7 +233,7 @@ def _refined(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
     return "wrong-type" if "wrong-type" in reasons else why.reason, "; ".join(row["text"] for row in dates)
 
 
-def _sums(found: list[Forecast]) -> dict[str, int]:
+def _add_up(found: list[Forecast]) -> dict[str, int]:
     names = ("due_now", "in_horizon", "later", "never")
     rows = [msgspec.structs.asdict(each) for each in found]
     return {name: sum(row[name] for row in rows) for name in names}

@@ -16,7 +16,7 @@ from mayflydb.model.instant import SECOND, Instant, Span
 MAX_TTL = 2_147_483_647
 
 
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No members."""
 
 
@@ -35,7 +35,7 @@ class Advance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.to is not None:
             return None
         if self.by is not None:
-            return duration(self.by)
+            return parse_duration(self.by)
         span = (self.seconds or Decimal()) * SECOND
         if not 0 <= span <= LONGEST or span != int(span):
             raise BadRequest(f"{self.seconds} is not a number of seconds from 0 on, to the microsecond")
@@ -49,7 +49,7 @@ class SetClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     force: bool = False
 
     def instant(self) -> Instant:
-        return moment(str(self.to))
+        return parse_moment(str(self.to))
 
 
 class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,7 +91,7 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def change(self) -> Change:
         """The requested change."""
         if self.target.startswith("ydb:"):
-            return self._of_table()
+            return self._table_change()
         if self.column is not None or self.unit is not None or self.run_interval_seconds is not None:
             raise BadRequest("column, unit and run_interval_seconds are of YDB's tables")
         if self.index is None and self.field is None:
@@ -105,7 +105,7 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadRequest(f"{seconds} is no expire_after_seconds", hint=f"null, or 0 to {MAX_TTL}; -1 for _ts alone")
         return Change(seconds, self.index, self.field)
 
-    def _of_table(self) -> Change:
+    def _table_change(self) -> Change:
         seconds = self.expire_after_seconds
         if self.default_ttl is not msgspec.UNSET or seconds is msgspec.UNSET:
             raise BadRequest("a table takes expire_after_seconds, and column", hint="expire_after_seconds null: off")
@@ -136,7 +136,7 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
     def span(self) -> Span | None:
-        return None if self.notice is None else duration(self.notice)
+        return None if self.notice is None else parse_duration(self.notice)
 
 
 class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,7 +153,7 @@ class Forecast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: str | None = None
 
     def span(self) -> Span:
-        span = duration(self.horizon)
+        span = parse_duration(self.horizon)
         if not 1 <= self.buckets <= 1000 or span < self.buckets:
             raise BadRequest(f"{self.horizon} in {self.buckets} buckets", hint="1 to 1000 buckets, each 1us or longer")
         return span
@@ -181,7 +181,7 @@ class DueList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.limit
 
 
-def duration(text: str) -> Span:
+def parse_duration(text: str) -> Span:
     """A span as people write it; BadRequest says how."""
     try:
         return parse_span(text)
@@ -189,7 +189,7 @@ def duration(text: str) -> Span:
         raise BadRequest(str(error)) from None
 
 
-def moment(text: str) -> Instant:
+def parse_moment(text: str) -> Instant:
     """A time as people write it; BadRequest says how."""
     try:
         return parse_instant(text)

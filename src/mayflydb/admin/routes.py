@@ -47,7 +47,7 @@ def error_handlers() -> dict[Any, Any]:
 
 
 def _endpoint(operation: Operation) -> Endpoint:
-    decode = msgspec.json.Decoder(operation.takes).decode
+    decode = msgspec.json.Decoder(operation.parameters).decode
 
     async def from_body(request: Request) -> Response:
         _no_query(request)
@@ -56,14 +56,14 @@ def _endpoint(operation: Operation) -> Endpoint:
 
     async def from_query(request: Request) -> Response:
         query = dict(request.query_params)
-        return await answer(lambda: msgspec.convert(query, operation.takes, strict=False))
+        return await answer(lambda: msgspec.convert(query, operation.parameters, strict=False))
 
     async def answer(parse: Callable[[], msgspec.Struct]) -> Response:
         try:
             taken = parse()
         except (msgspec.DecodeError, RecursionError) as error:
             raise BadRequest(str(error)) from error
-        return _json(await operation.call(taken))
+        return _json(await operation.handler(taken))
 
     return from_body if operation.method == "POST" else from_query
 

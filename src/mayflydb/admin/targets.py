@@ -205,12 +205,12 @@ def _container_hint(targets: Targets, database: str) -> str:
     return f"paths begin with a database: {target_of(targets, known[0], database.lstrip('/'))}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return quote(name, safe="!$&'()*+,;=@", errors="surrogatepass")
 
 
 def target_of(targets: Targets, *names: str) -> str:
     """The target of a database (one name) or a container (two)."""
     if targets.databases is not None:
-        return f"{targets.space}:{targets.separator.join(_quoted(name).replace('%2F', '/') for name in names)}"
-    return f"{targets.space}:{targets.separator.join(map(_quoted, names))}"
+        return f"{targets.space}:{targets.separator.join(_quote(name).replace('%2F', '/') for name in names)}"
+    return f"{targets.space}:{targets.separator.join(map(_quote, names))}"

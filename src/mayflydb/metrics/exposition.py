@@ -13,7 +13,7 @@ from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MOST_CONTAINERS = 200
+MAX_LABELLED_CONTAINERS = 200
 
 _HELP: dict[str, tuple[str, str]] = {
     "mayfly_build_info": ("gauge", "The version that runs."),
@@ -45,7 +45,7 @@ _HELP: dict[str, tuple[str, str]] = {
     "mayfly_throttled_requests_total": ("counter", "Requests answered 429, or 16500, since the server started."),
 }
 
-_EARLIEST = (
+_COMBINED_BY_MINIMUM = (
     "mayfly_ttl_next_expiry_timestamp_seconds",
     "mayfly_ttl_next_run_timestamp_seconds",
     "mayfly_ttl_last_run_timestamp_seconds",
@@ -53,16 +53,16 @@ _EARLIEST = (
 )
 """Where several containers are shown as one, the least is shown."""
 
-LAGS = (0, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400)
+LAG_RANGES = (0, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400)
 """Seconds."""
 
 Sample = tuple[str, dict[str, str], float]
 Labels = tuple[tuple[str, str], ...]
 
 
-async def exposition(admin: Admin) -> str:
+async def render_metrics(admin: Admin) -> str:
     """All families, each with its help and type."""
-    samples = [*await _clock(admin), *await _containers(admin), *await _removal(admin)]
+    samples = [*await _clock(admin), *await _containers(admin), *await _background_removal(admin)]
     lines: list[str] = []
     for family, (kind, text) in _HELP.items():
         lines += [f"# HELP {family} {text}", f"# TYPE {family} {kind}"]
@@ -87,11 +87,11 @@ async def _clock(admin: Admin) -> list[Sample]:
 async def _containers(admin: Admin) -> list[Sample]:
     """Per container; beyond the 200th, added up under `_other` (times: the worst of them)."""
     now = await admin.engine.now()
-    folded: dict[tuple[str, Labels], float] = {}
+    totals: dict[tuple[str, Labels], float] = {}
     for number, target in enumerate(await admin.targets.list_containers()):
         protocol, _, path = target.target.partition(":")
         database, container = "_other", "_other"
-        if number < MOST_CONTAINERS:
+        if number < MAX_LABELLED_CONTAINERS:
             database, _, container = path.partition(target.front_end.separator)
             if target.front_end.databases is not None:
                 database, container = target.database, target.node.name
@@ -99,12 +99,12 @@ async def _containers(admin: Admin) -> list[Sample]:
         counts = [
             (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, target, now)
         ]
-        units = [] if target.front_end.space == "ydb" else _units(admin, target)
-        priced = [(family, (("protocol", protocol), *names, *more), value) for family, more, value in units]
-        for family, labels, value in [*counts, *priced]:
-            before = folded.get((family, labels))
-            folded[family, labels] = value if before is None else _fold(family, before, value)
-    return [(family, dict(labels), value) for (family, labels), value in folded.items()]
+        units = [] if target.front_end.space == "ydb" else _request_units(admin, target)
+        unit_samples = [(family, (("protocol", protocol), *names, *more), value) for family, more, value in units]
+        for family, labels, value in [*counts, *unit_samples]:
+            before = totals.get((family, labels))
+            totals[family, labels] = value if before is None else _combine(family, before, value)
+    return [(family, dict(labels), value) for (family, labels), value in totals.items()]
 
 
 async def _counts(admin: Admin, container: ContainerTarget, now: Instant) -> list[tuple[str, float]]:
@@ -132,7 +132,7 @@ async def _counts(admin: Admin, container: ContainerTarget, now: Instant) -> lis
     return [(family, value) for family, value in values.items() if value is not None]
 
 
-async def _removal(admin: Admin) -> list[Sample]:
+async def _background_removal(admin: Admin) -> list[Sample]:
     """The counters of YDB's background removal, by YDB's names."""
     now = await admin.engine.now()
     lags: Counter[str] = Counter()
@@ -143,10 +143,10 @@ async def _removal(admin: Admin) -> list[Sample]:
             tables += 1
             last = last_run(definition, now, 0)
             lag = None if last is None else now - last.instant
-            lags[_range(lag)] += container.front_end.ttl_settings(container.database, container.node)["partitions"]
+            lags[_lag_range(lag)] += container.front_end.ttl_settings(container.database, container.node)["partitions"]
     processed, erased = admin.engine.reaper.run_totals
     ranges: list[Sample] = [
-        ("SchemeShard_NumShardsByTtlLag", {"range": each}, lags[each]) for each in (*map(str, LAGS), "inf")
+        ("SchemeShard_NumShardsByTtlLag", {"range": each}, lags[each]) for each in (*map(str, LAG_RANGES), "inf")
     ]
     return [
         ("SchemeShard_TTLEnabledTables", {}, tables),
@@ -156,12 +156,12 @@ async def _removal(admin: Admin) -> list[Sample]:
     ]
 
 
-def _range(lag: Span | None) -> str:
-    """The least of LAGS that a lag does not go beyond; one that was never swept lags behind all."""
-    return next((str(each) for each in LAGS if lag is not None and lag <= each * SECOND), "inf")
+def _lag_range(lag: Span | None) -> str:
+    """The least of LAG_RANGES that a lag does not go beyond; one that was never swept lags behind all."""
+    return next((str(each) for each in LAG_RANGES if lag is not None and lag <= each * SECOND), "inf")
 
 
-def _units(admin: Admin, container: ContainerTarget) -> list[tuple[str, Labels, float]]:
+def _request_units(admin: Admin, container: ContainerTarget) -> list[tuple[str, Labels, float]]:
     """By operation of Cosmos DB, or command of MongoDB; requests of YDB's have no price."""
     meter, id = admin.engine.meter, container.node.id
     units: list[tuple[str, Labels, float]] = [
@@ -171,10 +171,10 @@ def _units(admin: Admin, container: ContainerTarget) -> list[tuple[str, Labels, 
     return [*units, ("mayfly_throttled_requests_total", (), meter.throttled[id])]
 
 
-def _fold(family: str, before: float, value: float) -> float:
+def _combine(family: str, before: float, value: float) -> float:
     if family == "mayfly_ttl_purge_lag_seconds":
         return max(before, value)
-    if family in _EARLIEST:
+    if family in _COMBINED_BY_MINIMUM:
         return min(before, value)
     return before + value
 

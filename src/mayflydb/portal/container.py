@@ -20,9 +20,9 @@ from mayflydb.model.errors import (
     Unavailable,
 )
 from mayflydb.portal.cosmos import Cosmos
-from mayflydb.portal.form import Fields, Offer, changed
+from mayflydb.portal.form import Fields, Offer, apply_fields
 
-_KINDS: Mapping[int, type[MayflyError]] = {
+_ERRORS: Mapping[int, type[MayflyError]] = {
     400: BadRequest,
     404: NotFound,
     409: Conflict,
@@ -60,7 +60,9 @@ class Containers:
         """The JSON of one item, as clients get it; NotFound where it is not, or no longer."""
         # In a header, and so in ASCII, which json writes.
         headers = {"x-ms-documentdb-partitionkey": json.dumps(pk if isinstance(pk, list) else [pk])}
-        return _ok(await self._cosmos("GET", ("dbs", database, "colls", name, "docs", id), headers=headers)).body
+        return _check_status(
+            await self._cosmos("GET", ("dbs", database, "colls", name, "docs", id), headers=headers)
+        ).body
 
     async def save(self, database: str, before: Container, wanted: Fields, said: list[str]) -> None:
         """Write what differs, and say of each part when it is written: an error may come between.
@@ -68,11 +70,11 @@ class Containers:
         PreconditionFailed if the container is not as it was shown.
         """
         name = before.body["id"]
-        body = changed(before.body, wanted)
+        body = apply_fields(before.body, wanted)
         if body != before.body:
             sent = {key: value for key, value in body.items() if not key.startswith("_")}
             path = ("dbs", database, "colls", name)
-            _ok(await self._cosmos("PUT", path, msgspec.json.encode(sent), {"if-match": wanted.etag}))
+            _check_status(await self._cosmos("PUT", path, msgspec.json.encode(sent), {"if-match": wanted.etag}))
             said.append(f"Successfully updated container {name}")
         if wanted.offer is not None and before.offer is not None and wanted.offer != before.offer:
             await self._scale(before.offer_body, before.offer, wanted.offer)
@@ -97,8 +99,8 @@ class Containers:
 
     async def _put_offer(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> Mapping[str, Any]:
         path = ("offers", body["id"])
-        answered: Mapping[str, Any] = _json(await self._cosmos("PUT", path, msgspec.json.encode(body), headers))
-        return answered
+        answer: Mapping[str, Any] = _json(await self._cosmos("PUT", path, msgspec.json.encode(body), headers))
+        return answer
 
 
 def _offer(body: Mapping[str, Any]) -> Offer:
@@ -110,14 +112,14 @@ def _offer(body: Mapping[str, Any]) -> Offer:
 
 
 def _json(response: Response) -> Any:
-    return msgspec.json.decode(_ok(response).body)
+    return msgspec.json.decode(_check_status(response).body)
 
 
-def _ok(response: Response) -> Response:
+def _check_status(response: Response) -> Response:
     """The response, or the error that it stands for."""
     if response.status < 300:
         return response
-    kind = _KINDS.get(response.status, MayflyError)
+    kind = _ERRORS.get(response.status, MayflyError)
     raise kind(_sentence(response.body))
 
 

@@ -12,10 +12,10 @@ from mayflydb.admin.operations import Admin
 from mayflydb.engine.engine import Scope
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.portal import words
-from mayflydb.portal.items import PAGE, described, position_of
-from mayflydb.portal.shell import Shell, Visit, json_page, keep
+from mayflydb.portal.items import PAGE, grid_row, parse_position
+from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
 
-MOST_READ = 10_000
+MAX_DOCUMENTS_READ = 10_000
 """Documents that are looked at for those whose `ttl` is ignored: there is no other way to find them."""
 
 
@@ -29,7 +29,7 @@ class DocumentsPage:
 
     async def show(self, visit: Visit) -> Response:
         """The page."""
-        found = await self._found(visit)
+        found = await self._read_page(visit)
         return await self._shell.page(visit.request, f"{self._kind}.html", self._content(visit, found))
 
     def _content(self, visit: Visit, found: dict[str, Any]) -> dict[str, Any]:
@@ -41,56 +41,56 @@ class DocumentsPage:
             "database": visit.database,
             "name": visit.name,
             "address": visit.address,
-            "most": MOST_READ,
+            "most": MAX_DOCUMENTS_READ,
         }
 
-    async def twin(self, visit: Visit) -> Response:
+    async def show_json(self, visit: Visit) -> Response:
         """The same as JSON."""
-        return json_page(await self._found(visit))
+        return json_response(await self._read_page(visit))
 
     async def run_pass(self, visit: Visit) -> Response:
         """Purge what is due, as a pass of the TTL monitor would, or a run over a table."""
         done = await self._admin.maintenance.purge(visit.container.target)
         said = f"A {'run' if self._kind == 'rows' else 'pass'} was made: {words.number(done['purged'])} purged"
-        return keep(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
+        return keep_message(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
 
-    async def _found(self, visit: Visit) -> dict[str, Any]:
+    async def _read_page(self, visit: Visit) -> dict[str, Any]:
         container = visit.container
         (row,) = (await self._admin.reports.list_containers(container.target))["targets"]
-        documents, following = await self._page(visit)
+        documents, following = await self._read_records(visit)
         now = await self._admin.engine.now()
-        ignored, all_read = await self._ignored(visit) if row["ignored_ttl"] else ([], True)
+        ignored, all_read = await self._find_ignored(visit) if row["ignored_ttl"] else ([], True)
         return {
             "collection": row,
-            "documents": [described(container, record, container.node.rules, now) for record in documents],
+            "documents": [grid_row(container, record, container.node.rules, now) for record in documents],
             "after": following,
-            "ignored": [self._why(visit, record) for record in ignored],
+            "ignored": [self._explain_ignored(visit, record) for record in ignored],
             "all_read": all_read,
         }
 
-    def _why(self, visit: Visit, record: Record) -> dict[str, Any]:
+    def _explain_ignored(self, visit: Visit, record: Record) -> dict[str, Any]:
         targets, node = visit.container.front_end, visit.container.node
         details = targets.describe_record(visit.database, node, record)
         id, _ = targets.decode_identity(node, record.partition, record.key)
         return {"id": id, "ttl": details["own_ttl"], "why": details["ignored_ttl"]}
 
-    async def _page(self, visit: Visit) -> tuple[list[Record], str | None]:
+    async def _read_records(self, visit: Visit) -> tuple[list[Record], str | None]:
         after, now = visit.request.query_params.get("after"), await self._admin.engine.now()
         found: list[Record] = []
-        position = None if after is None else position_of(after)
+        position = None if after is None else parse_position(after)
         async for batch in self._admin.engine.scan(visit.container.node, Scope(), position, now):
             found += batch.records
             if len(found) > PAGE:
                 break
         return found[:PAGE], str(found[PAGE - 1].seq) if len(found) > PAGE else None
 
-    async def _ignored(self, visit: Visit) -> tuple[list[Record], bool]:
+    async def _find_ignored(self, visit: Visit) -> tuple[list[Record], bool]:
         """Up to a page of them, and whether all documents were looked at."""
         found: list[Record] = []
         read = 0
         async for batch in self._admin.engine.scan(visit.container.node, Scope(), None, await self._admin.engine.now()):
             read += len(batch.records)
             found += [record for record in batch.records if record.override == IGNORED]
-            if len(found) > PAGE or read >= MOST_READ:
+            if len(found) > PAGE or read >= MAX_DOCUMENTS_READ:
                 return found[:PAGE], False
         return found, True

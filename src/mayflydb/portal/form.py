@@ -27,7 +27,7 @@ class Range(msgspec.Struct, frozen=True):
 AMOUNTS: Mapping[str, Range] = {"manual": Range(400, 1_000_000, 100), "autoscale": Range(1000, 1_000_000, 1000)}
 """RU/s that may be asked for. The front end decides; the form says so before a part of it has been saved."""
 
-TOLERANCE = 10
+TOLERANCE_PERCENT = 10
 """Percent of additional items that may expire before the question is asked again: time goes on while a person reads it."""
 
 
@@ -62,8 +62,8 @@ class Fields(msgspec.Struct, frozen=True):
     def offer(self) -> Offer | None:
         """The throughput that is wanted; 0 for what is no number."""
         if self.mode == "autoscale":
-            return Offer("autoscale", _whole(self.autoscale))
-        return Offer("manual", _whole(self.manual)) if self.mode == "manual" else None
+            return Offer("autoscale", _parse_whole_number(self.autoscale))
+        return Offer("manual", _parse_whole_number(self.manual)) if self.mode == "manual" else None
 
 
 NAMES: Mapping[str, str] = {
@@ -80,27 +80,27 @@ NAMES: Mapping[str, str] = {
 """Fields and their names in the form."""
 
 
-def read(sent: Mapping[str, str], loaded: Fields) -> Fields:
+def read_fields(sent: Mapping[str, str], loaded: Fields) -> Fields:
     """The fields that were sent; settings that the form did not show stay as they are."""
     return Fields(**{field: sent.get(name, getattr(loaded, field)) for field, name in NAMES.items()})
 
 
-def bounded(fields: Fields) -> Fields:
+def with_valid_seconds(fields: Fields) -> Fields:
     """With the number of seconds that was understood in the place of what was typed."""
     return msgspec.structs.replace(fields, seconds=str(read_seconds(fields.seconds))) if fields.seconds else fields
 
 
 def read_seconds(text: str) -> int:
     """As the field does it: 0 for what is no number, the highest there is for what is beyond it."""
-    return min(max(_whole(text), 0), MAX_TTL)
+    return min(max(_parse_whole_number(text), 0), MAX_TTL)
 
 
-def _whole(text: str) -> int:
+def _parse_whole_number(text: str) -> int:
     stripped = text.strip()
     return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) < 20 else 0
 
 
-def loaded(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fields:
+def stored_fields(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fields:
     """The form of a container as it is."""
     default = body.get("defaultTtl")
     state: TimeToLive = "off" if default is None else "no-default" if default == -1 else "on"
@@ -108,7 +108,7 @@ def loaded(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fields:
         time_to_live=state,
         seconds=str(default) if state == "on" else "",
         geospatial=body.get("geospatialConfig", {}).get("type", "Geography"),
-        indexing=pretty(body["indexingPolicy"]),
+        indexing=format_json(body["indexingPolicy"]),
         mode="" if offer is None else offer.mode,
         manual=str(offer.amount) if offer and offer.mode == "manual" else "",
         autoscale=str(offer.amount) if offer and offer.mode == "autoscale" else "",
@@ -116,12 +116,12 @@ def loaded(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fields:
     )
 
 
-def pretty(value: Any) -> str:
+def format_json(value: Any) -> str:
     """JSON for people."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8", "replace")
 
 
-def changed(body: Mapping[str, Any], wanted: Fields) -> dict[str, Any]:
+def apply_fields(body: Mapping[str, Any], wanted: Fields) -> dict[str, Any]:
     """The container's body as it would be sent; equal to `body` where nothing is wanted. ValueError for what is no JSON."""
     after = dict(body)
     if wanted.default_ttl is None:
@@ -145,14 +145,14 @@ def indexing_policy(text: str) -> dict[str, Any]:
     return policy
 
 
-def faults(wanted: Fields) -> list[str]:
+def find_faults(wanted: Fields) -> list[str]:
     """Why this cannot be saved, as far as the form itself shows it."""
     found: list[str] = []
     if wanted.time_to_live not in get_args(TimeToLive):
         found.append("Time to Live is Off, On (no default) or On.")
     if wanted.time_to_live == "on" and wanted.default_ttl == 0:
         found.append(f"Time to Live is On: it needs a whole number of seconds from 1 to {MAX_TTL}.")
-    elif wanted.time_to_live == "on" and _whole(wanted.seconds) > MAX_TTL:
+    elif wanted.time_to_live == "on" and _parse_whole_number(wanted.seconds) > MAX_TTL:
         found.append(f"{MAX_TTL} seconds is the longest Time to Live; the field now says so. Save to take it.")
     try:
         policy = indexing_policy(wanted.indexing)
@@ -174,7 +174,7 @@ def faults(wanted: Fields) -> list[str]:
     return found
 
 
-def question(default: int | str | None, count: int) -> str:
+def format_question(default: int | str | None, count: int) -> str:
     """The question that a second click answers."""
     return f"{'off' if default is None else default}:{count}"
 
@@ -182,10 +182,11 @@ def question(default: int | str | None, count: int) -> str:
 def is_agreed(answer: str, default: int | str | None, count: int) -> bool:
     """True: this question, or one that differs by a little time, was answered."""
     setting, _, agreed = answer.rpartition(":")
-    return setting == question(default, 0).rpartition(":")[0] and count * 100 <= _whole(agreed) * (100 + TOLERANCE)
+    same_setting = setting == format_question(default, 0).rpartition(":")[0]
+    return same_setting and count * 100 <= _parse_whole_number(agreed) * (100 + TOLERANCE_PERCENT)
 
 
-class Row(msgspec.Struct, frozen=True):
+class TruthTableRow(msgspec.Struct, frozen=True):
     """A line of the truth table: what becomes of items whose own ttl is missing, -1, or a number."""
 
     missing: str
@@ -193,8 +194,8 @@ class Row(msgspec.Struct, frozen=True):
     own: str
 
 
-def truth(default: int | None, reading: str) -> Row:
+def truth_table_row(default: int | None, reading: str) -> TruthTableRow:
     """Under a default; `reading` is the default as a span."""
     if default is None:
-        return Row("stays", "stays", "stays")
-    return Row("stays" if default == -1 else f"goes after {reading}", "stays", "goes after n seconds")
+        return TruthTableRow("stays", "stays", "stays")
+    return TruthTableRow("stays" if default == -1 else f"goes after {reading}", "stays", "goes after n seconds")

@@ -23,11 +23,11 @@ from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.portal import words
 from mayflydb.portal.container import Containers
-from mayflydb.portal.shell import Shell, Visit, json_page
+from mayflydb.portal.shell import Shell, Visit, json_response
 
 PAGE = 100
 
-MOST = 1000
+MAX_EXPIRING = 1000
 """Items that are shown of those that would expire."""
 
 
@@ -47,31 +47,31 @@ class ItemsPage:
         more = f"{visit.address}/items?{urlencode({'after': following})}" if following else None
         key = ", ".join(visit.container.node.body["partitionKey"]["paths"])
         wanted = visit.request.query_params.get("would")
-        would = None if wanted is None else words.time_to_live(_default(wanted))
-        content = {"rows": rows, "more": more, "key": key, "would": would, "most": MOST}
+        would = None if wanted is None else words.time_to_live(_parse_default(wanted))
+        content = {"rows": rows, "more": more, "key": key, "would": would, "most": MAX_EXPIRING}
         return await self._page(visit, "items.html", content)
 
-    async def twin(self, visit: Visit) -> Response:
+    async def show_json(self, visit: Visit) -> Response:
         """The same as JSON."""
         rows, following = await self._rows(visit)
-        return json_page({"items": rows, "after": following})
+        return json_response({"items": rows, "after": following})
 
-    async def one(self, visit: Visit) -> Response:
+    async def show_item(self, visit: Visit) -> Response:
         """One item and why it goes."""
-        found, why = await self._one(visit)
+        found, why = await self._read_item(visit)
         text = msgspec.json.format(found, indent=2).decode("utf-8", "replace")
         return await self._page(visit, "item.html", {"id": why["id"], "json": text, "why": why})
 
-    async def one_twin(self, visit: Visit) -> Response:
+    async def show_item_json(self, visit: Visit) -> Response:
         """The same as JSON."""
-        found, why = await self._one(visit)
-        return json_page({"item": msgspec.Raw(found), "explanation": why})
+        found, why = await self._read_item(visit)
+        return json_response({"item": msgspec.Raw(found), "explanation": why})
 
     async def _page(self, visit: Visit, template: str, content: dict[str, Any]) -> Response:
         names = {"database": visit.database, "name": visit.name, "address": visit.address}
         return await self._shell.page(visit.request, template, content | names)
 
-    async def _one(self, visit: Visit) -> tuple[bytes, dict[str, Any]]:
+    async def _read_item(self, visit: Visit) -> tuple[bytes, dict[str, Any]]:
         query = visit.request.query_params
         id, pk = query.get("id", ""), query.get("pk", "null")
         try:
@@ -88,10 +88,10 @@ class ItemsPage:
     async def _rows(self, visit: Visit) -> tuple[list[dict[str, Any]], str | None]:
         """Visible items in the order of their creation, and where the next page begins; or those that `would` asks for."""
         if (wanted := visit.request.query_params.get("would")) is not None:
-            return await self._victims(visit, wanted), None
+            return await self._find_expiring(visit, wanted), None
         after, container = visit.request.query_params.get("after"), visit.container
         now = await self._admin.engine.now()
-        position = None if after is None else position_of(after)
+        position = None if after is None else parse_position(after)
         found: list[Record] = []
         async for batch in self._admin.engine.scan(container.node, Scope(), position, now):
             found += batch.records
@@ -99,38 +99,38 @@ class ItemsPage:
                 break
         following = found[PAGE - 1].seq if len(found) > PAGE else None
         return [
-            described(container, record, container.node.rules, now) for record in found[:PAGE]
+            grid_row(container, record, container.node.rules, now) for record in found[:PAGE]
         ], None if following is None else str(following)
 
-    async def _victims(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
+    async def _find_expiring(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
         """Items that would expire at once with another default, and why."""
         container, now = visit.container, await self._admin.engine.now()
-        rules = container.front_end.propose(container.database, container.node, Change(_default(wanted))).rules
-        found = await self._admin.engine.insight.find_expiring_now(container.node, rules, now, MOST)
-        return [described(container, record, rules, now) for record in found]
+        rules = container.front_end.propose(container.database, container.node, Change(_parse_default(wanted))).rules
+        found = await self._admin.engine.insight.find_expiring_now(container.node, rules, now, MAX_EXPIRING)
+        return [grid_row(container, record, rules, now) for record in found]
 
 
-def described(container: ContainerTarget, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
+def grid_row(container: ContainerTarget, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
     """A line of the grid."""
     id, pk = container.front_end.decode_identity(container.node, record.partition, record.key)
     why = explain(record, rules, now, container.front_end.index_names(container.node), container.front_end.causes)
     return {
         "id": id,
         "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
-        "expires_in": _expires_in(why.deadline, why.reason, now),
+        "expires_in": _time_left(why.deadline, why.reason, now),
         "deadline": formats.time_or_none(why.deadline),
         "text": why.text,
     }
 
 
-def position_of(after: str) -> Position:
+def parse_position(after: str) -> Position:
     """Where the page before ended."""
     if not (after.isascii() and after.isdigit() and len(after) < 19):
         raise BadRequest("after is not where a page ends")
     return Position(b"", int(after))
 
 
-def _default(wanted: str) -> int | None:
+def _parse_default(wanted: str) -> int | None:
     """The default that an address names: off, or a number."""
     try:
         return Preview("", None if wanted == "off" else int(wanted)).default()
@@ -138,7 +138,7 @@ def _default(wanted: str) -> int | None:
         raise BadRequest("would is off, -1, or a number of seconds") from None
 
 
-def _expires_in(deadline: Instant | None, reason: str, now: Instant) -> str:
+def _time_left(deadline: Instant | None, reason: str, now: Instant) -> str:
     if deadline is None:
         return "TTL off" if reason == "off" else "never"
-    return words.coarse(max(0, deadline - now))
+    return words.short_span(max(0, deadline - now))

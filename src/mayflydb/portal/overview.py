@@ -11,7 +11,7 @@ from starlette.responses import Response
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.requests import Forecast
 from mayflydb.portal import words
-from mayflydb.portal.shell import Shell, branch, json_page
+from mayflydb.portal.shell import Shell, build_branch, json_response
 
 
 class OverviewPage:
@@ -25,10 +25,10 @@ class OverviewPage:
         """The page."""
         return await self._shell.page(request, "overview.html", await self._content())
 
-    async def twin(self) -> Response:
+    async def show_json(self) -> Response:
         """The same as JSON: what the admin API tells."""
         listing = await self._admin.reports.list_containers()
-        return json_page(listing | {"forecast": await self._forecast()})
+        return json_response(listing | {"forecast": await self._forecast()})
 
     async def _forecast(self) -> dict[str, Any]:
         return await self._admin.reports.forecast(Forecast(horizon="1h", buckets=1))
@@ -40,7 +40,7 @@ class OverviewPage:
         for container in await self._admin.targets.list_containers():
             row, database = shown.get(container.target), names.get(container.node.parent)
             if row is not None and database is not None:
-                rows.append({**row, "database": database, "way": branch(container), "ttl": _time_to_live(row)})
+                rows.append({**row, "database": database, "way": build_branch(container), "ttl": _time_to_live(row)})
         figures = {
             "Live items": sum(row["records"] for row in rows),
             "Expire in the next hour": (await self._forecast())["in_horizon"],

@@ -25,10 +25,10 @@ from mayflydb.portal.items import ItemsPage
 from mayflydb.portal.overview import OverviewPage
 from mayflydb.portal.rows import RowsPage
 from mayflydb.portal.settings import SettingsPage
-from mayflydb.portal.shell import Shell, Visit, keep
+from mayflydb.portal.shell import Shell, Visit, keep_message
 from mayflydb.portal.static import Static
 
-Found = Callable[[Visit], Awaitable[Response]]
+PageHandler = Callable[[Visit], Awaitable[Response]]
 
 STEPS: Final = {"+1 min": "1m", "+1 h": "1h", "+1 day": "1d"}
 
@@ -39,24 +39,24 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
     overview = OverviewPage(admin, shell)
 
     async def clock(request: Request) -> Response:
-        sent = await _sent(request)
-        return keep(RedirectResponse(_back(sent), 303), await _move(admin, sent.get("by", "")))
+        sent = await _read_form(request)
+        return keep_message(RedirectResponse(_return_address(sent), 303), await _move_clock(admin, sent.get("by", "")))
 
     async def file(request: Request) -> Response:
         return static.answer(request, request.path_params["name"])
 
-    async def overview_twin(request: Request) -> Response:
-        return await overview.twin()
+    async def overview_json(request: Request) -> Response:
+        return await overview.show_json()
 
     routes = [
         *(Route(path, overview.show) for path in ("/", "/_explorer/", "/_explorer/index.html")),
-        Route("/_explorer/index.json", overview_twin),
+        Route("/_explorer/index.json", overview_json),
         Route("/_explorer/clock", clock, methods=["POST"]),
         Route("/_explorer/static/{name}", file),
-        *_of_containers(admin, shell, Containers(cosmos)),
+        *_container_routes(admin, shell, Containers(cosmos)),
     ]
 
-    async def failed(request: Request, error: Exception) -> Response:
+    async def answer_failure(request: Request, error: Exception) -> Response:
         assert isinstance(error, MayflyError)
         if request.url.path.endswith(".json"):
             status, document = problem_of(error)
@@ -65,59 +65,59 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
         content = {"title": title, "detail": error.message, "hint": str(error.detail.get("hint", ""))}
         return await shell.page(request, "error.html", content, status)
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def answer_refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         content = {"title": error.detail, "detail": f"{request.method} {request.url.path}", "hint": ""}
         return await shell.page(request, "error.html", content, error.status_code)
 
-    handlers: Any = {MayflyError: failed, HTTPException: refused}
+    handlers: Any = {MayflyError: answer_failure, HTTPException: answer_refusal}
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterator[Route]:
+def _container_routes(admin: Admin, shell: Shell, containers: Containers) -> Iterator[Route]:
     """The pages of a container of each protocol, below its names."""
     items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
     documents, rows = DocumentsPage(admin, shell), RowsPage(admin, shell)
 
     async def submit(visit: Visit) -> Response:
-        return await settings.submit(visit, await _sent(visit.request))
+        return await settings.submit(visit, await _read_form(visit.request))
 
     async def submit_rows(visit: Visit) -> Response:
-        return await rows.submit(visit, await _sent(visit.request))
+        return await rows.submit(visit, await _read_form(visit.request))
 
-    def page(space: str, name: str, answer: Found, method: str = "GET") -> Route:
-        async def found(request: Request) -> Response:
+    def page(space: str, name: str, answer: PageHandler, method: str = "GET") -> Route:
+        async def answer_page(request: Request) -> Response:
             database, container = request.path_params["database"], request.path_params["container"]
             target = await admin.targets.resolve_names(space, database, container)
             return await answer(Visit(request, target, database))
 
-        return Route(f"/_explorer/{space}/{{database}}/{{container}}/{name}", found, methods=[method])
+        return Route(f"/_explorer/{space}/{{database}}/{{container}}/{name}", answer_page, methods=[method])
 
     yield page("cosmos", "items", items.show)
-    yield page("cosmos", "items.json", items.twin)
-    yield page("cosmos", "item", items.one)
-    yield page("cosmos", "item.json", items.one_twin)
+    yield page("cosmos", "items.json", items.show_json)
+    yield page("cosmos", "item", items.show_item)
+    yield page("cosmos", "item.json", items.show_item_json)
     yield page("cosmos", "settings", settings.show)
     yield page("cosmos", "settings", submit, "POST")
-    yield page("cosmos", "settings.json", settings.twin)
+    yield page("cosmos", "settings.json", settings.show_json)
     yield page("mongo", "documents", documents.show)
-    yield page("mongo", "documents.json", documents.twin)
+    yield page("mongo", "documents.json", documents.show_json)
     yield page("mongo", "pass", documents.run_pass, "POST")
 
-    def path_page(name: str, answer: Found, method: str = "GET") -> Route:
-        async def found(request: Request) -> Response:
+    def path_page(name: str, answer: PageHandler, method: str = "GET") -> Route:
+        async def answer_page(request: Request) -> Response:
             target = await admin.targets.resolve_container(f"ydb:/{quote(request.path_params['path'])}")
             return await answer(Visit(request, target, target.database))
 
-        return Route(f"/_explorer/ydb/{{path:path}}/{name}", found, methods=[method])
+        return Route(f"/_explorer/ydb/{{path:path}}/{name}", answer_page, methods=[method])
 
     yield path_page("rows", rows.show)
     yield path_page("rows", submit_rows, "POST")
-    yield path_page("rows.json", rows.twin)
+    yield path_page("rows.json", rows.show_json)
     yield path_page("pass", rows.run_pass, "POST")
 
 
-async def _sent(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     try:
         text = (await request.body()).decode()
     except UnicodeDecodeError:
@@ -125,13 +125,13 @@ async def _sent(request: Request) -> dict[str, str]:
     return dict(parse_qsl(text, keep_blank_values=True))
 
 
-def _back(sent: dict[str, str]) -> str:
+def _return_address(sent: dict[str, str]) -> str:
     """The page that the form was on; a path of ours and of no other place."""
     back = sent.get("back", "")
     return back if back.startswith("/_explorer/") and "\\" not in back else "/_explorer/"
 
 
-async def _move(admin: Admin, by: str) -> str:
+async def _move_clock(admin: Admin, by: str) -> str:
     """Move the clock as a button says, and tell what came of it."""
     if by == "resume":
         await admin.clock.resume()

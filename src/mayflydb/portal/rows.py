@@ -15,11 +15,11 @@ from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import form
 from mayflydb.portal.documents import DocumentsPage
-from mayflydb.portal.settings import Outcome, told
-from mayflydb.portal.shell import Shell, Visit, keep
+from mayflydb.portal.settings import Outcome, describe_error
+from mayflydb.portal.shell import Shell, Visit, keep_message
 
 UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS")
-MOVED = "Somebody else has changed the TTL settings since this page was loaded, so nothing was saved."
+CHANGED_MEANWHILE = "Somebody else has changed the TTL settings since this page was loaded, so nothing was saved."
 
 
 class Fields(msgspec.Struct, frozen=True):
@@ -49,32 +49,32 @@ class RowsPage(DocumentsPage):
         if sent.get("action", "save") == "preview":
             return await self._render(visit, wanted, Outcome())
         settings = visit.container.front_end.ttl_settings(visit.database, visit.container.node)
-        loaded = _loaded(settings)
+        loaded = _stored_fields(settings)
         if wanted.seen != loaded.seen:
-            return await self._render(visit, wanted, Outcome([MOVED], 412))
+            return await self._render(visit, wanted, Outcome([CHANGED_MEANWHILE], 412))
         try:
-            if (said := _setting(settings, wanted)) != loaded.seen:
-                change = _change(settings, wanted)
-                going: int = (await self._admin.reports.preview(visit.container.target, change))["expire_now"]
-                if going and not form.is_agreed(wanted.agreed, said, going):
-                    return await self._render(visit, wanted, Outcome(asked=going))
+            if (said := _ttl_as_text(settings, wanted)) != loaded.seen:
+                change = _requested_change(settings, wanted)
+                expiring: int = (await self._admin.reports.preview(visit.container.target, change))["expire_now"]
+                if expiring and not form.is_agreed(wanted.agreed, said, expiring):
+                    return await self._render(visit, wanted, Outcome(asked=expiring))
                 await self._admin.reports.set_ttl(visit.container.target, change)
         except MayflyError as error:
-            text, status = told(error)
+            text, status = describe_error(error)
             return await self._render(visit, wanted, Outcome([text], status))
         news = "There was nothing to save" if said == loaded.seen else "TTL settings saved"
-        return keep(RedirectResponse(f"{visit.address}/rows", 303), news)
+        return keep_message(RedirectResponse(f"{visit.address}/rows", 303), news)
 
     async def _render(self, visit: Visit, sent: Fields | None, outcome: Outcome) -> Response:
-        found = await self._found(visit)
-        loaded = _loaded(found["collection"])
+        found = await self._read_page(visit)
+        loaded = _stored_fields(found["collection"])
         fields, errors = sent or loaded, list(outcome.errors)
         preview, said = None, loaded.seen
         try:
-            said = _setting(found["collection"], fields)
+            said = _ttl_as_text(found["collection"], fields)
             if said or loaded.seen:
                 preview = await self._admin.reports.preview(
-                    visit.container.target, _change(found["collection"], fields)
+                    visit.container.target, _requested_change(found["collection"], fields)
                 )
         except MayflyError as error:
             errors = errors or [error.message]
@@ -86,30 +86,30 @@ class RowsPage(DocumentsPage):
             "is_changed": said != loaded.seen,
             "errors": errors,
             "asked": outcome.asked,
-            "agreed": form.question(said, outcome.asked) if outcome.asked else "",
+            "agreed": form.format_question(said, outcome.asked) if outcome.asked else "",
         }
         return await self._shell.page(visit.request, "rows.html", content, outcome.status, " ".join(errors))
 
 
-def _loaded(settings: Mapping[str, Any]) -> Fields:
+def _stored_fields(settings: Mapping[str, Any]) -> Fields:
     if not settings["indexes"]:
         return Fields()
     (ttl,) = settings["indexes"]
     unit = ttl.get("unit", UNITS[0])
     lifetime = format_span(ttl["expire_after_seconds"] * SECOND)
     fields = Fields("enabled", ttl["name"], unit, lifetime)
-    return msgspec.structs.replace(fields, seen=_setting(settings, fields))
+    return msgspec.structs.replace(fields, seen=_ttl_as_text(settings, fields))
 
 
-def _setting(settings: Mapping[str, Any], fields: Fields) -> str:
+def _ttl_as_text(settings: Mapping[str, Any], fields: Fields) -> str:
     """Settings as one text; empty: no TTL. BadRequest: there are none like that."""
     if fields.status == "disabled":
         return ""
-    change = _change(settings, fields)
+    change = _requested_change(settings, fields)
     return f"{change.seconds} {change.unit or '-'} {change.field}"
 
 
-def _change(settings: Mapping[str, Any], fields: Fields) -> Change:
+def _requested_change(settings: Mapping[str, Any], fields: Fields) -> Change:
     """The change that the form asks for. BadRequest with a sentence for a form that makes no sense."""
     if fields.status == "disabled":
         return Change(None)

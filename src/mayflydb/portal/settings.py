@@ -17,9 +17,9 @@ from mayflydb.model.errors import MayflyError, PreconditionFailed
 from mayflydb.portal import form, words
 from mayflydb.portal.container import Container, Containers
 from mayflydb.portal.form import Fields
-from mayflydb.portal.shell import Shell, Visit, json_page, keep
+from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
 
-MOVED = (
+CHANGED_MEANWHILE = (
     "Somebody else has changed this container since this page was loaded, so nothing was saved. "
     "Discard shows it as it is now."
 )
@@ -33,7 +33,7 @@ class Outcome(msgspec.Struct, frozen=True):
     asked: int = 0
 
 
-SHOWN = Outcome()
+NOT_SUBMITTED = Outcome()
 """Nothing came of it yet."""
 
 
@@ -48,14 +48,14 @@ class SettingsPage:
     async def show(self, visit: Visit) -> Response:
         """The container as it is."""
         container = await self._containers.read(visit.database, visit.name)
-        return await self._render(visit, container, _loaded(container))
+        return await self._render(visit, container, _stored_fields(container))
 
-    async def twin(self, visit: Visit) -> Response:
+    async def show_json(self, visit: Visit) -> Response:
         """The same as JSON."""
         container = await self._containers.read(visit.database, visit.name)
         offer = None if container.offer is None else msgspec.to_builtins(container.offer)
         preview = await self._admin.reports.preview(visit.container.target, Change(container.body.get("defaultTtl")))
-        return json_page({"container": container.body, "throughput": offer, "preview": preview})
+        return json_response({"container": container.body, "throughput": offer, "preview": preview})
 
     async def submit(self, visit: Visit, sent: dict[str, str]) -> Response:
         """Preview, discard or save what was sent."""
@@ -64,14 +64,14 @@ class SettingsPage:
         if action == "discard":
             return RedirectResponse(here, 303)
         container = await self._containers.read(visit.database, visit.name)
-        wanted = form.read(sent, _loaded(container))
+        wanted = form.read_fields(sent, _stored_fields(container))
         if action == "preview":
             return await self._render(visit, container, wanted)
         if wanted.etag != container.etag:
-            return await self._render(visit, container, wanted, Outcome([MOVED], 412))
-        if faults := form.faults(wanted):
+            return await self._render(visit, container, wanted, Outcome([CHANGED_MEANWHILE], 412))
+        if faults := form.find_faults(wanted):
             return await self._render(visit, container, wanted, Outcome(faults, 400))
-        if asked := await self._asked(visit, container, wanted):
+        if asked := await self._count_unconfirmed(visit, container, wanted):
             return await self._render(visit, container, wanted, Outcome(asked=asked))
         said: list[str] = []
         try:
@@ -81,21 +81,23 @@ class SettingsPage:
             container = await self._containers.read(visit.database, visit.name)
             if said:
                 wanted = msgspec.structs.replace(wanted, etag=container.etag)
-            text, status = told(error)
+            text, status = describe_error(error)
             return await self._render(visit, container, wanted, Outcome([*said, text], status))
-        return keep(RedirectResponse(here, 303), ". ".join(said) or "There was nothing to save")
+        return keep_message(RedirectResponse(here, 303), ". ".join(said) or "There was nothing to save")
 
-    async def _asked(self, visit: Visit, container: Container, wanted: Fields) -> int:
+    async def _count_unconfirmed(self, visit: Visit, container: Container, wanted: Fields) -> int:
         """The number of items that would expire at once without an agreement; 0: no question is needed."""
         default = wanted.default_ttl
         if default == container.body.get("defaultTtl"):
             return 0
-        going: int = (await self._admin.reports.preview(visit.container.target, Change(default)))["expire_now"]
-        return 0 if form.is_agreed(wanted.agreed, default, going) else going
+        expiring: int = (await self._admin.reports.preview(visit.container.target, Change(default)))["expire_now"]
+        return 0 if form.is_agreed(wanted.agreed, default, expiring) else expiring
 
-    async def _render(self, visit: Visit, container: Container, fields: Fields, outcome: Outcome = SHOWN) -> Response:
-        loaded = _loaded(container)
-        fields = form.bounded(fields)
+    async def _render(
+        self, visit: Visit, container: Container, fields: Fields, outcome: Outcome = NOT_SUBMITTED
+    ) -> Response:
+        loaded = _stored_fields(container)
+        fields = form.with_valid_seconds(fields)
         content = {
             "database": visit.database,
             "name": visit.name,
@@ -105,7 +107,7 @@ class SettingsPage:
             "loaded": {form.NAMES[name]: value for name, value in msgspec.structs.asdict(loaded).items()},
             "errors": outcome.errors,
             "asked": outcome.asked,
-            "agreed": form.question(fields.default_ttl, outcome.asked) if outcome.asked else "",
+            "agreed": form.format_question(fields.default_ttl, outcome.asked) if outcome.asked else "",
             "max_ttl": MAX_TTL,
             "amounts": form.AMOUNTS,
             "body": container.body,
@@ -125,25 +127,25 @@ class SettingsPage:
         return {
             "preview": preview,
             "is_changed": default != current,
-            "reading": _reading(default),
-            "refusals": [] if default == 0 else form.faults(fields),
+            "reading": _format_default(default),
+            "refusals": [] if default == 0 else form.find_faults(fields),
             "census": census,
-            "before": form.truth(current, _reading(current)),
-            "after": None if default == 0 else form.truth(default, _reading(default)),
+            "before": form.truth_table_row(current, _format_default(current)),
+            "after": None if default == 0 else form.truth_table_row(default, _format_default(default)),
         }
 
 
-def _loaded(container: Container) -> Fields:
-    return form.loaded(container.body, container.etag, container.offer)
+def _stored_fields(container: Container) -> Fields:
+    return form.stored_fields(container.body, container.etag, container.offer)
 
 
-def _reading(default: int | None) -> str:
+def _format_default(default: int | None) -> str:
     return words.seconds(default) if default and default > 0 else ""
 
 
-def told(error: MayflyError) -> tuple[str, int]:
+def describe_error(error: MayflyError) -> tuple[str, int]:
     """The sentence of an error, and its status."""
     if isinstance(error, PreconditionFailed):
-        return MOVED, 412
+        return CHANGED_MEANWHILE, 412
     status = next(STATUS[kind][0] for kind in type(error).__mro__ if kind in STATUS)
     return error.message, status

@@ -19,16 +19,18 @@ from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
 from mayflydb.version import __version__
 
-HERE = Path(__file__).parent
-POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+DIRECTORY = Path(__file__).parent
+CONTENT_SECURITY_POLICY = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+)
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     # Forms must tell where they come from; other sites need not know where somebody was.
     "referrer-policy": "same-origin",
     "cache-control": "no-store",
 }
-SAID = "mayfly-said"
+MESSAGE_COOKIE = "mayfly-said"
 """The cookie that carries one message over the redirect after a form."""
 
 
@@ -46,7 +48,7 @@ class Visit(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         """Where the pages of the container begin."""
-        return address(self.container.front_end.space, self.database, self.name)
+        return container_address(self.container.front_end.space, self.database, self.name)
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -78,7 +80,7 @@ class Shell:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self._templates = Environment(
-            loader=FileSystemLoader(HERE / "templates"),
+            loader=FileSystemLoader(DIRECTORY / "templates"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -93,7 +95,7 @@ class Shell:
         self, request: Request, template: str, content: Mapping[str, Any], status: int = 200, said: str = ""
     ) -> Response:
         """A page in its shell; `said` is news, else what the form before has left to be said."""
-        kept = unquote(request.cookies.get(SAID, ""))
+        kept = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
         shell = {
             "version": __version__,
             "storage": self._admin.info(None)["storage"],
@@ -108,7 +110,7 @@ class Shell:
         # What somebody stored may hold half of a surrogate pair.
         response = HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS)
         if kept:
-            response.delete_cookie(SAID, path="/", httponly=True, samesite="strict")
+            response.delete_cookie(MESSAGE_COOKIE, path="/", httponly=True, samesite="strict")
         return response
 
     async def clock(self) -> dict[str, Any]:
@@ -123,7 +125,7 @@ class Shell:
             "fenced": words.moment(clock.horizon()) if isinstance(clock, SystemClock) and clock.fenced else "",
             "frozen": shown["frozen"],
             "now": words.moment(now),
-            "offset": f"{sign}{words.coarse(away * SECOND)}",
+            "offset": f"{sign}{words.short_span(away * SECOND)}",
             "state": state,
             "movable": shown["mode"] == "virtual" and self._admin.info(None)["allow_time_travel"],
         }
@@ -137,15 +139,15 @@ class Shell:
         for container in await self._admin.targets.list_containers():
             found = databases.get(container.node.parent)
             if found is not None:
-                found[1].append(branch(container))
+                found[1].append(build_branch(container))
         # Where nobody has come yet, an empty group for the API that every server has.
         return [tree for tree in trees.values() if tree.databases or tree.space == "cosmos"]
 
 
-def branch(container: ContainerTarget) -> Branch:
+def build_branch(container: ContainerTarget) -> Branch:
     """`Settings` alone for a container that has no throughput of its own to scale."""
     node, space = container.node, container.front_end.space
-    base = address(space, container.database, node.name)
+    base = container_address(space, container.database, node.name)
     if space == "mongo":
         return Branch(node.name, base, f"{base}/documents", (("Documents", f"{base}/documents"),))
     if space == "ydb":
@@ -154,7 +156,7 @@ def branch(container: ContainerTarget) -> Branch:
     return Branch(node.name, base, f"{base}/items", (("Items", f"{base}/items"), (label, f"{base}/settings")))
 
 
-def address(space: str, database: str, container: str) -> str:
+def container_address(space: str, database: str, container: str) -> str:
     """Where the pages of a container begin."""
     if database.startswith("/"):
         return f"/_explorer/{space}{quote(database)}/{quote(container)}"
@@ -162,12 +164,12 @@ def address(space: str, database: str, container: str) -> str:
     return f"/_explorer/{space}/{'/'.join(parts)}"
 
 
-def json_page(document: Any) -> Response:
-    """The twin of a page."""
+def json_response(document: Any) -> Response:
+    """The JSON form of a page."""
     return Response(msgspec.json.encode(document), headers=HEADERS, media_type="application/json")
 
 
-def keep(response: Response, said: str) -> Response:
+def keep_message(response: Response, said: str) -> Response:
     """Leave a message for the next page."""
-    response.set_cookie(SAID, quote(said), max_age=60, path="/", httponly=True, samesite="strict")
+    response.set_cookie(MESSAGE_COOKIE, quote(said), max_age=60, path="/", httponly=True, samesite="strict")
     return response

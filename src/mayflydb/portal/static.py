@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from mayflydb.model.errors import NotFound
 
-PLACE = Path(__file__).parent / "static"
-KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+DIRECTORY = Path(__file__).parent / "static"
+MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class File(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Static:
 
     @cached_property
     def _files(self) -> dict[str, File]:
-        return {path.name: _file(path) for path in PLACE.iterdir() if path.suffix in KINDS}
+        return {path.name: _file(path) for path in DIRECTORY.iterdir() if path.suffix in MEDIA_TYPES}
 
     def answer(self, request: Request, name: str) -> Response:
         """The file, 304 for one that is known, or NotFound."""
@@ -44,4 +44,4 @@ class Static:
 
 def _file(path: Path) -> File:
     content = path.read_bytes()
-    return File(content, KINDS[path.suffix], f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+    return File(content, MEDIA_TYPES[path.suffix], f'"{hashlib.sha256(content).hexdigest()[:16]}"')

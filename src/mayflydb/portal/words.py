@@ -43,7 +43,7 @@ def moment(instant: Instant) -> str:
     return formats.time(instant - instant % SECOND).replace("T", " ")
 
 
-def coarse(length: Span) -> str:
+def short_span(length: Span) -> str:
     """A span in its two largest units, the rest left out."""
     return " ".join(span(length).split(" ")[:4])
 

@@ -27,7 +27,7 @@ def web_app(admin: Admin, cosmos: Cosmos) -> Handler:
     """The applications behind the HTTP port, except Cosmos DB's front end."""
 
     async def measurements(request: Request) -> Response:
-        return Response(await exposition.exposition(admin), media_type=exposition.CONTENT_TYPE)
+        return Response(await exposition.render_metrics(admin), media_type=exposition.CONTENT_TYPE)
 
     pages = Pages(admin, cosmos)
     # The first route that matches answers: the certificate lies below the path of the pages.
