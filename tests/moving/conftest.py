@@ -22,5 +22,5 @@ def run() -> Iterator[Run]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "PIECE", 4)
-    monkeypatch.setattr(copy, "ROWS", 3)
+    monkeypatch.setattr(source, "PIECE_RECORDS", 4)
+    monkeypatch.setattr(copy, "ROWS_PER_COMMIT", 3)

@@ -12,7 +12,7 @@ from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import IGNORED, NEVER, Dates, Entry, Record
 from mayflydb.moving.copy import UNFINISHED
-from mayflydb.moving.source import Moved
+from mayflydb.moving.source import RecordWithEntries
 from mayflydb.store.interface import (
     Allocate,
     Change,
@@ -50,7 +50,7 @@ class Everything(msgspec.Struct, frozen=True):
     """What must be the same after a move."""
 
     rows: list[Row]
-    records: dict[int, list[Moved]]
+    records: dict[int, list[RecordWithEntries]]
     mark: int | None
 
 
@@ -62,7 +62,7 @@ async def everything(store: Store) -> Everything:
     return Everything(rows, {id: moved for id, moved in records.items() if moved}, await store.read(Setting(MARK)))
 
 
-async def _records(store: Store, container: int) -> list[Moved]:
+async def _records(store: Store, container: int) -> list[RecordWithEntries]:
     found: list[Record] = []
     while some := await store.read(Scan(container, b"", None, Order.CREATED, _behind(found), 7)):
         found += some

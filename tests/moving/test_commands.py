@@ -189,7 +189,7 @@ def update(self, task, *, completed, total):
     if completed >= 40:
         os.kill(os.getpid(), signal.SIGKILL)
 
-source.PIECE = 7
+source.PIECE_RECORDS = 7
 Progress.update = update
 mayfly.main(sys.argv[1:])
 """

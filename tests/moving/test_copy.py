@@ -22,7 +22,7 @@ from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import Conflict, Corrupt, NotFound, WriteConflict
 from mayflydb.model.instant import HOUR
 from mayflydb.model.record import Expiry, Kind
-from mayflydb.moving.copy import UNFINISHED, Moving, copy, is_unfinished, last_seq
+from mayflydb.moving.copy import UNFINISHED, CopyResult, copy, find_last_seq, is_unfinished
 from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import (
     Committed,
@@ -50,7 +50,7 @@ T = TypeVar("T")
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else [1, 2, 3]
 
 
-async def move(source: Store, target: Store, told: Callable[[int, int], None] = lambda done, total: None) -> Moving:
+async def move(source: Store, target: Store, told: Callable[[int, int], None] = lambda done, total: None) -> CopyResult:
     return await copy(await StoreSource.open(source), target, told)
 
 
@@ -164,7 +164,7 @@ def test_a_target_that_is_complete_is_left_alone(run: Run) -> None:
     async def twice() -> None:
         source, target = await filled(), ReferenceStore()
         moved = await move(source, target)
-        assert await move(source, Mortal(target, 1, late=False)) == Moving(moved.records, moved.records)
+        assert await move(source, Mortal(target, 1, late=False)) == CopyResult(moved.records, moved.records)
 
     run(twice())
 
@@ -178,7 +178,7 @@ def test_how_far_a_container_has_come(run: Run, seqs: list[int]) -> None:
         await change(store, PutRow(row))
         for seq in seqs:
             await change(store, Put(9, msgspec.structs.replace(sample, key=b"%d" % seq, seq=seq), True))
-        return await last_seq(store, row)
+        return await find_last_seq(store, row)
 
     assert run(found()) == max(seqs, default=0)
 

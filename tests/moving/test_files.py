@@ -10,9 +10,9 @@ import pytest
 
 from mayflydb.model.errors import Conflict, Corrupt, MayflyError, Unsupported, WriteConflict
 from mayflydb.moving import files
-from mayflydb.moving.copy import Moving, copy
-from mayflydb.moving.files import FileSource, export, unfinished
-from mayflydb.moving.frames import _HEAD, MAGIC, End, FileRow, Frames, Header, file_row, row_of
+from mayflydb.moving.copy import CopyResult, copy
+from mayflydb.moving.files import FileSource, export, unfinished_path
+from mayflydb.moving.frames import _HEAD, MAGIC, End, FileRow, Frames, Header, decode_row, encode_row
 from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import Read, Row, Store
 from moving.conftest import Run
@@ -28,11 +28,11 @@ def quiet(done: int, total: int) -> None:
     """Nobody listens."""
 
 
-async def write(store: Store, path: Path) -> Moving:
+async def write(store: Store, path: Path) -> CopyResult:
     return await export(await StoreSource.open(store), path, "test", quiet)
 
 
-async def read(path: Path, target: Store) -> Moving:
+async def read(path: Path, target: Store) -> CopyResult:
     with FileSource.open(path) as source:
         return await copy(source, target, quiet)
 
@@ -66,7 +66,7 @@ def test_out_and_in(run: Run, path: Path, seed: int) -> None:
         assert await new_id(target) > used
 
     run(through_a_file())
-    assert not unfinished(path).exists()
+    assert not unfinished_path(path).exists()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -75,10 +75,10 @@ def test_any_name(tmp_path: Path) -> None:
     with (tmp_path / "one").open("w+b") as file:
         writing = Frames(file, "one")
         writing.begin()
-        writing.append(file_row(row))
+        writing.append(encode_row(row))
         (found,) = Frames(file, "one").read()
     assert isinstance(found, FileRow)
-    assert row_of(found) == row
+    assert decode_row(found) == row
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -162,7 +162,7 @@ def test_a_torn_beginning_is_gone_on_with(run: Run, path: Path) -> None:
         for cut in sorted(cut for cut in cuts if cut <= len(content)):
             for tail in (b"", bytes(100)):
                 path.unlink()
-                unfinished(path).write_bytes(content[:cut] + tail)
+                unfinished_path(path).write_bytes(content[:cut] + tail)
                 await write(source, path)
                 assert frames(path.read_bytes())[:-1] == whole[:-1]
                 with FileSource.open(path) as found:
@@ -175,7 +175,7 @@ def test_the_beginning_of_another_export_is_not_gone_on_with(run: Run, path: Pat
     async def changed() -> None:
         source = await filled()
         await write(source, path)
-        path.rename(unfinished(path))
+        path.rename(unfinished_path(path))
         await fill(source, 2, 1)
         assert (await write(source, path)).before == 0
         target = ReferenceStore()
@@ -201,15 +201,15 @@ def test_what_is_there_is_not_overwritten(run: Run, path: Path) -> None:
     path.write_bytes(b"precious")
     with pytest.raises(Conflict, match="exists"):
         run(write(run(filled()), path))
-    path.rename(unfinished(path))
+    path.rename(unfinished_path(path))
     with pytest.raises(Corrupt, match="no export"):
         run(write(run(filled()), path))
-    assert unfinished(path).read_bytes() == b"precious"
+    assert unfinished_path(path).read_bytes() == b"precious"
 
 
 def test_two_exports_at_once(run: Run, path: Path) -> None:
     source = run(filled())
-    with unfinished(path).open("w+b") as other:
+    with unfinished_path(path).open("w+b") as other:
         files._lock(other, path)
         with pytest.raises(Conflict, match="another export is writing"):
             run(write(source, path))

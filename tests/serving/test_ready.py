@@ -167,7 +167,7 @@ async def start(expected: Callable[[Server, BaseException | Announcement], Any])
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_listener_that_does_not_answer_is_named(name: str, monkeypatch: Patch) -> None:
     plant, part, setting, listener = FAULTS[name]
-    monkeypatch.setattr(listener_checks, "PATIENCE", 2.0)
+    monkeypatch.setattr(listener_checks, "CHECK_SECONDS", 2.0)
     plant(monkeypatch)
 
     async def look(server: Server, outcome: BaseException | Announcement) -> None:

@@ -20,7 +20,7 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
-    from mayflydb.moving.copy import Moving
+    from mayflydb.moving.copy import CopyResult
     from mayflydb.store.interface import Store
 
 T = TypeVar("T")
@@ -57,11 +57,11 @@ def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
     if old.shown == new.shown:
         raise click.UsageError(f"FROM and TO are the same: {old.shown}", ctx)
 
-    async def work(told: Told) -> Moving:
+    async def work(told: Told) -> CopyResult:
         from mayflydb.moving.copy import copy
         from mayflydb.moving.source import PausedSource, StoreSource
 
-        async def into(store: Store) -> Moving:
+        async def into(store: Store) -> CopyResult:
             opened = await StoreSource.open(store)
             beginning = PausedSource(opened) if paused else opened
             return await _using(new, True, lambda target: copy(beginning, target, told))
@@ -88,11 +88,11 @@ def export_(ctx: click.Context, file: Path, storage: str | None) -> None:
     """
     place = _place(ctx, storage)
 
-    async def work(told: Told) -> Moving:
+    async def work(told: Told) -> CopyResult:
         from mayflydb.moving.files import export
         from mayflydb.moving.source import StoreSource
 
-        async def into(store: Store) -> Moving:
+        async def into(store: Store) -> CopyResult:
             return await export(await StoreSource.open(store), file, __version__, told)
 
         return await _using(place, False, into)
@@ -113,7 +113,7 @@ def import_(ctx: click.Context, file: Path, storage: str | None, paused: bool) -
     """
     place = _place(ctx, storage)
 
-    async def work(told: Told) -> Moving:
+    async def work(told: Told) -> CopyResult:
         from mayflydb.moving.copy import copy
         from mayflydb.moving.files import FileSource
         from mayflydb.moving.source import PausedSource
@@ -142,7 +142,7 @@ async def _using(place: StorageSettings, create: bool, work: Callable[[Store], A
         await store.close()
 
 
-def _carry_out(what: str, work: Callable[[Told], Awaitable[Moving]]) -> Moving:
+def _carry_out(what: str, work: Callable[[Told], Awaitable[CopyResult]]) -> CopyResult:
     """Do it under a progress bar, and put into words what prevents it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -150,7 +150,7 @@ def _carry_out(what: str, work: Callable[[Told], Awaitable[Moving]]) -> Moving:
     with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
         task = bar.add_task(what, total=None)
 
-        async def under_way() -> Moving:
+        async def under_way() -> CopyResult:
             return await work(lambda done, total: bar.update(task, completed=done, total=total))
 
         try:
@@ -163,6 +163,6 @@ def _carry_out(what: str, work: Callable[[Told], Awaitable[Moving]]) -> Moving:
             raise CommandFailed(f"{error.filename or what}: {error.strerror or error}") from error
 
 
-def _report(ctx: click.Context, source: str, target: str, moving: Moving) -> None:
+def _report(ctx: click.Context, source: str, target: str, moving: CopyResult) -> None:
     counts = {"records": moving.records, "there_before": moving.before}
     show(ctx, {"from": source, "to": target} | counts)

@@ -14,7 +14,7 @@ from mayflydb.engine.catalog import catalogue
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import Conflict, Corrupt
 from mayflydb.model.record import Kind, Version
-from mayflydb.moving.source import Source, count, fingerprint, raise_ids, scan
+from mayflydb.moving.source import Source, count_records, fingerprint, raise_ids, scan_after
 from mayflydb.store.interface import (
     Change,
     Decision,
@@ -33,36 +33,36 @@ from mayflydb.store.interface import (
 UNFINISHED = "unfinished_copy"
 """The setting of a store that is being moved into: the fingerprint of the source. 0, or none: it is complete."""
 
-ROWS = 256
+ROWS_PER_COMMIT = 256
 """Catalogue rows in one transaction."""
 
 
-class Moving(msgspec.Struct, frozen=True):
+class CopyResult(msgspec.Struct, frozen=True):
     """The number of records to move, and the number that the target had before."""
 
     records: int
     before: int
 
 
-async def copy(source: Source, target: Store, told: Callable[[int, int], None]) -> Moving:
-    """Make the target hold what the source does. `told` hears how many records are there by now, and of how many.
+async def copy(source: Source, target: Store, report: Callable[[int, int], None]) -> CopyResult:
+    """Make the target hold what the source does. `report` hears how many records are there by now, and of how many.
 
     A target that is complete already is left as it is. Conflict if it holds anything else, or the beginning of another copy;
     Corrupt if in the end records are missing; WriteConflict if the source was changed meanwhile.
     """
     if await _is_complete(source, target):
-        return Moving(source.records, source.records)
+        return CopyResult(source.records, source.records)
     await _put_rows(source, target)
-    after = {row.id: await last_seq(target, row) for row in source.rows}
-    before = done = await count(target, [row for row in source.rows if after[row.id]])
-    told(done, source.records)
+    after = {row.id: await find_last_seq(target, row) for row in source.rows}
+    before = done = await count_records(target, [row for row in source.rows if after[row.id]])
+    report(done, source.records)
     async for piece in source.pieces(after):
         puts = [Put(piece.container, record, insert=True, entries=own or None) for record, own in piece.records]
         await _commit(target, puts)
         done += len(puts)
-        told(done, source.records)
-    await _end(source, target)
-    return Moving(source.records, before)
+        report(done, source.records)
+    await _finish(source, target)
+    return CopyResult(source.records, before)
 
 
 async def is_unfinished(store: Store) -> bool:
@@ -71,11 +71,11 @@ async def is_unfinished(store: Store) -> bool:
     return bool(begun)
 
 
-async def last_seq(store: Store, row: Row) -> int:
+async def find_last_seq(store: Store, row: Row) -> int:
     """The largest seq of a container's records, 0 if it holds none."""
     low, high, middle = 0, row.seq, 0
     while low < high:
-        found = await store.read(scan(row.id, middle, 1))
+        found = await store.read(scan_after(row.id, middle, 1))
         if found:
             low = found[0].seq
         else:
@@ -119,16 +119,16 @@ async def _put_rows(source: Source, target: Store) -> None:
     missing = [row for row in source.rows if row.id not in there]
     if len(there) + len(missing) != len(source.rows) or any(there.get(row.id, row) != row for row in source.rows):
         raise Conflict(f"{target.description} has been changed since the copy began")
-    for start in range(0, len(missing), ROWS):
-        rows = missing[start : start + ROWS]
+    for start in range(0, len(missing), ROWS_PER_COMMIT):
+        rows = missing[start : start + ROWS_PER_COMMIT]
         # Histories stay behind: whoever goes on where he was in one is told that what followed is not kept.
         gaps = [Remember(row.id, Version(Kind.GAP, row.lsn, written=0)) for row in rows if row.lsn]
         await _commit(target, [*map(PutRow, rows), *gaps])
 
 
-async def _end(source: Source, target: Store) -> None:
+async def _finish(source: Source, target: Store) -> None:
     ending = await source.ending()
-    there = await count(target, source.rows)
+    there = await count_records(target, source.rows)
     if there != source.records:
         raise Corrupt(f"{target.description} holds {there} of {source.records} records; copy again, into a new store")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mayflydb.model.errors import Conflict, Corrupt
-from mayflydb.moving.copy import Moving
+from mayflydb.moving.copy import CopyResult
 from mayflydb.moving.frames import (
     End,
     FileRecords,
@@ -21,10 +21,10 @@ from mayflydb.moving.frames import (
     Frames,
     Header,
     Torn,
-    file_records,
-    file_row,
-    piece_of,
-    row_of,
+    decode_piece,
+    decode_row,
+    encode_piece,
+    encode_row,
 )
 from mayflydb.moving.source import Ending, Piece, Source, fingerprint
 from mayflydb.store.interface import Row
@@ -40,17 +40,17 @@ class Contents:
         self.last: dict[int, int] = {}
         self.end: End | None = None
 
-    def take(self, frame: Frame) -> None:
+    def add(self, frame: Frame) -> None:
         """The next frame. Corrupt if it cannot be the next one."""
         match frame:
             case Header() if self.header is None:
                 self.header = frame
             case FileRow() if self.header is not None and len(self.rows) < self.header.rows:
-                self.rows.append(row_of(frame))
+                self.rows.append(decode_row(frame))
             case FileRecords() if self._may_follow(frame):
                 self.records += len(frame.records)
                 self.last[frame.container] = frame.records[-1].seq
-            case End() if self._has_ended(frame):
+            case End() if self._may_end(frame):
                 self.end = frame
             case _:
                 raise Corrupt(f"what an export may not hold there: {type(frame).__name__}")
@@ -63,7 +63,7 @@ class Contents:
     def _has_rows(self) -> bool:
         return self.header is not None and len(self.rows) == self.header.rows
 
-    def _has_ended(self, end: End) -> bool:
+    def _may_end(self, end: End) -> bool:
         return self.end is None and self._has_rows() and (end.rows, end.records) == (len(self.rows), self.records)
 
 
@@ -88,7 +88,7 @@ class FileSource:
         with path.open("rb") as file:
             contents = Contents()
             for frame in Frames(file, str(path)).read():
-                _take(contents, frame, path)
+                _add_frame(contents, frame, path)
             if contents.end is None:
                 raise Torn(f"{path} is torn: its end is missing")
             yield cls(file, str(path), contents)
@@ -96,7 +96,7 @@ class FileSource:
     async def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
         for frame in Frames(self._file, self.description).read():
             if isinstance(frame, FileRecords):
-                rest = piece_of(frame).after(after.get(frame.container, 0))
+                rest = decode_piece(frame).after(after.get(frame.container, 0))
                 if rest is not None:
                     yield rest
             await asyncio.sleep(0)
@@ -105,9 +105,9 @@ class FileSource:
         return Ending(self._end.last_id, self._end.mark, self._end.settings)
 
 
-def _take(contents: Contents, frame: Frame, path: Path) -> None:
+def _add_frame(contents: Contents, frame: Frame, path: Path) -> None:
     try:
-        contents.take(frame)
+        contents.add(frame)
     except Corrupt as error:
         raise Corrupt(f"{path} is damaged: {error}") from error
 
@@ -115,12 +115,12 @@ def _take(contents: Contents, frame: Frame, path: Path) -> None:
 # --- writing -------------------------------------------------------------------------------------------------------------
 
 
-def unfinished(path: Path) -> Path:
+def unfinished_path(path: Path) -> Path:
     """Where an export lies before it is complete."""
     return path.with_name(f"{path.name}.unfinished")
 
 
-async def export(source: Source, path: Path, writer: str, told: Callable[[int, int], None]) -> Moving:
+async def export(source: Source, path: Path, writer: str, report: Callable[[int, int], None]) -> CopyResult:
     """Write everything to a new file, which has its name only once it is whole and on disk.
 
     What an interrupted export of the same source left is gone on with. `writer`: who writes, for people. Conflict if the file
@@ -128,16 +128,16 @@ async def export(source: Source, path: Path, writer: str, told: Callable[[int, i
     """
     if path.exists():
         raise Conflict(f"{path} exists")
-    place = unfinished(path)
+    place = unfinished_path(path)
     descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
         _lock(file, place)
         frames, contents = _resume_file(file, place, source, writer)
         before = contents.records
-        told(before, source.records)
+        report(before, source.records)
         async for piece in source.pieces(contents.last):
-            _append(frames, contents, file_records(piece))
-            told(contents.records, source.records)
+            _append(frames, contents, encode_piece(piece))
+            report(contents.records, source.records)
         ending = await source.ending()
         if contents.records != source.records:
             raise Corrupt(f"{source.description} gave {contents.records} of {source.records} records")
@@ -147,7 +147,7 @@ async def export(source: Source, path: Path, writer: str, told: Callable[[int, i
         os.fsync(descriptor)
         place.rename(path)
     _sync_directory(path.absolute().parent)
-    return Moving(source.records, before)
+    return CopyResult(source.records, before)
 
 
 def _lock(file: BinaryIO, place: Path) -> None:
@@ -165,7 +165,7 @@ def _resume_file(file: BinaryIO, place: Path, source: Source, writer: str) -> tu
         for frame in frames.read():
             if isinstance(frame, End):
                 break
-            _take(contents, frame, place)
+            _add_frame(contents, frame, place)
             end, checksum = frames.end, frames.checksum
     state = fingerprint(source.rows)
     if contents.header is None or (contents.header.fingerprint, contents.header.records) != (state, source.records):
@@ -175,12 +175,12 @@ def _resume_file(file: BinaryIO, place: Path, source: Source, writer: str) -> tu
     else:
         frames.cut(end, checksum)
     for row in source.rows[len(contents.rows) :]:
-        _append(frames, contents, file_row(row))
+        _append(frames, contents, encode_row(row))
     return frames, contents
 
 
 def _append(frames: Frames, contents: Contents, frame: Frame) -> None:
-    contents.take(frame)
+    contents.add(frame)
     frames.append(frame)
 
 

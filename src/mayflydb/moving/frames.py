@@ -24,15 +24,15 @@ from mayflydb.model.record import Entry, Record
 from mayflydb.moving.source import Piece
 from mayflydb.store.interface import Row
 
-_WORD = b"mayfly export "
+_FIRST_WORDS = b"mayfly export "
 VERSION = 2
-OLDEST = 1
+OLDEST_VERSION = 1
 """The form without dates of records, of which an older version would know nothing."""
 
-MAGIC = b"%s%d\n" % (_WORD, VERSION)
-_READ = tuple(b"%s%d\n" % (_WORD, version) for version in range(OLDEST, VERSION + 1))
+MAGIC = b"%s%d\n" % (_FIRST_WORDS, VERSION)
+_READABLE = tuple(b"%s%d\n" % (_FIRST_WORDS, version) for version in range(OLDEST_VERSION, VERSION + 1))
 
-LARGEST = 1 << 28
+MAX_PAYLOAD_BYTES = 1 << 28
 """Bytes of a payload. A piece is about a megabyte, and one that claims more than this is damaged."""
 
 _HEAD = Struct(">II")
@@ -135,8 +135,8 @@ class Frames:
         """All of them from the beginning. Torn where it goes no further, Unsupported for another form."""
         self._file.seek(0)
         first = self._file.read(len(MAGIC))
-        if first not in _READ:
-            raise _no_export(first, self._name)
+        if first not in _READABLE:
+            raise _unreadable_error(first, self._name)
         self._advance(first)
         while head := self._file.read(_HEAD.size):
             yield self._frame(head)
@@ -145,7 +145,7 @@ class Frames:
         if len(head) < _HEAD.size:
             raise self._torn_error()
         length, checksum = _HEAD.unpack(head)
-        payload = self._file.read(min(length, LARGEST))
+        payload = self._file.read(min(length, MAX_PAYLOAD_BYTES))
         if len(payload) < length or crc32(payload) != checksum:
             raise self._torn_error()
         try:
@@ -169,14 +169,14 @@ class Frames:
         self.checksum = crc32(data, self.checksum)
 
 
-def _no_export(first: bytes, name: str) -> Corrupt | Unsupported:
-    version = first.removeprefix(_WORD).partition(b"\n")[0]
-    if first.startswith(_WORD) and version.isdigit() and int(version) not in range(OLDEST, VERSION + 1):
+def _unreadable_error(first: bytes, name: str) -> Corrupt | Unsupported:
+    version = first.removeprefix(_FIRST_WORDS).partition(b"\n")[0]
+    if first.startswith(_FIRST_WORDS) and version.isdigit() and int(version) not in range(OLDEST_VERSION, VERSION + 1):
         return Unsupported(
             f"{name} is an export of form {int(version)}; this version of Mayfly reads forms up to {VERSION}"
         )
     # A machine that went down may leave zeros for what it had not written.
-    if any(line.startswith(first.rstrip(b"\0")) for line in _READ):
+    if any(line.startswith(first.rstrip(b"\0")) for line in _READABLE):
         return Torn(f"{name} is torn: it ends in its first line")
     return Corrupt(f"{name} is no export of Mayfly")
 
@@ -184,46 +184,46 @@ def _no_export(first: bytes, name: str) -> Corrupt | Unsupported:
 # --- rows and pieces as they are in the file -----------------------------------------------------------------------------
 
 
-def file_row(row: Row) -> FileRow:
+def encode_row(row: Row) -> FileRow:
     """A row as the file holds it."""
     return FileRow(row.id, row.parent, row.name.encode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
 
 
-def row_of(row: FileRow) -> Row:
+def decode_row(row: FileRow) -> Row:
     """A row from the file."""
     return Row(row.id, row.parent, row.name.decode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
 
 
-def file_records(piece: Piece) -> FileRecords:
+def encode_piece(piece: Piece) -> FileRecords:
     """A piece as the file holds it."""
-    return FileRecords(piece.container, tuple(_file_record(record, entries) for record, entries in piece.records))
+    return FileRecords(piece.container, tuple(_encode_record(record, entries) for record, entries in piece.records))
 
 
-def piece_of(piece: FileRecords) -> Piece:
+def decode_piece(piece: FileRecords) -> Piece:
     """A piece from the file."""
-    return Piece(piece.container, [_to_record(record) for record in piece.records])
+    return Piece(piece.container, [_decode_record(record) for record in piece.records])
 
 
-def _file_record(record: Record, entries: tuple[Entry, ...]) -> FileRecord:
+def _encode_record(record: Record, entries: tuple[Entry, ...]) -> FileRecord:
     return FileRecord(
         record.partition,
         record.key,
         record.value,
         record.written,
-        None if record.anchor is None else _instant(record.anchor),
+        None if record.anchor is None else _encode_instant(record.anchor),
         record.override,
         record.lsn,
         record.seq,
         tuple((entry.index, entry.key) for entry in entries),
-        tuple((slot, _instant(date)) for slot, date in record.dates),
+        tuple((slot, _encode_instant(date)) for slot, date in record.dates),
     )
 
 
-def _instant(instant: Instant) -> int | str:
+def _encode_instant(instant: Instant) -> int | str:
     return instant if instant in _INTEGERS else str(instant)
 
 
-def _to_record(found: FileRecord) -> tuple[Record, tuple[Entry, ...]]:
+def _decode_record(found: FileRecord) -> tuple[Record, tuple[Entry, ...]]:
     place = (found.partition, found.key, found.value, found.written)
     anchor = None if found.anchor is None else int(found.anchor)
     dates = tuple((slot, int(date)) for slot, date in found.dates)

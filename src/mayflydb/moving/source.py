@@ -18,10 +18,10 @@ from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import Count, Decision, Entries, NewId, Outcome, Row, Scan, Setting, Store, ask
 
-PIECE = 512
+PIECE_RECORDS = 512
 """Records that are read, and written in one transaction; fewer where they are large."""
 
-Moved = tuple[Record, tuple[Entry, ...]]
+RecordWithEntries = tuple[Record, tuple[Entry, ...]]
 """A record and its index entries."""
 
 
@@ -29,7 +29,7 @@ class Piece(msgspec.Struct, frozen=True):
     """Some records of one container, at least one, by seq."""
 
     container: int
-    records: Sequence[Moved]
+    records: Sequence[RecordWithEntries]
 
     def after(self, seq: int) -> Piece | None:
         """The records behind a sequence number."""
@@ -37,14 +37,14 @@ class Piece(msgspec.Struct, frozen=True):
         return Piece(self.container, rest) if rest else None
 
 
-KEPT = (SLEEP, ENABLED)
+MOVED_SETTINGS = (SLEEP, ENABLED)
 """Numbers of a store that people have set, and that say when its records go."""
 
 
 class Ending(msgspec.Struct, frozen=True):
     """Bounds that the target takes over: ids up to `last_id` are never given again, and time does not fall below `mark`.
 
-    `settings`: those of KEPT that were set.
+    `settings`: those of MOVED_SETTINGS that were set.
     """
 
     last_id: int
@@ -95,7 +95,7 @@ class StoreSource:
         rows = await catalogue(store)
         if not rows:
             raise NotFound(f"{store.description} holds nothing")
-        return cls(store, rows, await count(store, rows))
+        return cls(store, rows, await count_records(store, rows))
 
     @property
     def description(self) -> str:
@@ -104,7 +104,7 @@ class StoreSource:
     async def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
         for row in self.rows:
             seq = after.get(row.id, 0)
-            while records := await self._store.read(scan(row.id, seq, PIECE)):
+            while records := await self._store.read(scan_after(row.id, seq, PIECE_RECORDS)):
                 # Nobody but owners is in the answer, so it reaches at least as far as these records do.
                 owned = await self._store.read(Entries(row.id, seq, len(records)))
                 entries = dict(owned)
@@ -119,7 +119,7 @@ class StoreSource:
                 f"{self.description} has been changed meanwhile; do this again when nobody writes to it"
             )
         last_id = (await self._store.write(_new_id)).reply
-        found = [(name, await self._store.read(Setting(name))) for name in KEPT]
+        found = [(name, await self._store.read(Setting(name))) for name in MOVED_SETTINGS]
         settings = tuple((name, value) for name, value in found if value is not None)
         return Ending(last_id, await self._store.read(Setting(MARK)), settings)
 
@@ -151,12 +151,12 @@ def _pause(row: Row, node: Node) -> Row:
     return msgspec.structs.replace(row, data=row_of(msgspec.structs.replace(node, definition=definition)).data)
 
 
-def scan(container: int, after_seq: int, limit: int) -> Scan:
+def scan_after(container: int, after_seq: int, limit: int) -> Scan:
     """Records behind a seq in the order of their seqs."""
     return Scan(container, b"", None, Order.CREATED, Position(b"", after_seq), limit)
 
 
-async def count(store: Store, rows: Sequence[Row]) -> int:
+async def count_records(store: Store, rows: Sequence[Row]) -> int:
     """The number of records."""
     return sum([(await store.read(Count(row.id))).records for row in rows])
 

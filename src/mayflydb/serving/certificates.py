@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CA_DAYS = 3650
 LEAF_DAYS = 397
 RENEW_DAYS = 30
-ALWAYS = ("localhost", "127.0.0.1", "::1", "mayfly", "host.docker.internal")
+DEFAULT_NAMES = ("localhost", "127.0.0.1", "::1", "mayfly", "host.docker.internal")
 
 
 def user_data_directory(environ: Mapping[str, str]) -> Path:
@@ -42,7 +42,7 @@ class Authority:
     def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
         """`names`: host names besides the usual ones that the certificate is made out to."""
         self._directory = directory
-        self._names = tuple(dict.fromkeys((*ALWAYS, socket.gethostname(), *names)))
+        self._names = tuple(dict.fromkeys((*DEFAULT_NAMES, socket.gethostname(), *names)))
 
     @property
     def ca_path(self) -> Path:
@@ -73,7 +73,7 @@ class Authority:
         key = self._ca_key()
         with contextlib.suppress(OSError, ValueError):
             certificate = x509.load_pem_x509_certificate(self.ca_path.read_bytes())
-            if _fresh(certificate) and certificate.public_key() == key.public_key():
+            if _is_current(certificate) and certificate.public_key() == key.public_key():
                 return key, certificate
         # Made from the key alone, so that it does not matter which of two processes is the later one.
         certificate = _sign_ca(key)
@@ -103,7 +103,7 @@ class Authority:
         with contextlib.suppress(OSError, ValueError):
             certificate = x509.load_pem_x509_certificate(place.read_bytes())
             certificate.verify_directly_issued_by(ca)
-            if _fresh(certificate):
+            if _is_current(certificate):
                 return place
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _sign_leaf(key, self._names, ca_key, ca)
@@ -116,7 +116,7 @@ def _now() -> datetime:
     return to_datetime(wall_us())
 
 
-def _fresh(certificate: Certificate) -> bool:
+def _is_current(certificate: Certificate) -> bool:
     return certificate.not_valid_before_utc <= _now() < certificate.not_valid_after_utc - timedelta(days=RENEW_DAYS)
 
 

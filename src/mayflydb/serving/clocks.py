@@ -10,20 +10,20 @@ from mayflydb.clock import Clock, SystemClock, VirtualClock, wall_us
 from mayflydb.config.settings import Settings
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
-from mayflydb.serving.stores import Opened
+from mayflydb.serving.stores import OpenedStore
 from mayflydb.store.interface import Setting
 
-AHEAD = 5 * SECOND
+MAX_MARK_LEAD = 5 * SECOND
 """The longest time by which a file's latest instant may lie ahead of the host's before a real clock refuses to go on from it."""
 
 
-async def build_clock(settings: Settings, opened: Opened) -> Clock:
+async def build_clock(settings: Settings, opened: OpenedStore) -> Clock:
     """The clock that was asked for, going on from the latest instant that the store has seen."""
     mark = await opened.store.read(Setting(MARK))
     if settings.clock.mode == "virtual":
         return VirtualClock(_virtual_start(settings, mark))
     wall = opened.wall()
-    if mark is not None and mark - wall > AHEAD:
+    if mark is not None and mark - wall > MAX_MARK_LEAD:
         raise StartFailed(
             f"{settings.storage.shown} has been at {to_rfc3339(mark)}, which lies in the future",
             setting="clock.mode",

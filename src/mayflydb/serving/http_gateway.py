@@ -11,14 +11,14 @@ import msgspec
 
 from mayflydb.http.messages import Fields, Handler, Request, Response
 
-OURS = (b"/_mayfly", b"/_explorer", b"/metrics")
+OWN_PREFIXES = (b"/_mayfly", b"/_explorer", b"/metrics")
 """Prefixes of paths that are never Cosmos paths."""
 
 LIVE, READY = b"/_mayfly/live", b"/_mayfly/ready"
 CERTIFICATES = (b"/_mayfly/cert", b"/_explorer/emulator.pem")
 PAGES = (b"/", b"/_explorer/index.html")
 ALWAYS_KNOWN = ("localhost", "host.docker.internal")
-MOST_REMEMBERED = 1024
+MAX_REMEMBERED_HOSTS = 1024
 
 _JSON = b"application/json"
 _PROBLEM = b"application/problem+json"
@@ -36,13 +36,13 @@ class Hosts:
         self._names = {name.lower() for name in (*ALWAYS_KNOWN, *names)}
         self._remembered: set[bytes] = set()
 
-    def know(self, header: bytes) -> bool:
+    def is_known(self, header: bytes) -> bool:
         """IP addresses, names without a dot, and the names given."""
         if header in self._remembered:
             return True
         name = _host_name(header.decode("latin-1"))
-        known = name in self._names or _plain(name)
-        if known and len(self._remembered) < MOST_REMEMBERED:
+        known = name in self._names or _is_address_or_plain_name(name)
+        if known and len(self._remembered) < MAX_REMEMBERED_HOSTS:
             self._remembered.add(header)
         return known
 
@@ -53,7 +53,7 @@ def _host_name(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
-def _plain(name: str) -> bool:
+def _is_address_or_plain_name(name: str) -> bool:
     try:
         ip_address(name)
     except ValueError:
@@ -87,8 +87,8 @@ class HttpGateway:
         self._hosts = hosts
         self._readiness = readiness
         self._token = token
-        self._cosmos: Handler = _starting
-        self._portal: Callable[[], Handler] = lambda: _starting
+        self._cosmos: Handler = _answer_starting
+        self._portal: Callable[[], Handler] = lambda: _answer_starting
         self._health: Callable[[], Awaitable[dict[str, str]]] | None = None
         self._page = b""
 
@@ -106,17 +106,17 @@ class HttpGateway:
         # Not a coroutine itself: most requests go straight to the front end.
         headers, path = request.headers, request.path
         host, authorization = headers.get(b"host"), headers.get(b"authorization")
-        if host is None or not self._hosts.know(host):
-            return self._answer_stranger(request, host, authorization)
+        if host is None or not self._hosts.is_known(host):
+            return self._answer_unknown_host(request, host, authorization)
         # A client of the vendor's that has no key is told so in its own words.
-        meant = path != b"/" or authorization is not None or b"x-ms-version" in headers
-        if not path.startswith(OURS) and meant:
+        for_cosmos = path != b"/" or authorization is not None or b"x-ms-version" in headers
+        if not path.startswith(OWN_PREFIXES) and for_cosmos:
             return self._cosmos(request)
-        return self._ours(request, host, authorization)
+        return self._answer_own_paths(request, host, authorization)
 
-    async def _ours(self, request: Request, host: bytes, authorization: bytes | None) -> Response:
+    async def _answer_own_paths(self, request: Request, host: bytes, authorization: bytes | None) -> Response:
         origin = request.headers.get(b"origin")
-        if origin is not None and request.method not in ("GET", "HEAD") and not _same(origin, host):
+        if origin is not None and request.method not in ("GET", "HEAD") and not _is_same_origin(origin, host):
             return _refusal(403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
         if request.path in PAGES and _reads_pages(request) and self._is_admitted(authorization):
             return await self._portal()(request)
@@ -144,7 +144,7 @@ class HttpGateway:
         retry = () if ready else ((b"retry-after", b"1"),)
         return _response(200 if ready else 503, msgspec.json.encode(document), headers=retry)
 
-    async def _answer_stranger(self, request: Request, host: bytes | None, authorization: bytes | None) -> Response:
+    async def _answer_unknown_host(self, request: Request, host: bytes | None, authorization: bytes | None) -> Response:
         """A host we do not know gets what container waits look for, without data, and is told about the flag otherwise."""
         harmless = request.path in (LIVE, READY, *CERTIFICATES, *PAGES) and authorization is None
         if harmless and request.method in ("GET", "HEAD"):
@@ -165,12 +165,12 @@ def _reads_pages(request: Request) -> bool:
     return b"text/html" in request.headers.get(b"accept", b"")
 
 
-def _same(origin: bytes, host: bytes) -> bool:
+def _is_same_origin(origin: bytes, host: bytes) -> bool:
     """True: a page of that origin came from this server; both schemes are on this port."""
     return origin.partition(b"://")[2].lower() == host.lower()
 
 
-async def _starting(request: Request) -> Response:
+async def _answer_starting(request: Request) -> Response:
     body = {"code": "ServiceUnavailable", "message": "Mayfly is starting.", "title": "Starting", "status": 503}
     return _response(503, msgspec.json.encode(body), headers=((b"retry-after", b"1"),))
 

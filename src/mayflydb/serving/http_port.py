@@ -20,10 +20,10 @@ from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
 from mayflydb.serving.http_gateway import Hosts, HttpGateway, Readiness
-from mayflydb.serving.keys import admin_token
-from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_http
+from mayflydb.serving.keys import load_admin_token
+from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_http
 from mayflydb.serving.options import options_from
-from mayflydb.serving.ports import address, places, take, within_reach
+from mayflydb.serving.ports import address_of, bind_listening, is_reachable, listen_addresses
 from mayflydb.sockets.listener import CertificateSource
 from mayflydb.version import __version__
 
@@ -37,13 +37,13 @@ class HttpPort:
         self._sockets = _take_sockets(settings)
         self._gateway: HttpGateway | None = None
         self._listener: Listener | None = None
-        self.endpoint = f"{settings.server.scheme}://{address(self._sockets[0])}"
+        self.endpoint = f"{settings.server.scheme}://{address_of(self._sockets[0])}"
 
     def listen(self, data: Path, readiness: Readiness, certificate: CertificateSource) -> None:
         """Accept connections. Until `open`, requests are told that the server is starting. `data`: the directory of secrets."""
         server, tls = self._settings.server, self._settings.tls
         names = (socket.gethostname(), *tls.names, *server.allow_hosts, *server.advertised_names)
-        self._gateway = HttpGateway(Hosts(names), readiness, admin_token(self._sockets, data))
+        self._gateway = HttpGateway(Hosts(names), readiness, load_admin_token(self._sockets, data))
         self._listener = Listener(self._gateway, certificate)
         self._listener.serve(self._sockets)
 
@@ -54,7 +54,7 @@ class HttpPort:
 
     def checks(self, caller: Caller, trusted: bytes | None) -> list[ListenerCheck]:
         """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
-        at = [*places(self._sockets), *(places(self._sockets, trusted) if trusted else ())]
+        at = [*listen_addresses(self._sockets), *(listen_addresses(self._sockets, trusted) if trusted else ())]
         return [_http_check(each, caller) for each in at]
 
     async def close(self, grace: float) -> None:
@@ -89,9 +89,9 @@ def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
 
 def _take_sockets(settings: Settings) -> list[socket.socket]:
     server = settings.server
-    sockets = take(server.host, server.port, "server.port", "-p")
+    sockets = bind_listening(server.host, server.port, "server.port", "-p")
     protected = settings.cosmos.key_file is not None or settings.cosmos.generate_key
-    if not protected and within_reach(sockets):
+    if not protected and is_reachable(sockets):
         for each in sockets:
             each.close()
         raise StartFailed(
@@ -116,7 +116,7 @@ def _load_web_app_once(admin: Admin, caller: Caller) -> Callable[[], Handler]:
     return web
 
 
-def _http_check(place: Place, caller: Caller) -> ListenerCheck:
+def _http_check(place: ListenAddress, caller: Caller) -> ListenerCheck:
     async def ask() -> None:
         await ask_http(place, caller.sign_headers("GET", b"/"))
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import Settings
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
-from mayflydb.serving.ports import make_secret, within_reach
+from mayflydb.serving.ports import create_secret, is_reachable
 
 log = logging.getLogger("mayflydb.server")
 
@@ -25,13 +25,13 @@ class AccountKey(NamedTuple):
     path: Path | None = None
 
 
-def account_key(settings: Settings, data: Path) -> AccountKey:
+def load_account_key(settings: Settings, data: Path) -> AccountKey:
     """The key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or made."""
     place = settings.cosmos.key_file
     setting = "cosmos.key_file"
     if place is None and settings.cosmos.generate_key:
         place, setting = data / "cosmos.key", "cosmos.generate_key"
-        make_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
+        create_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
     if place is None:
         return AccountKey(WELL_KNOWN_KEY)
     try:
@@ -45,11 +45,11 @@ def account_key(settings: Settings, data: Path) -> AccountKey:
     return AccountKey(key, place)
 
 
-def admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
+def load_admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
     """The token that the admin API asks for where other machines can reach it; made once."""
-    if not within_reach(sockets):
+    if not is_reachable(sockets):
         return None
     place = data / "admin.token"
-    make_secret(place, secrets.token_urlsafe(32).encode(), "server.host")
+    create_secret(place, secrets.token_urlsafe(32).encode(), "server.host")
     log.info("the admin API asks for the token in %s", place)
     return place.read_bytes().strip()

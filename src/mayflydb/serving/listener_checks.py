@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, NamedTuple
 
-PATIENCE = 10.0
+CHECK_SECONDS = 10.0
 """Seconds that each listener has: the first connection may load what answers it."""
 
-LONGEST: Final = 1 << 20
+MAX_ANSWER_BYTES: Final = 1 << 20
 """Bytes of an answer that is looked at."""
 
-CERTIFIED: Final = "localhost"
+CERTIFICATE_NAME: Final = "localhost"
 """A name that every certificate of the server's has."""
 
 _MESSAGE = struct.Struct("<iiiiIB")
@@ -30,7 +30,7 @@ class CheckFailed(Exception):
     """A listener answered something else than its protocol says."""
 
 
-class Place(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where a socket listens. `trusted`: the authority, PEM, where the connection is to be encrypted."""
 
     host: str
@@ -54,16 +54,16 @@ class ListenerCheck(NamedTuple):
     async def failure(self) -> str | None:
         """Why the listener is not ready; None: it is."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(CHECK_SECONDS):
                 await self.ask()
         except TimeoutError:
-            return f"{self.name} did not answer within {PATIENCE:g} seconds"
+            return f"{self.name} did not answer within {CHECK_SECONDS:g} seconds"
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, CheckFailed) as error:
             return f"{self.name} does not answer as it should: {str(error) or type(error).__name__}"
         return None
 
 
-async def ask_http(place: Place, fields: Mapping[str, str]) -> None:
+async def ask_http(place: ListenAddress, fields: Mapping[str, str]) -> None:
     """Read the account, with a body that is sent when the server asks for it: so its answer has to wait for something."""
     body = b"{}"
     own = {"host": place.address, "expect": "100-continue", "content-length": str(len(body)), "connection": "close"}
@@ -75,12 +75,12 @@ async def ask_http(place: Place, fields: Mapping[str, str]) -> None:
         answer = await _head(reader)
         _expect(answer, b"200")
         length = int(answer.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
-        account = json.loads(await reader.readexactly(min(length, LONGEST)))
+        account = json.loads(await reader.readexactly(min(length, MAX_ANSWER_BYTES)))
     if "writableLocations" not in account:
         raise CheckFailed("it gave another document than the account")
 
 
-async def ask_mongo(place: Place) -> None:
+async def ask_mongo(place: ListenAddress) -> None:
     """`hello`, which needs no login."""
     from bson import decode, encode
 
@@ -88,14 +88,14 @@ async def ask_mongo(place: Place) -> None:
     async with _connect(place) as (reader, writer):
         writer.write(_MESSAGE.pack(_MESSAGE.size + len(command), 1, 0, 2013, 0, 0) + command)
         length, _, request, opcode, _, kind = _MESSAGE.unpack(await reader.readexactly(_MESSAGE.size))
-        if (request, opcode, kind) != (1, 2013, 0) or not _MESSAGE.size < length < LONGEST:
+        if (request, opcode, kind) != (1, 2013, 0) or not _MESSAGE.size < length < MAX_ANSWER_BYTES:
             raise CheckFailed("it gave another message than the answer")
         reply = decode(await reader.readexactly(length - _MESSAGE.size))
     if reply.get("ok") != 1 or not reply.get("isWritablePrimary"):
         raise CheckFailed(f"hello was refused: {reply.get('errmsg', 'no reason given')}")
 
 
-async def ask_ydb(place: Place, database: str, enforced: bool) -> None:
+async def ask_ydb(place: ListenAddress, database: str, enforced: bool) -> None:
     """`ListEndpoints`. `enforced`: clients log in, so to be asked for a login is the right answer."""
     import grpc
     import grpc.aio
@@ -107,7 +107,7 @@ async def ask_ydb(place: Place, database: str, enforced: bool) -> None:
     if place.trusted is None:
         channel = grpc.aio.insecure_channel(place.address, options)
     else:
-        options.append(("grpc.ssl_target_name_override", CERTIFIED))
+        options.append(("grpc.ssl_target_name_override", CERTIFICATE_NAME))
         channel = grpc.aio.secure_channel(place.address, grpc.ssl_channel_credentials(place.trusted), options)
     async with channel:
         try:
@@ -132,11 +132,11 @@ async def _head(reader: StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def _connect(place: Place) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
+async def _connect(place: ListenAddress) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
     context = None
     if place.trusted is not None:
         context = ssl.create_default_context(cadata=place.trusted.decode("ascii"))
-    name = None if context is None else CERTIFIED
+    name = None if context is None else CERTIFICATE_NAME
     reader, writer = await asyncio.open_connection(place.host, place.port, ssl=context, server_hostname=name)
     try:
         yield reader, writer

@@ -20,9 +20,16 @@ from mayflydb.config.values import COMPRESSORS
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.model.instant import Instant
-from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_mongo
+from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_mongo
 from mayflydb.serving.options import options_from
-from mayflydb.serving.ports import address, make_secret, places, read_password, take, within_reach
+from mayflydb.serving.ports import (
+    address_of,
+    bind_listening,
+    create_secret,
+    is_reachable,
+    listen_addresses,
+    read_password,
+)
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
 from mayflydb.sockets.work import Served, Work
 from mayflydb.version import __version__
@@ -51,7 +58,7 @@ class MongoPort:
         self._settings = settings
         self._serverless = serverless
         self._compressors = _compressors(settings)
-        self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
+        self._sockets = bind_listening(host, settings.port, "mongo.port", "--mongo-port")
         self._listener: Listener | None = None
         self._notifier: ChangeNotifier | None = None
         self._app: MongoApp | None = None
@@ -63,7 +70,7 @@ class MongoPort:
         except StartFailed:
             self.release()
             raise
-        self.address = address(self._sockets[0])
+        self.address = address_of(self._sockets[0])
 
     @property
     def auth(self) -> bool:
@@ -106,7 +113,7 @@ class MongoPort:
 
     def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
         """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
-        at = [*places(self._sockets), *(places(self._sockets, trusted) if trusted else ())]
+        at = [*listen_addresses(self._sockets), *(listen_addresses(self._sockets, trusted) if trusted else ())]
         return [
             ListenerCheck("mongo", "mongo.port", f"{_protocol_name(each)} on {each.address}", partial(ask_mongo, each))
             for each in at
@@ -196,7 +203,7 @@ class MongoPort:
 
     def _needs_login(self) -> bool:
         settings = self._settings
-        reached = within_reach(self._sockets)
+        reached = is_reachable(self._sockets)
         if settings.auth is False and reached:
             raise StartFailed(
                 "MongoDB's port can be reached from other machines, and nobody would have to log in",
@@ -214,7 +221,7 @@ class MongoPort:
         place = settings.password_file
         if place is None:
             place = self.password_path = data / "mongo.password"
-            make_secret(place, secrets.token_urlsafe(32).encode(), "mongo.auth")
+            create_secret(place, secrets.token_urlsafe(32).encode(), "mongo.auth")
         return Administrator("admin", read_password(place, "mongo.password_file"))
 
 
@@ -227,7 +234,7 @@ def contracts(settings: MongoSettings) -> Contracts:
     return Contracts(options_from(Options, settings, topology="mongos", advertise="", auth=False, compressors=()))
 
 
-def _protocol_name(place: Place) -> str:
+def _protocol_name(place: ListenAddress) -> str:
     return "MongoDB" if place.trusted is None else "MongoDB with TLS"
 
 

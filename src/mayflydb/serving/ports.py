@@ -11,11 +11,11 @@ from pathlib import Path
 from mayflydb.announcement import StartFailed
 from mayflydb.config.values import is_loopback
 from mayflydb.serving.certificates import write_private
-from mayflydb.serving.listener_checks import Place
+from mayflydb.serving.listener_checks import ListenAddress
 from mayflydb.sockets.listener import bind
 
 
-def take(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
+def bind_listening(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
     """Listening sockets. StartFailed names `setting` when the port is taken, and `flag`, which picks a free one with 0."""
     return _bind(host, port, setting, flag, listening=True)
 
@@ -37,29 +37,29 @@ def _bind(host: str, port: int, setting: str, flag: str, *, listening: bool) -> 
         raise StartFailed(f"cannot listen on {host}: {error.strerror}", setting=cause) from error
 
 
-def within_reach(sockets: Sequence[socket.socket]) -> bool:
+def is_reachable(sockets: Sequence[socket.socket]) -> bool:
     """True: other machines can connect to one of these sockets."""
     return not all(is_loopback(each.getsockname()[0]) for each in sockets)
 
 
-def address(listening: socket.socket) -> str:
+def address_of(listening: socket.socket) -> str:
     """`127.0.0.1:8081`: numeric, and one that this machine can reach where all addresses are meant."""
-    return _place(listening).address
+    return _listen_address(listening).address
 
 
-def places(listening: Sequence[socket.socket], trusted: bytes | None = None) -> list[Place]:
+def listen_addresses(listening: Sequence[socket.socket], trusted: bytes | None = None) -> list[ListenAddress]:
     """Where these sockets are reached; with `trusted` (PEM) encrypted."""
-    return [_place(each)._replace(trusted=trusted) for each in listening]
+    return [_listen_address(each)._replace(trusted=trusted) for each in listening]
 
 
-def _place(listening: socket.socket) -> Place:
+def _listen_address(listening: socket.socket) -> ListenAddress:
     host, port = listening.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
-    return Place(host, port)
+    return ListenAddress(host, port)
 
 
-def make_secret(place: Path, content: bytes, setting: str) -> None:
+def create_secret(place: Path, content: bytes, setting: str) -> None:
     """Keep this in a file, unless there is one already. StartFailed names `setting` if it cannot be written."""
     try:
         if not place.exists():

@@ -51,7 +51,7 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
         await asyncio.wait({told, starting}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             announcer(starting.result())
-            _settle_memory()
+            _freeze_start_objects()
             await told
     finally:
         starting.cancel()
@@ -63,11 +63,11 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
 
 def _interrupt(stopping: asyncio.Event) -> None:
     if stopping.is_set():
-        _leave_at_once()
+        _exit_at_once()
     stopping.set()
 
 
-def _leave_at_once() -> NoReturn:
+def _exit_at_once() -> NoReturn:
     # What was answered is on disk; everything else is what a second Ctrl+C gives up.
     os._exit(128 + signal.SIGINT)
 
@@ -77,7 +77,7 @@ def _virtual_now(server: Server) -> Instant | None:
     return clock.now() if isinstance(clock, VirtualClock) else None
 
 
-def _settle_memory() -> None:
+def _freeze_start_objects() -> None:
     """Move objects made by the start to the permanent generation, so that full collections pass over them."""
     gc.collect()
     gc.freeze()

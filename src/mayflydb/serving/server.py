@@ -31,7 +31,7 @@ from mayflydb.serving.clocks import build_clock
 from mayflydb.serving.endpoints import Endpoints
 from mayflydb.serving.http_gateway import Readiness
 from mayflydb.serving.http_port import HttpPort, build_cosmos
-from mayflydb.serving.keys import account_key
+from mayflydb.serving.keys import load_account_key
 from mayflydb.serving.mongo_port import MongoPort, contracts
 from mayflydb.serving.stores import open_store
 from mayflydb.serving.tls import TlsContext
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mayflydb.server")
 
-GRACE = 10.0
+GRACE_SECONDS = 10.0
 """Seconds that requests in work are given to finish."""
 
 
@@ -55,7 +55,7 @@ class Server:
         self._data = user_data_directory(environ)
         self.authority = Authority(self._data, (*settings.tls.names, *settings.server.advertised_names))
         self._tls = TlsContext(self.authority)
-        self._key = account_key(settings, self._data)
+        self._key = load_account_key(settings, self._data)
         self._readiness = Readiness(settings.clock.mode)
         self._http: HttpPort | None = None
         self._mongo: MongoPort | None = None
@@ -77,7 +77,7 @@ class Server:
         await self._check_listeners(http, caller)
         return endpoints.announcement(self.authority.ca_path)
 
-    async def stop(self, grace: float = GRACE) -> None:
+    async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Let requests in work finish, then flush and close. Safe after a failed start."""
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:

@@ -14,7 +14,7 @@ from mayflydb.store.interface import Holds, Store
 from mayflydb.store.sqlite import SqliteStore
 
 
-class Opened(NamedTuple):
+class OpenedStore(NamedTuple):
     """A store, the clock that its nodes share, and for a shared one the lease by which a node takes a name, and the holds that
     keep other nodes from purging locked records."""
 
@@ -37,18 +37,18 @@ async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
     return (await open_store(storage, alone=True)).store
 
 
-async def open_store(storage: StorageSettings, alone: bool) -> Opened:
+async def open_store(storage: StorageSettings, alone: bool) -> OpenedStore:
     """`alone`: no other node may have the same database. A file is never shared."""
     if storage.kind == "postgresql":
         return await _open_postgres(storage.url, alone)
     path = storage.path
     try:
-        return Opened(await SqliteStore.open(None if path is None else str(path)))
+        return OpenedStore(await SqliteStore.open(None if path is None else str(path)))
     except OSError as error:
         raise StartFailed(f"{path} cannot be opened: {error.strerror}", setting="storage.url") from error
 
 
-async def _open_postgres(url: str, alone: bool) -> Opened:
+async def _open_postgres(url: str, alone: bool) -> OpenedStore:
     try:
         from mayflydb.store.postgres import PostgresStore
     except ModuleNotFoundError as error:
@@ -57,4 +57,4 @@ async def _open_postgres(url: str, alone: bool) -> Opened:
         message, hint = "PostgreSQL's driver is not installed", 'pip install "mayflydb[postgres]"'
         raise StartFailed(message, setting="storage.url", hint=hint) from error
     store = await PostgresStore.open(url, alone)
-    return Opened(store, store.wall, store.lease, store.holds)
+    return OpenedStore(store, store.wall, store.lease, store.holds)

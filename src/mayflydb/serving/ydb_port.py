@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_ydb
+from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_ydb
 from mayflydb.serving.options import options_from
-from mayflydb.serving.ports import address, make_secret, places, read_password, reserve, within_reach
+from mayflydb.serving.ports import address_of, create_secret, is_reachable, listen_addresses, read_password, reserve
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class YdbPort:
         except StartFailed:
             self.release()
             raise
-        self._places = places(self._plain_sockets), places(self._tls_sockets)
-        self.address = address(self._plain_sockets[0]) if self._plain_sockets else None
-        self.tls_address = address(self._tls_sockets[0]) if self._tls_sockets else None
+        self._places = listen_addresses(self._plain_sockets), listen_addresses(self._tls_sockets)
+        self.address = address_of(self._plain_sockets[0]) if self._plain_sockets else None
+        self.tls_address = address_of(self._tls_sockets[0]) if self._tls_sockets else None
 
     @property
     def endpoint(self) -> str:
@@ -140,7 +140,7 @@ class YdbPort:
             *(self._check("ydb.tls_port", "gRPC with TLS", each._replace(trusted=trusted)) for each in encrypted),
         ]
 
-    def _check(self, setting: str, wire: str, place: Place) -> ListenerCheck:
+    def _check(self, setting: str, wire: str, place: ListenAddress) -> ListenerCheck:
         return ListenerCheck(
             "ydb", setting, f"{wire} on {place.address}", partial(ask_ydb, place, self.database, self._login_required)
         )
@@ -161,7 +161,7 @@ class YdbPort:
 
     def _needs_login(self) -> bool:
         settings = self._settings
-        reached = within_reach((*self._plain_sockets, *self._tls_sockets))
+        reached = is_reachable((*self._plain_sockets, *self._tls_sockets))
         if settings.auth is False and reached:
             raise StartFailed(
                 "YDB's port can be reached from other machines, and nobody would have to log in",
@@ -175,7 +175,7 @@ class YdbPort:
         place = self._settings.password_file
         if place is None:
             place = self.password_path = data / "ydb.password"
-            make_secret(place, secrets.token_urlsafe(32).encode(), "ydb.auth")
+            create_secret(place, secrets.token_urlsafe(32).encode(), "ydb.auth")
         return read_password(place, "ydb.password_file")
 
     def _options(self) -> Options:
