@@ -94,7 +94,7 @@ def test_what_differs_is_marked_and_fails(run: Run, monkeypatch: pytest.MonkeyPa
 def test_read_and_query_have_to_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from mayflydb.cli import demo
 
-    monkeypatch.setattr(demo.CosmosShelf, "has", lambda shelf, id: True)
+    monkeypatch.setattr(demo.CosmosRecords, "can_read", lambda records, id: True)
     result = run("demo")
     assert result.exit_code == 1
     assert "(!) s2 at +2 h: expected -, point read alive, query -" in result.stdout
@@ -132,7 +132,7 @@ def test_keep_serves_on_until_interrupted() -> None:
             process.kill()
 
 
-@pytest.mark.parametrize("missing", demonstrate.CLIENTS)
+@pytest.mark.parametrize("missing", demonstrate.CLIENT_PACKAGES)
 def test_without_the_client(run: Run, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     def find(name: str) -> ModuleSpec | None:
         return None if name == missing else find_spec(name)

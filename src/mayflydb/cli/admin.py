@@ -33,7 +33,7 @@ class CommandFailed(click.ClickException):
             click.echo(f"Try:   {self.hint}", err=True)
 
 
-class Admin:
+class AdminClient:
     """`url` is the server's address, with or without `/_mayfly`, or the path of its ready file.
 
     The file is read at each request, because a server that is starting has not written it yet. Waiting for an answer has no
@@ -47,11 +47,11 @@ class Admin:
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         """GET `/_mayfly/<path>`; query members that are None are left out."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        return self._checked("GET", path + ("?" + urlencode(given) if given else ""), None)
+        return self._request_document("GET", path + ("?" + urlencode(given) if given else ""), None)
 
     def post(self, path: str, body: Mapping[str, object]) -> Any:
         """POST a JSON body."""
-        return self._checked("POST", path, body)
+        return self._request_document("POST", path, body)
 
     def request(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, Any]:
         """Status and decoded answer. CommandFailed (not ready) when nobody answers, or somebody who is not Mayfly."""
@@ -101,7 +101,7 @@ class Admin:
             raise CommandFailed(f"the server of {path} has its admin API off")
         return admin
 
-    def _checked(self, method: str, path: str, body: Mapping[str, object] | None) -> Any:
+    def _request_document(self, method: str, path: str, body: Mapping[str, object] | None) -> Any:
         status, answer = self.request(method, path, body)
         if not 200 <= status < 300:
             _fail(status, answer)
@@ -116,12 +116,12 @@ def _fail(status: int, answer: Any) -> NoReturn:
     raise CommandFailed(message, hint=str(problem.get("hint") or ""), exit_code=_EXIT_CODES.get(status, FAILED))
 
 
-def admin_of(ctx: click.Context) -> Admin:
+def admin_client(ctx: click.Context) -> AdminClient:
     """The server that `--url` names."""
-    return Admin(ctx.find_root().obj["url"])
+    return AdminClient(ctx.find_root().obj["url"])
 
 
-def checked_by(parse: Callable[[str], object]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+def check_with(parse: Callable[[str], object]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     """A click callback that lets a text through unchanged once `parse` has accepted it, so that a slip is a usage error."""
 
     def check(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -135,7 +135,7 @@ def checked_by(parse: Callable[[str], object]) -> Callable[[click.Context, click
     return check
 
 
-def confirmed(question: str, *, yes: bool) -> None:
+def ask_to_confirm(question: str, *, yes: bool) -> None:
     """Ask before something that cannot be undone; without a terminal and without -y it is refused."""
     if yes:
         return

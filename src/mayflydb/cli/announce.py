@@ -27,7 +27,7 @@ class Announcer:
         try:
             self._ready_file.unlink(missing_ok=True)
         except OSError as error:
-            raise _unwritable(self._ready_file, error) from error
+            raise _write_failure(self._ready_file, error) from error
         if not self._ready_file.parent.is_dir():
             raise StartFailed(f"{self._ready_file.parent} is not a directory", setting="server.ready_file", exit_code=2)
 
@@ -38,7 +38,7 @@ class Announcer:
             try:
                 write_ready_file(self._ready_file, ready_document(announcement))
             except OSError as error:
-                raise _unwritable(self._ready_file, error) from error
+                raise _write_failure(self._ready_file, error) from error
         self._out.write(banner(announcement) if self._out.isatty() else ready_document(announcement) + "\n")
         self._out.flush()
 
@@ -51,7 +51,7 @@ class Announcer:
                 self._ready_file.unlink()
 
 
-def _unwritable(path: Path, error: OSError) -> StartFailed:
+def _write_failure(path: Path, error: OSError) -> StartFailed:
     return StartFailed(
         f"{path} cannot be written: {error.strerror}", setting="server.ready_file", hint="another --ready-file"
     )
@@ -98,44 +98,46 @@ def banner(announcement: Announcement) -> str:
     storage = kind if kind == announcement.storage else f"{announcement.storage} ({kind})"
     head = f"Mayfly {announcement.version}   {storage}   clock: {announcement.clock}"
     lines = [f"{head}   ready in {announcement.seconds_to_ready:.1f} s", ""]
-    lines += [f"  {name:<8} {text}" for name, text in _places(announcement) if text is not None]
+    lines += [f"  {name:<8} {text}" for name, text in _banner_rows(announcement) if text is not None]
     lines += ["", 'Ctrl+C stops. In another shell: eval "$(mayfly connect --format env)"', ""]
     return "\n".join(lines)
 
 
-def _places(announcement: Announcement) -> list[tuple[str, str | None]]:
-    places: list[tuple[str, str | None]] = []
+def _banner_rows(announcement: Announcement) -> list[tuple[str, str | None]]:
+    rows: list[tuple[str, str | None]] = []
     if announcement.cosmos_endpoint is not None:
-        endpoint = shown = _named(announcement.cosmos_endpoint)
+        endpoint = shown = _with_localhost(announcement.cosmos_endpoint)
         own = announcement.key_path
         key = announcement.cosmos_key if own is None else "..."
         about = "well-known emulator key" if own is None else f"key in {own}"
         if announcement.either_scheme:
             plain, shown = (f"{scheme}://{endpoint.partition('://')[2]}" for scheme in ("http", "https"))
             about += f"; {plain} is the same port"
-        places.append(("Cosmos", f"AccountEndpoint={shown};AccountKey={key};"))
-        places.append(("", about))
+        rows.append(("Cosmos", f"AccountEndpoint={shown};AccountKey={key};"))
+        rows.append(("", about))
     if announcement.mongo_uri is not None:
-        places.append(("Mongo", _without_password(_named(announcement.mongo_uri))))
+        rows.append(("Mongo", _without_password(_with_localhost(announcement.mongo_uri))))
         if announcement.mongo_password_path is not None:
-            places.append(("", f"password in {announcement.mongo_password_path}"))
+            rows.append(("", f"password in {announcement.mongo_password_path}"))
     if announcement.ydb_endpoint is not None:
         tls = announcement.ydb_tls_endpoint
-        also = "" if tls in (None, announcement.ydb_endpoint) else f"   (TLS: {_named(str(tls))})"
-        places.append(("YDB", f"{_named(announcement.ydb_endpoint)}   database {announcement.ydb_database}{also}"))
+        also = "" if tls in (None, announcement.ydb_endpoint) else f"   (TLS: {_with_localhost(str(tls))})"
+        rows.append(
+            ("YDB", f"{_with_localhost(announcement.ydb_endpoint)}   database {announcement.ydb_database}{also}")
+        )
         if announcement.ydb_password_path is not None:
-            places.append(("", f"password in {announcement.ydb_password_path}"))
-    admin = None if announcement.admin is None else _named(announcement.admin)
-    places += [
-        ("Portal", announcement.portal and _named(announcement.portal)),
+            rows.append(("", f"password in {announcement.ydb_password_path}"))
+    admin = None if announcement.admin is None else _with_localhost(announcement.admin)
+    rows += [
+        ("Portal", announcement.portal and _with_localhost(announcement.portal)),
         ("Ready", admin and admin + "/ready"),
-        ("Metrics", announcement.metrics and _named(announcement.metrics)),
+        ("Metrics", announcement.metrics and _with_localhost(announcement.metrics)),
         ("CA", announcement.ca_path),
     ]
-    return places
+    return rows
 
 
-def _named(url: str) -> str:
+def _with_localhost(url: str) -> str:
     """People read localhost more easily than its number."""
     parts = urlsplit(url)
     if parts.hostname != "127.0.0.1":
@@ -148,5 +150,5 @@ def _without_password(url: str) -> str:
     parts = urlsplit(url)
     if parts.password is None:
         return url
-    place = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username}:...@{place}").geturl()
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username}:...@{host}").geturl()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mayflydb.cli.admin import admin_of, checked_by
+from mayflydb.cli.admin import admin_client, check_with
 from mayflydb.cli.output import output_option, show
 from mayflydb.model.durations import parse_instant, parse_span
 from mayflydb.model.instant import SECOND, to_rfc3339
@@ -28,11 +28,11 @@ def clock() -> None:
 @click.pass_context
 def show_clock(ctx: click.Context) -> None:
     """The time, the mode, and when the next record expires."""
-    show(ctx, admin_of(ctx).get("clock"))
+    show(ctx, admin_client(ctx).get("clock"))
 
 
 @clock.command()
-@click.argument("duration", callback=checked_by(parse_span))
+@click.argument("duration", callback=check_with(parse_span))
 @sweep_option
 @output_option
 @click.pass_context
@@ -40,7 +40,7 @@ def advance(ctx: click.Context, duration: str, sweep: str) -> None:
     """Move on by DURATION (90, 1h30m, PT1H), doing on the way whatever falls due; returns when it is done."""
     seconds, rest = divmod(parse_span(duration), SECOND)
     step: dict[str, object] = {"by": duration} if rest else {"seconds": seconds}
-    show(ctx, admin_of(ctx).post("clock/advance", step | {"sweep": sweep}))
+    show(ctx, admin_client(ctx).post("clock/advance", step | {"sweep": sweep}))
 
 
 @clock.command("next")
@@ -49,18 +49,18 @@ def advance(ctx: click.Context, duration: str, sweep: str) -> None:
 @click.pass_context
 def to_next(ctx: click.Context, sweep: str) -> None:
     """Move on to the next expiry."""
-    show(ctx, admin_of(ctx).post("clock/advance", {"to": "next-expiry", "sweep": sweep}))
+    show(ctx, admin_client(ctx).post("clock/advance", {"to": "next-expiry", "sweep": sweep}))
 
 
 @clock.command("set")
-@click.argument("time", callback=checked_by(parse_instant))
+@click.argument("time", callback=check_with(parse_instant))
 @click.option("--force", is_flag=True, help="Go back although the store holds something newer.")
 @output_option
 @click.pass_context
 def set_clock(ctx: click.Context, time: str, force: bool) -> None:
     """Move to TIME (RFC 3339 or Unix seconds). Forward is a walk like advance."""
     body: dict[str, object] = {"to": to_rfc3339(parse_instant(time))}
-    show(ctx, admin_of(ctx).post("clock/set", body | ({"force": True} if force else {})))
+    show(ctx, admin_client(ctx).post("clock/set", body | ({"force": True} if force else {})))
 
 
 @clock.command()
@@ -68,7 +68,7 @@ def set_clock(ctx: click.Context, time: str, force: bool) -> None:
 @click.pass_context
 def freeze(ctx: click.Context) -> None:
     """Let the virtual clock stand still."""
-    show(ctx, admin_of(ctx).post("clock/freeze", {}))
+    show(ctx, admin_client(ctx).post("clock/freeze", {}))
 
 
 @clock.command()
@@ -76,7 +76,7 @@ def freeze(ctx: click.Context) -> None:
 @click.pass_context
 def resume(ctx: click.Context) -> None:
     """Let the virtual clock tick."""
-    show(ctx, admin_of(ctx).post("clock/resume", {}))
+    show(ctx, admin_client(ctx).post("clock/resume", {}))
 
 
 @clock.command()
@@ -84,4 +84,4 @@ def resume(ctx: click.Context) -> None:
 @click.pass_context
 def reset(ctx: click.Context) -> None:
     """Back to the host's time; refused while the store holds anything newer."""
-    show(ctx, admin_of(ctx).post("clock/reset", {}))
+    show(ctx, admin_client(ctx).post("clock/reset", {}))

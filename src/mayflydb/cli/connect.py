@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from mayflydb.cli.admin import CommandFailed, admin_of
+from mayflydb.cli.admin import CommandFailed, admin_client
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -95,9 +95,9 @@ def _csharp(access: Access) -> str:
         imports.append("using MongoDB.Driver;")
         lines.append(f"var mongo = new MongoClient({json.dumps(access.mongo)});")
     if access.ydb:
-        place = urlsplit(access.ydb)
-        tls = ";UseTls=true" if place.scheme == "grpcs" else ""
-        text = f"Host={place.hostname};Port={place.port};Database={access.database}{tls}"
+        url = urlsplit(access.ydb)
+        tls = ";UseTls=true" if url.scheme == "grpcs" else ""
+        text = f"Host={url.hostname};Port={url.port};Database={access.database}{tls}"
         imports.append("using Ydb.Sdk.Ado;")
         lines.append(f"var ydb = new YdbConnection({json.dumps(text)});")
     return "\n".join([*imports, "", *lines])
@@ -153,7 +153,7 @@ FORMATS: dict[str, Callable[[Access], str]] = {
 @click.pass_context
 def connect(ctx: click.Context, form: str) -> None:
     """Print how clients connect, for a shell, a file or a program."""
-    info = admin_of(ctx).get("info")
+    info = admin_client(ctx).get("info")
     cosmos = info.get("cosmos")
     if not cosmos:
         raise CommandFailed("this server does not serve Cosmos")

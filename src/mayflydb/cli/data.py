@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from mayflydb.announcement import StartFailed
-from mayflydb.cli.admin import CommandFailed, checked_by
+from mayflydb.cli.admin import CommandFailed, check_with
 from mayflydb.cli.options import load_settings_of, start_failure
 from mayflydb.cli.output import output_option, show
 from mayflydb.config import StorageSettings
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mayflydb.store.interface import Store
 
 T = TypeVar("T")
-Told = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 """How many records are there by now, and of how many."""
 
 _storage = click.option(
     "--storage",
     metavar="URL",
-    callback=checked_by(storage_url),
+    callback=check_with(storage_url),
     help="The store, as for `serve`. Default: the one that `serve` would take.",
 )
 
@@ -41,8 +41,8 @@ _paused = click.option(
 
 
 @click.command()
-@click.argument("source", metavar="FROM", callback=checked_by(storage_url))
-@click.argument("target", metavar="TO", callback=checked_by(storage_url))
+@click.argument("source", metavar="FROM", callback=check_with(storage_url))
+@click.argument("target", metavar="TO", callback=check_with(storage_url))
 @_paused
 @output_option
 @click.pass_context
@@ -57,18 +57,18 @@ def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
     if old.shown == new.shown:
         raise click.UsageError(f"FROM and TO are the same: {old.shown}", ctx)
 
-    async def work(told: Told) -> CopyResult:
+    async def work(report: ReportProgress) -> CopyResult:
         from mayflydb.moving.copy import copy
         from mayflydb.moving.source import PausedSource, StoreSource
 
         async def into(store: Store) -> CopyResult:
             opened = await StoreSource.open(store)
             beginning = PausedSource(opened) if paused else opened
-            return await _using(new, True, lambda target: copy(beginning, target, told))
+            return await _with_store(new, True, lambda target: copy(beginning, target, report))
 
-        return await _using(old, False, into)
+        return await _with_store(old, False, into)
 
-    _report(ctx, old.shown, new.shown, _carry_out("copying", work))
+    _show_result(ctx, old.shown, new.shown, _run_with_progress("copying", work))
 
 
 @click.group()
@@ -86,18 +86,18 @@ def export_(ctx: click.Context, file: Path, storage: str | None) -> None:
 
     Until it is complete it is called FILE.unfinished; after an interruption the same command goes on with that.
     """
-    place = _place(ctx, storage)
+    settings = _storage_settings(ctx, storage)
 
-    async def work(told: Told) -> CopyResult:
+    async def work(report: ReportProgress) -> CopyResult:
         from mayflydb.moving.files import export
         from mayflydb.moving.source import StoreSource
 
         async def into(store: Store) -> CopyResult:
-            return await export(await StoreSource.open(store), file, __version__, told)
+            return await export(await StoreSource.open(store), file, __version__, report)
 
-        return await _using(place, False, into)
+        return await _with_store(settings, False, into)
 
-    _report(ctx, place.shown, str(file), _carry_out("exporting", work))
+    _show_result(ctx, settings.shown, str(file), _run_with_progress("exporting", work))
 
 
 @data.command("import")
@@ -111,38 +111,38 @@ def import_(ctx: click.Context, file: Path, storage: str | None, paused: bool) -
 
     After an interruption the same command goes on where it was.
     """
-    place = _place(ctx, storage)
+    settings = _storage_settings(ctx, storage)
 
-    async def work(told: Told) -> CopyResult:
+    async def work(report: ReportProgress) -> CopyResult:
         from mayflydb.moving.copy import copy
         from mayflydb.moving.files import FileSource
         from mayflydb.moving.source import PausedSource
 
         with FileSource.open(file) as opened:
             source = PausedSource(opened) if paused else opened
-            return await _using(place, True, lambda target: copy(source, target, told))
+            return await _with_store(settings, True, lambda target: copy(source, target, report))
 
-    _report(ctx, str(file), place.shown, _carry_out("importing", work))
+    _show_result(ctx, str(file), settings.shown, _run_with_progress("importing", work))
 
 
 # --- what they share -----------------------------------------------------------------------------------------------------
 
 
-def _place(ctx: click.Context, storage: str | None) -> StorageSettings:
+def _storage_settings(ctx: click.Context, storage: str | None) -> StorageSettings:
     return load_settings_of(ctx, storage).settings.storage
 
 
-async def _using(place: StorageSettings, create: bool, work: Callable[[Store], Awaitable[T]]) -> T:
+async def _with_store(settings: StorageSettings, create: bool, work: Callable[[Store], Awaitable[T]]) -> T:
     from mayflydb.serving.stores import open_alone
 
-    store = await open_alone(place, create=create)
+    store = await open_alone(settings, create=create)
     try:
         return await work(store)
     finally:
         await store.close()
 
 
-def _carry_out(what: str, work: Callable[[Told], Awaitable[CopyResult]]) -> CopyResult:
+def _run_with_progress(what: str, work: Callable[[ReportProgress], Awaitable[CopyResult]]) -> CopyResult:
     """Do it under a progress bar, and put into words what prevents it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -150,11 +150,11 @@ def _carry_out(what: str, work: Callable[[Told], Awaitable[CopyResult]]) -> Copy
     with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
         task = bar.add_task(what, total=None)
 
-        async def under_way() -> CopyResult:
+        async def run() -> CopyResult:
             return await work(lambda done, total: bar.update(task, completed=done, total=total))
 
         try:
-            return asyncio.run(under_way())
+            return asyncio.run(run())
         except StartFailed as failed:
             raise start_failure(failed) from failed
         except MayflyError as error:
@@ -163,6 +163,6 @@ def _carry_out(what: str, work: Callable[[Told], Awaitable[CopyResult]]) -> Copy
             raise CommandFailed(f"{error.filename or what}: {error.strerror or error}") from error
 
 
-def _report(ctx: click.Context, source: str, target: str, moving: CopyResult) -> None:
-    counts = {"records": moving.records, "there_before": moving.before}
+def _show_result(ctx: click.Context, source: str, target: str, result: CopyResult) -> None:
+    counts = {"records": result.records, "there_before": result.before}
     show(ctx, {"from": source, "to": target} | counts)

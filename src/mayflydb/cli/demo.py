@@ -24,7 +24,7 @@ DEFAULT_TTL = 120
 """The container's default, which items without a ttl of their own follow."""
 
 APP, OTPS = "app", "otps"
-TS_TTL, DATED = 30, 90
+TS_TTL, DATE_AHEAD = 30, 90
 """Seconds that the index on `_ts` counts from the last write, and after which the date of a document lies."""
 
 ALIVE, GONE = "alive", "-"
@@ -32,12 +32,12 @@ OWNER = "u1"
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A record to be written: `life` is its heading, `lives` the seconds it is expected to be there, None for ever."""
+    """A record to be written: `life` is its heading, `lifetime` the seconds it is expected to be there, None for ever."""
 
     id: str
     life: str
     own: Mapping[str, int]
-    lives: int | None
+    lifetime: int | None
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Cell(msgspec.Struct, frozen=True):
         return found if self.as_expected else f"{found} (!)"
 
 
-class Found(msgspec.Struct, frozen=True):
+class Observations(msgspec.Struct, frozen=True):
     """Everything that was seen, how many records expired and were purged, how far time went and how long that took."""
 
     cells: Sequence[Cell]
@@ -84,7 +84,7 @@ ITEMS: tuple[Item, ...] = (
 OTPS_ITEMS: tuple[Item, ...] = (
     Item("o1", f"_ts {TS_TTL}s", {}, TS_TTL),
     # Every move of the clock ends with a pass of the TTL monitor.
-    Item("o2", f"date +{DATED}s", {"ttl": -1}, DATED),
+    Item("o2", f"date +{DATE_AHEAD}s", {"ttl": -1}, DATE_AHEAD),
 )
 CARTS_ITEMS: tuple[Item, ...] = (
     # It goes with the first run after its hour, which is made within the hour that follows.
@@ -113,27 +113,27 @@ def run(*, output: str, keep: bool, stopwatch: Stopwatch = monotonic_us) -> int:
     return 0 if all(cell.as_expected for cell in found.cells) else 1
 
 
-def observe(server: RunningServer, stopwatch: Stopwatch) -> Found:
+def observe(server: RunningServer, stopwatch: Stopwatch) -> Observations:
     """Write the records, then look at all of them at each step of the clock."""
     began = stopwatch()
     cells: list[Cell] = []
     expired = purged = passed = 0
     with ExitStack() as clients:
-        shelves: list[Shelf] = [
-            CosmosShelf(clients.enter_context(server.cosmos.client())),
-            MongoShelf(clients.enter_context(server.mongo.client()), server),
-            YdbShelf(clients, server),
+        protocols: list[Records] = [
+            CosmosRecords(clients.enter_context(server.cosmos.client())),
+            MongoRecords(clients.enter_context(server.mongo.client()), server),
+            YdbRecords(clients, server),
         ]
         for step in STEPS:
             moved = server.clock.advance(seconds=step.seconds - passed)
             expired, purged = expired + moved["expired"], purged + moved["purged"]
             passed += moved["advanced_seconds"]
-            for shelf in shelves:
-                cells += _look(shelf, step)
-    return Found(cells, expired, purged, passed, stopwatch() - began)
+            for records in protocols:
+                cells += _check(records, step)
+    return Observations(cells, expired, purged, passed, stopwatch() - began)
 
 
-class Shelf(Protocol):
+class Records(Protocol):
     """Where one protocol's records are."""
 
     @property
@@ -144,14 +144,14 @@ class Shelf(Protocol):
     def items(self) -> Sequence[Item]:
         """What has been written."""
 
-    def listed(self) -> set[Any]:
+    def query_ids(self) -> set[Any]:
         """The ids that a query over all of them finds."""
 
-    def has(self, id: str) -> bool:
+    def can_read(self, id: str) -> bool:
         """Whether a point read finds it."""
 
 
-class CosmosShelf:
+class CosmosRecords:
     """A container with a default, and items with a ttl of their own."""
 
     target = f"cosmos:{DATABASE}/{CONTAINER}"
@@ -166,10 +166,10 @@ class CosmosShelf:
         for item in self.items:
             self._container.create_item({"id": item.id, "user": OWNER, **item.own})
 
-    def listed(self) -> set[Any]:
+    def query_ids(self) -> set[Any]:
         return set(self._container.query_items("SELECT VALUE c.id FROM c", enable_cross_partition_query=True))
 
-    def has(self, id: str) -> bool:
+    def can_read(self, id: str) -> bool:
         from azure.cosmos.exceptions import CosmosResourceNotFoundError
 
         try:
@@ -179,7 +179,7 @@ class CosmosShelf:
         return True
 
 
-class MongoShelf:
+class MongoRecords:
     """A collection with a TTL index on `_ts`, and one on dates."""
 
     target = f"mongo:{APP}.{OTPS}"
@@ -189,18 +189,18 @@ class MongoShelf:
         self._collection: Collection[dict[str, Any]] = client[APP][OTPS]
         self._collection.create_index("_ts", expireAfterSeconds=TS_TTL)
         self._collection.create_index("at", expireAfterSeconds=0)
-        dated = {"at": server.clock.now() + timedelta(seconds=DATED)}
+        date = {"at": server.clock.now() + timedelta(seconds=DATE_AHEAD)}
         o1, o2 = self.items
-        self._collection.insert_many([{"_id": o1.id, **o1.own}, {"_id": o2.id, **o2.own, **dated}])
+        self._collection.insert_many([{"_id": o1.id, **o1.own}, {"_id": o2.id, **o2.own, **date}])
 
-    def listed(self) -> set[Any]:
+    def query_ids(self) -> set[Any]:
         return {document["_id"] for document in self._collection.find({}, {"_id": 1})}
 
-    def has(self, id: str) -> bool:
+    def can_read(self, id: str) -> bool:
         return self._collection.find_one({"_id": id}) is not None
 
 
-class YdbShelf:
+class YdbRecords:
     """A table whose rows die an hour after the instant in one of their columns."""
 
     target = "ydb:/local/carts"
@@ -219,24 +219,24 @@ class YdbShelf:
             write = "UPSERT INTO carts (id, created_at) VALUES ($id, CurrentUtcTimestamp())"
             self._pool.execute_with_retries(write, {"$id": item.id})
 
-    def listed(self) -> set[Any]:
+    def query_ids(self) -> set[Any]:
         return self._ids("SELECT id FROM carts")
 
-    def has(self, id: str) -> bool:
+    def can_read(self, id: str) -> bool:
         return bool(self._ids("SELECT id FROM carts WHERE id = $id", {"$id": id}))
 
     def _ids(self, text: str, parameters: dict[str, Any] | None = None) -> set[Any]:
         return {row.id for part in self._pool.execute_with_retries(text, parameters) for row in part.rows}
 
 
-def _look(shelf: Shelf, step: Step) -> Iterator[Cell]:
-    listed = shelf.listed()
-    for item in shelf.items:
-        expected = ALIVE if item.lives is None or step.seconds < item.lives else GONE
-        read = ALIVE if shelf.has(item.id) else GONE
-        query = ALIVE if item.id in listed else GONE
+def _check(records: Records, step: Step) -> Iterator[Cell]:
+    found_ids = records.query_ids()
+    for item in records.items:
+        expected = ALIVE if item.lifetime is None or step.seconds < item.lifetime else GONE
+        read = ALIVE if records.can_read(item.id) else GONE
+        query = ALIVE if item.id in found_ids else GONE
         good = read == query == expected
-        yield Cell(step.label, shelf.target, item.id, item.life, expected, read, query, as_expected=good)
+        yield Cell(step.label, records.target, item.id, item.life, expected, read, query, as_expected=good)
 
 
 def _serve_on(server: RunningServer) -> None:
@@ -254,7 +254,7 @@ def _serve_on(server: RunningServer) -> None:
 # --- how it is shown -----------------------------------------------------------------------------------------------------
 
 
-def table(found: Found) -> str:
+def table(found: Observations) -> str:
     """One line per step, one column per record, and what it comes to."""
     first = [cell for cell in found.cells if cell.clock == STEPS[0].label]
     rows = [[" " * 8, *(f"{cell.id} {cell.life}" for cell in first)]]
@@ -275,7 +275,7 @@ def _heading(cells: Sequence[Cell], widths: Sequence[int]) -> str:
     return line
 
 
-def _differences(found: Found) -> Iterator[str]:
+def _differences(found: Observations) -> Iterator[str]:
     for cell in found.cells:
         if not cell.as_expected:
             yield (
@@ -284,7 +284,7 @@ def _differences(found: Found) -> Iterator[str]:
             )
 
 
-def _summary(found: Found) -> str:
+def _summary(found: Observations) -> str:
     cells = found.cells
     good = sum(cell.as_expected for cell in cells)
     text = (
@@ -292,7 +292,7 @@ def _summary(found: Found) -> str:
         f" {_span(found.moved_seconds)} in {found.took_us / SECOND:.1f} s."
     )
     for item in ITEMS:
-        if item.lives is None and all(cell.as_expected for cell in cells if cell.id == item.id):
+        if item.lifetime is None and all(cell.as_expected for cell in cells if cell.id == item.id):
             text += f" {item.id} has ttl {item.own['ttl']}: it never expires."
     return text
 
@@ -306,11 +306,11 @@ def _span(seconds: int) -> str:
     return f"{seconds} seconds"
 
 
-def _json(found: Found) -> str:
+def _json(found: Observations) -> str:
     return msgspec.json.format(msgspec.json.encode(found.cells), indent=2).decode()
 
 
-def _jsonl(found: Found) -> str:
+def _jsonl(found: Observations) -> str:
     return "\n".join(msgspec.json.encode(cell).decode() for cell in found.cells)
 
 

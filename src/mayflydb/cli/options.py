@@ -75,10 +75,10 @@ def setting_options(command: C) -> C:
 def _option(row: Row) -> Callable[[C], C]:
     # Values stay text here: the table's own parser reads flags, variables and the file alike.
     names = (*row.flags, _parameter(row))
-    origin = f"{row.help}{_default(row)}  [env: {row.variable}]"
+    text = f"{row.help}{_default(row)}  [env: {row.variable}]"
     if row.switch:
-        return click.option(*names, is_flag=True, default=None, help=origin)
-    return click.option(*names, type=str, multiple=row.many, default=None, metavar=row.metavar, help=origin)
+        return click.option(*names, is_flag=True, default=None, help=text)
+    return click.option(*names, type=str, multiple=row.many, default=None, metavar=row.metavar, help=text)
 
 
 def _parameter(row: Row) -> str:
@@ -108,21 +108,21 @@ def _flags(given: Mapping[str, Any]) -> dict[str, Given]:
         value = given[_parameter(row)]
         if value is not None and value != ():
             flags[row.key] = Given(list(value) if row.many else value, f"flag {row.flags[-1]}")
-    places = [Given(MEMORY, "flag --memory")] if given["memory"] else []
+    storages = [Given(MEMORY, "flag --memory")] if given["memory"] else []
     if given["path"] is not None:
-        places.append(Given(_file(given["path"]), "argument PATH"))
+        storages.append(Given(_file_storage(given["path"]), "argument PATH"))
     if "storage.url" in flags:
-        places.append(flags["storage.url"])
-    if len(places) > 1:
-        raise StartFailed("two storages: " + " and ".join(place.origin for place in places), exit_code=2)
-    return flags | ({"storage.url": places[0]} if places else {})
+        storages.append(flags["storage.url"])
+    if len(storages) > 1:
+        raise StartFailed("two storages: " + " and ".join(storage.origin for storage in storages), exit_code=2)
+    return flags | ({"storage.url": storages[0]} if storages else {})
 
 
-def _file(path: str) -> str:
+def _file_storage(path: str) -> str:
     if path == ":memory:" or "://" in path:
-        place = path if path == ":memory:" else without_secrets(path)
-        hint = "--memory" if path == ":memory:" else f"--storage {place}"
-        raise StartFailed(f"PATH is a file, and {place!r} is none", setting="storage.url", hint=hint, exit_code=2)
+        shown = path if path == ":memory:" else without_secrets(path)
+        hint = "--memory" if path == ":memory:" else f"--storage {shown}"
+        raise StartFailed(f"PATH is a file, and {shown!r} is none", setting="storage.url", hint=hint, exit_code=2)
     return file_url(Path(path))
 
 

@@ -12,17 +12,17 @@ import msgspec
 from mayflydb.cli import FORMS
 
 
-def _override(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+def _set_output(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     if value is not None:
         ctx.find_root().obj["output"] = value
 
 
 output_option = click.option(
-    "-o", "--output", type=click.Choice(FORMS), expose_value=False, callback=_override, help="As before the command."
+    "-o", "--output", type=click.Choice(FORMS), expose_value=False, callback=_set_output, help="As before the command."
 )
 
 
-def effective(output: str) -> str:
+def resolve_form(output: str) -> str:
     """`auto` decided: a table on a terminal, else JSON."""
     if output != "auto":
         return output
@@ -37,7 +37,7 @@ def show(ctx: click.Context, document: Any, rows: Rows | None = None, brief: Row
 
     `rows` is what a table or JSON Lines is made of. `brief`: what a table is made of where rows do not fit 80 columns.
     """
-    form = effective(ctx.find_root().obj["output"])
+    form = resolve_form(ctx.find_root().obj["output"])
     if form == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
         return
@@ -46,7 +46,7 @@ def show(ctx: click.Context, document: Any, rows: Rows | None = None, brief: Row
         for line in [document] if rows is None else lines:
             click.echo(msgspec.json.encode(line).decode())
     elif form == "wide":
-        _table(lines, WIDEST)
+        _table(lines, UNBROKEN_COLUMNS)
     else:
         _table(lines if brief is None else brief)
 
@@ -55,23 +55,23 @@ def _rows_of(document: Any) -> Rows:
     """A list as it is; an object as one line per member, members of members with a dot."""
     if isinstance(document, list):
         return document
-    return [{"name": name, "value": value} for name, value in _flattened(document)]
+    return [{"name": name, "value": value} for name, value in _flatten(document)]
 
 
-def _flattened(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def _flatten(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for name, value in document.items():
         if isinstance(value, Mapping) and value:
-            pairs += _flattened(value, f"{prefix}{name}.")
+            pairs += _flatten(value, f"{prefix}{name}.")
         else:
             pairs.append((prefix + name, value))
     return pairs
 
 
-WIDEST = 4096
+UNBROKEN_COLUMNS = 4096
 """Columns of a table whose lines are not broken."""
 
-LONG = ("target", "ttl", "value")
+FOLDED_COLUMNS = ("target", "ttl", "value")
 """Columns that are broken where the terminal is too narrow; the others stay whole."""
 
 
@@ -88,7 +88,9 @@ def _table(rows: Rows, width: int | None = None) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         numbers = all(type(row.get(column)) in (int, float) for row in rows)
-        table.add_column(column, no_wrap=column not in LONG, overflow="fold", justify="right" if numbers else "left")
+        table.add_column(
+            column, no_wrap=column not in FOLDED_COLUMNS, overflow="fold", justify="right" if numbers else "left"
+        )
     for row in rows:
         # Text, because names that people chose may look like rich's markup.
         table.add_row(*(Text(cell(row.get(column))) for column in columns))

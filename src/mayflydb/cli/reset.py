@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mayflydb.cli.admin import admin_of, confirmed
+from mayflydb.cli.admin import admin_client, ask_to_confirm
 from mayflydb.cli.output import output_option, show
 
 
@@ -16,6 +16,6 @@ from mayflydb.cli.output import output_option, show
 @click.pass_context
 def reset(ctx: click.Context, target: str | None, keep_clock: bool, yes: bool) -> None:
     """Forget everything, or everything in TARGET (cosmos:database, ydb:/local/table). Ports, keys and connections stay."""
-    confirmed(f"Delete {target or 'everything'} on {ctx.find_root().obj['url']}?", yes=yes)
+    ask_to_confirm(f"Delete {target or 'everything'} on {ctx.find_root().obj['url']}?", yes=yes)
     body: dict[str, object] = {"target": target} if target else {}
-    show(ctx, admin_of(ctx).post("reset", body | ({"keep_clock": True} if keep_clock else {})))
+    show(ctx, admin_client(ctx).post("reset", body | ({"keep_clock": True} if keep_clock else {})))

@@ -33,13 +33,13 @@ def serve(ctx: click.Context, /, **given: Any) -> None:
         announcer.prepare()
         code = run(settings, announcer)
     except StartFailed as failed:
-        raise start_failure(failed, owner=_owner(failed, ports)) from failed
+        raise start_failure(failed, owner=_port_owner(failed, ports)) from failed
     if code == 0:
         announcer.withdraw()
     ctx.exit(code)
 
 
-def _owner(failed: StartFailed, ports: Mapping[str, int]) -> str | None:
+def _port_owner(failed: StartFailed, ports: Mapping[str, int]) -> str | None:
     """Who has the port, when that was the trouble."""
     port = ports.get(failed.setting, 0) if failed.message.endswith("is taken") else 0
     return owner_of(port) if port > 0 else None

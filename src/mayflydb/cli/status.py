@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from mayflydb.cli.admin import NOT_READY, Admin, CommandFailed
+from mayflydb.cli.admin import NOT_READY, AdminClient, CommandFailed
 from mayflydb.cli.output import output_option, show
 
-INTERVAL = 0.1
-PATIENCE = 5.0
+POLL_SECONDS = 0.1
+REQUEST_SECONDS = 5.0
 """Seconds that one question may take: a server that accepts and says nothing is not ready."""
 
 
@@ -28,10 +28,10 @@ def status(ctx: click.Context, wait: float) -> None:
 
     `mayfly connect` has the keys that clients need.
     """
-    admin = Admin(ctx.find_root().obj["url"], timeout=PATIENCE)
+    admin = AdminClient(ctx.find_root().obj["url"], timeout=REQUEST_SECONDS)
     ready = wait_until_ready(admin, wait)
     document = {"readiness": ready, "info": _without_keys(admin.get("info")), "stats": admin.get("stats")}
-    show(ctx, document, brief=_brief(document["info"], document["stats"]))
+    show(ctx, document, brief=_brief_rows(document["info"], document["stats"]))
 
 
 def _without_keys(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _without_keys(info: Mapping[str, Any]) -> dict[str, Any]:
     return {**info, "cosmos": {name: each for name, each in cosmos.items() if name not in ("key", "connection_string")}}
 
 
-def _brief(info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _brief_rows(info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
     ydb = info.get("ydb") or {}
     values = {
         "ready": "yes",
@@ -59,20 +59,20 @@ def _brief(info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[str, 
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def wait_until_ready(admin: Admin, seconds: float) -> Any:
+def wait_until_ready(admin: AdminClient, seconds: float) -> Any:
     """The readiness document; CommandFailed with the last reason when it does not come in time. Asks at least once."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while True:
-        failure, ready = _ask(admin)
+        failure, ready = _request_readiness(admin)
         if failure is None:
             return ready
         if time.monotonic() >= deadline:
             raise failure
-        pause.wait(min(INTERVAL, max(0.0, deadline - time.monotonic())))
+        pause.wait(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
-def _ask(admin: Admin) -> tuple[CommandFailed | None, Any]:
+def _request_readiness(admin: AdminClient) -> tuple[CommandFailed | None, Any]:
     try:
         code, answer = admin.request("GET", "ready", None)
     except CommandFailed as failed:
@@ -81,10 +81,10 @@ def _ask(admin: Admin) -> tuple[CommandFailed | None, Any]:
         return failed, None
     if code == 200:
         return None, answer
-    return CommandFailed(f"not ready: {_reason(answer)}", exit_code=NOT_READY), None
+    return CommandFailed(f"not ready: {_unready_parts(answer)}", exit_code=NOT_READY), None
 
 
-def _reason(answer: Any) -> str:
+def _unready_parts(answer: Any) -> str:
     """The parts that are not ok, in the server's words."""
     if not isinstance(answer, dict):
         return str(answer)

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from mayflydb.cli.admin import admin_of, checked_by, confirmed
+from mayflydb.cli.admin import admin_client, ask_to_confirm, check_with
 from mayflydb.cli.output import output_option, show
 from mayflydb.cli.units import UNITS
 from mayflydb.model.durations import parse_span
 from mayflydb.model.instant import SECOND
 
-LONGEST_TTL = 2_147_483_647
+MAX_TTL = 2_147_483_647
 
 
 @click.group()
@@ -24,42 +24,40 @@ def ttl() -> None:
     """
 
 
-UNSAID = "unsaid"
+NOT_GIVEN = "not given"
 Wanted = int | str | None
-"""Seconds, -1 for on without a default, None for off; UNSAID where the command line does not say."""
+"""Seconds, -1 for on without a default, None for off; NOT_GIVEN where the command line does not say."""
 
 
 def _default_ttl(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Wanted:
     """`off`: no expiry. `on`: items with a ttl of their own. A duration: the default in whole seconds."""
     if value is None:
-        return UNSAID
+        return NOT_GIVEN
     if value in ("off", "on"):
         return None if value == "off" else -1
     try:
         seconds, rest = divmod(parse_span(value), SECOND)
     except ValueError as error:
         raise click.BadParameter(f"{error}; or off, or on", ctx, parameter) from error
-    lowest = 0 if _of_index(ctx) or _of_table(ctx.params.get("target")) else 1
-    if rest or not lowest <= seconds <= LONGEST_TTL:
-        wanted = f"a whole number of seconds from {lowest} to {LONGEST_TTL}"
+    lowest = 0 if _names_index(ctx) or _names_table(ctx.params.get("target")) else 1
+    if rest or not lowest <= seconds <= MAX_TTL:
+        wanted = f"a whole number of seconds from {lowest} to {MAX_TTL}"
         raise click.BadParameter(f"{value!r} is not {wanted}", ctx, parameter)
     return seconds
 
 
-def _of_index(ctx: click.Context) -> bool:
+def _names_index(ctx: click.Context) -> bool:
     return any(ctx.params.get(name) is not None for name in ("field", "index"))
 
 
-def _of_table(target: object) -> bool:
+def _names_table(target: object) -> bool:
     return isinstance(target, str) and target.startswith("ydb:")
 
 
 _field = click.option("--field", is_eager=True, metavar="NAME", help="MongoDB: the TTL index over this field of dates.")
 _index = click.option("--index", is_eager=True, metavar="NAME", help="MongoDB: the index of this name.")
-_seconds = click.option(
-    "--seconds", type=click.IntRange(0, LONGEST_TTL), metavar="N", help="The same as N for DURATION."
-)
-_OF_TABLES = ("column", "expire_after", "unit", "run_interval")
+_seconds = click.option("--seconds", type=click.IntRange(0, MAX_TTL), metavar="N", help="The same as N for DURATION.")
+_TABLE_OPTIONS = ("column", "expire_after", "unit", "run_interval")
 
 
 def _table_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -78,37 +76,37 @@ def _table_options(command: Callable[..., None]) -> Callable[..., None]:
 _default = click.argument("default", metavar="off|on|DURATION", required=False, callback=_default_ttl)
 
 
-def _body(
+def _request_body(
     ctx: click.Context,
     target: str,
     default: Wanted,
     seconds: int | None,
     field: str | None,
     index: str | None,
-    **of_tables: object,
+    **table_options: object,
 ) -> dict[str, object]:
-    if _of_table(target):
-        return _table_body(ctx, target, default, seconds, of_tables | {"field": field, "index": index})
-    if strange := [name for name in _OF_TABLES if of_tables[name] is not None]:
-        raise click.UsageError(f"--{strange[0].replace('_', '-')} is of tables of YDB", ctx)
-    if (seconds is None) == (default == UNSAID):
+    if _names_table(target):
+        return _table_request_body(ctx, target, default, seconds, table_options | {"field": field, "index": index})
+    if misplaced := [name for name in _TABLE_OPTIONS if table_options[name] is not None]:
+        raise click.UsageError(f"--{misplaced[0].replace('_', '-')} is of tables of YDB", ctx)
+    if (seconds is None) == (default == NOT_GIVEN):
         raise click.UsageError("one of off, on, DURATION and --seconds is needed", ctx)
     if field is not None and index is not None:
         raise click.UsageError("--field and --index both name an index: one is enough", ctx)
     wanted = default if seconds is None else seconds
-    if _of_index(ctx):
+    if _names_index(ctx):
         named: dict[str, object] = {"field": field} if index is None else {"index": index}
         return {"target": target, **named, "expire_after_seconds": wanted}
     if wanted == 0:
-        raise click.UsageError(f"a default is 1 to {LONGEST_TTL} seconds", ctx)
+        raise click.UsageError(f"a default is 1 to {MAX_TTL} seconds", ctx)
     return {"target": target, "default_ttl": wanted}
 
 
-def _table_body(
+def _table_request_body(
     ctx: click.Context, target: str, default: Wanted, seconds: int | None, given: Mapping[str, object]
 ) -> dict[str, object]:
     said = [
-        each for each in (seconds, given["expire_after"], None if default == UNSAID else default) if each is not None
+        each for each in (seconds, given["expire_after"], None if default == NOT_GIVEN else default) if each is not None
     ]
     if default == -1:
         raise click.UsageError("a table has no lives of its rows' own: off, or a DURATION", ctx)
@@ -147,7 +145,7 @@ def preview(ctx: click.Context, /, target: str, **wanted: Any) -> None:
     In a collection of MongoDB the default is that of the TTL index on _ts; --field or --index name another one. In a table of
     YDB it is that of the TTL column; --column names another one.
     """
-    show(ctx, admin_of(ctx).post("ttl/preview", _body(ctx, target, **wanted)))
+    show(ctx, admin_client(ctx).post("ttl/preview", _request_body(ctx, target, **wanted)))
 
 
 @ttl.command("set")
@@ -166,33 +164,33 @@ def set_(ctx: click.Context, /, target: str, yes: bool, **wanted: Any) -> None:
     In a collection of MongoDB this makes, changes or drops a TTL index: that on _ts, or the one that --field or --index name.
     In a table of YDB it sets the TTL column, with the flags of YDB's own command line, or turns it off.
     """
-    body = _body(ctx, target, **wanted)
-    admin = admin_of(ctx)
+    body = _request_body(ctx, target, **wanted)
+    admin = admin_client(ctx)
     ahead = admin.post("ttl/preview", body)
-    kind = "column" if _of_table(target) else "index"
+    kind = "column" if _names_table(target) else "index"
     of = f"{kind} {ahead['index']} of {target}" if "index" in ahead else target
-    change = f"{of} from {_named(ahead['current'])} to {_named(ahead['proposed'])}"
+    change = f"{of} from {_format_seconds(ahead['current'])} to {_format_seconds(ahead['proposed'])}"
     counts = (
         f"{ahead['expire_now']} of {ahead['records']} would expire now, {ahead['expire_within']['1h']} within the hour"
     )
     back = f", {ahead['reappear_now']} hidden ones would come back" if ahead["reappear_now"] else ""
-    confirmed(f"Set {change}? {counts}{back}.", yes=yes)
+    ask_to_confirm(f"Set {change}? {counts}{back}.", yes=yes)
     show(ctx, admin.post("ttl/set", body))
 
 
-def _named(seconds: int | None, unit: str = " s") -> str:
+def _format_seconds(seconds: int | None, unit: str = " s") -> str:
     return "off" if seconds is None else "on (no default)" if seconds == -1 else f"{seconds}{unit}"
 
 
 @ttl.command()
 @click.argument("target", required=False)
-@click.option("--horizon", default="1h", show_default=True, metavar="DURATION", callback=checked_by(parse_span))
+@click.option("--horizon", default="1h", show_default=True, metavar="DURATION", callback=check_with(parse_span))
 @click.option("--buckets", default=60, show_default=True, type=click.IntRange(1, 1000), metavar="N")
 @output_option
 @click.pass_context
 def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int) -> None:
     """How many records expire when, up to the horizon; of TARGET, or of everything. A bucket ends with the instant in `to`."""
-    answer = admin_of(ctx).get("ttl/forecast", {"horizon": horizon, "buckets": buckets, "target": target})
+    answer = admin_client(ctx).get("ttl/forecast", {"horizon": horizon, "buckets": buckets, "target": target})
     rows = [{"from": "due now", "to": answer["now"], "count": answer["due_now"]}]
     rows += [bucket for bucket in answer["buckets"] if bucket["count"]]
     rows += [{"from": f"within {horizon}", "to": answer["buckets"][-1]["to"], "count": answer["in_horizon"]}]
@@ -208,7 +206,7 @@ def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int)
 @click.pass_context
 def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> None:
     """When and why one record goes, or why it does not."""
-    show(ctx, admin_of(ctx).get("ttl/explain", {"target": target, "id": record_id, "pk": pk}))
+    show(ctx, admin_client(ctx).get("ttl/explain", {"target": target, "id": record_id, "pk": pk}))
 
 
 @ttl.command("list")
@@ -217,18 +215,18 @@ def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> 
 @click.pass_context
 def list_(ctx: click.Context, target: str | None) -> None:
     """Every container with its default, its counts, its next expiry, and whether something is paused; -o wide tells more."""
-    answer = admin_of(ctx).get("ttl", {"target": target} if target else {})
+    answer = admin_client(ctx).get("ttl", {"target": target} if target else {})
     paused = any(row["paused"] for row in answer["targets"])
-    show(ctx, answer, answer["targets"], [_brief(row, paused) for row in answer["targets"]])
+    show(ctx, answer, answer["targets"], [_brief_row(row, paused) for row in answer["targets"]])
 
 
-def _brief(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
+def _brief_row(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
     """What fits a terminal: how long records live, how many there are, how many of them are due, and when the next one dies."""
     indexes = row.get("indexes")
-    lives = [f"{index['field']} {_named(index['expire_after_seconds'], 's')}" for index in indexes or ()]
+    lives = [f"{index['field']} {_format_seconds(index['expire_after_seconds'], 's')}" for index in indexes or ()]
     return {
         "target": row["target"],
-        "ttl": (", ".join(lives) or "off") if indexes is not None else _named(row["default_ttl"], "s"),
+        "ttl": (", ".join(lives) or "off") if indexes is not None else _format_seconds(row["default_ttl"], "s"),
         "records": row["records"],
         "due": row["due"],
         "next_expiry": row["next_expiry"],
@@ -242,14 +240,14 @@ def _brief(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
 @click.pass_context
 def pause(ctx: click.Context, target: str | None) -> None:
     """Purge nothing any more, in TARGET or everywhere. What expires is hidden as ever; `resume` lets it go."""
-    answer = admin_of(ctx).post("ttl/pause", {"target": target} if target else {})
+    answer = admin_client(ctx).post("ttl/pause", {"target": target} if target else {})
     show(ctx, answer, answer["targets"])
 
 
 @ttl.command()
 @click.argument("target", required=False)
 @click.option(
-    "--notice", metavar="DURATION", callback=checked_by(parse_span), help="Nobody dies before so much time has passed."
+    "--notice", metavar="DURATION", callback=check_with(parse_span), help="Nobody dies before so much time has passed."
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would follow.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -260,13 +258,13 @@ def resume(ctx: click.Context, target: str | None, notice: str | None, dry_run: 
     body: dict[str, object] = {"target": target} if target else {}
     if notice:
         body["notice"] = notice
-    admin = admin_of(ctx)
+    admin = admin_client(ctx)
     ahead = admin.post("ttl/resume", body | {"dry_run": True})
     if not dry_run:
         count = sum(row["purge_now"] for row in ahead["targets"])
         if count:
             names = ", ".join(f"{row['target']} ({row['purge_now']})" for row in ahead["targets"] if row["purge_now"])
-            confirmed(f"Remove {count} expired records for ever, of {names}?", yes=yes)
+            ask_to_confirm(f"Remove {count} expired records for ever, of {names}?", yes=yes)
         ahead = admin.post("ttl/resume", body)
     show(ctx, ahead, ahead["targets"])
 
@@ -277,4 +275,4 @@ def resume(ctx: click.Context, target: str | None, notice: str | None, dry_run: 
 @click.pass_context
 def purge(ctx: click.Context, target: str | None) -> None:
     """Purge what is due now, whatever the schedule. Only records that have expired are touched."""
-    show(ctx, admin_of(ctx).post("purge", {"target": target} if target else {}))
+    show(ctx, admin_client(ctx).post("purge", {"target": target} if target else {}))

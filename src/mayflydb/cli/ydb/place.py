@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from mayflydb.cli.admin import CommandFailed, admin_of
+from mayflydb.cli.admin import CommandFailed, admin_client
 from mayflydb.cli.ydb import profiles
 from mayflydb.cli.ydb.endpoint import Endpoint, Login, parse_endpoint
 from mayflydb.cli.ydb.faults import Misuse
@@ -103,7 +103,7 @@ class Place:
         return bool(given.endpoint or given.database or profile.get("endpoint") or profile.get("database"))
 
     def _told(self) -> Mapping[str, str]:
-        return admin_of(self._ctx).get("info").get("ydb") or {}
+        return admin_client(self._ctx).get("info").get("ydb") or {}
 
     def _told_by_local(self) -> Mapping[str, str]:
         try:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import click
 
-from mayflydb.cli.admin import admin_of
+from mayflydb.cli.admin import admin_client
 from mayflydb.cli.output import output_option, show
 from mayflydb.cli.ydb.place import place_of
 
@@ -29,7 +29,7 @@ def _target(ctx: click.Context, path: str) -> str:
 
 
 def _listed(ctx: click.Context, path: str) -> dict[str, Any]:
-    rows = admin_of(ctx).get("ttl", {"target": _target(ctx, path)})["targets"]
+    rows = admin_client(ctx).get("ttl", {"target": _target(ctx, path)})["targets"]
     found = {name: value for name, value in rows[0].items() if name not in _HIDDEN}
     return found | {"why": _why(found)}
 
@@ -52,7 +52,7 @@ def _why(row: Mapping[str, Any]) -> str:
 @click.pass_context
 def run(ctx: click.Context, path: str, wait: bool) -> None:
     """Remove what is due now, whatever the run interval and pauses say. The next run is an interval from now."""
-    admin_of(ctx).post("purge", {"target": _target(ctx, path)})
+    admin_client(ctx).post("purge", {"target": _target(ctx, path)})
     show(ctx, _listed(ctx, path))
 
 
@@ -71,7 +71,7 @@ def status(ctx: click.Context, path: str) -> None:
 @click.pass_context
 def pause(ctx: click.Context, path: str) -> None:
     """Remove nothing any more, but by `run`."""
-    admin_of(ctx).post("ttl/pause", {"target": _target(ctx, path)})
+    admin_client(ctx).post("ttl/pause", {"target": _target(ctx, path)})
     show(ctx, _listed(ctx, path))
 
 
@@ -81,5 +81,5 @@ def pause(ctx: click.Context, path: str) -> None:
 @click.pass_context
 def resume(ctx: click.Context, path: str) -> None:
     """Let removal go on."""
-    admin_of(ctx).post("ttl/resume", {"target": _target(ctx, path)})
+    admin_client(ctx).post("ttl/resume", {"target": _target(ctx, path)})
     show(ctx, _listed(ctx, path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mayflydb.cli.admin import Admin
+from mayflydb.cli.admin import AdminClient
 from mayflydb.embedded import RunningServer
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def test_the_local_server_is_meant_where_nothing_is_said(
     bare: Ask, ydb_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It listens where `--url` points by default; its ports are its own."""
-    address = "mayflydb.cli.ydb.place.admin_of"
-    monkeypatch.setattr(address, lambda _: Admin(ydb_server.admin_url))
+    address = "mayflydb.cli.ydb.place.admin_client"
+    monkeypatch.setattr(address, lambda _: AdminClient(ydb_server.admin_url))
     result = bare("ydb", "-v", "scheme", "ls")
     assert (result.exit_code, ".sys" in result.stdout) == (0, True)
     assert "database /local" in result.stderr
-    monkeypatch.setattr(address, lambda _: Admin("http://127.0.0.1:1"))
+    monkeypatch.setattr(address, lambda _: AdminClient("http://127.0.0.1:1"))
     result = bare("ydb", "scheme", "ls")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(
