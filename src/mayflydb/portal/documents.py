@@ -64,11 +64,11 @@ class DocumentsPage:
             "collection": row,
             "documents": [grid_row(container, record, container.node.rules, now) for record in documents],
             "after": following,
-            "ignored": [self._explain_ignored(visit, record) for record in ignored],
+            "ignored": [self._ignored_row(visit, record) for record in ignored],
             "all_read": all_read,
         }
 
-    def _explain_ignored(self, visit: Visit, record: Record) -> dict[str, Any]:
+    def _ignored_row(self, visit: Visit, record: Record) -> dict[str, Any]:
         targets, node = visit.container.front_end, visit.container.node
         details = targets.describe_record(visit.database, node, record)
         id, _ = targets.decode_identity(node, record.partition, record.key)

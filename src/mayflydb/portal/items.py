@@ -117,7 +117,7 @@ def grid_row(container: ContainerTarget, record: Record, rules: Sequence[Rule], 
     return {
         "id": id,
         "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
-        "expires_in": _time_left(why.deadline, why.reason, now),
+        "expires_in": _remaining_time(why.deadline, why.reason, now),
         "deadline": formats.time_or_none(why.deadline),
         "text": why.text,
     }
@@ -138,7 +138,7 @@ def _parse_default(wanted: str) -> int | None:
         raise BadRequest("would is off, -1, or a number of seconds") from None
 
 
-def _time_left(deadline: Instant | None, reason: str, now: Instant) -> str:
+def _remaining_time(deadline: Instant | None, reason: str, now: Instant) -> str:
     if deadline is None:
         return "TTL off" if reason == "off" else "never"
     return words.short_span(max(0, deadline - now))
