@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mayflydb.query.cosmos_sql import UNDEFINED, Context, compile_query
-from mayflydb.query.cosmos_sql.values import descending_key, group_key, order_key, same
+from mayflydb.query.cosmos_sql.values import descending_key, group_key, is_same, order_key
 
 LADDER: list[Any] = [
     UNDEFINED, None, False, True,
@@ -52,8 +52,8 @@ def test_the_ladder_of_values() -> None:
     ],
 )
 def test_equality_and_keys_agree(one: Any, other: Any, equal: bool) -> None:
-    assert same(one, other) is equal
-    assert same(other, one) is equal
+    assert is_same(one, other) is equal
+    assert is_same(other, one) is equal
     assert (group_key(one) == group_key(other)) is equal
 
 

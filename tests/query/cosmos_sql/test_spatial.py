@@ -17,7 +17,7 @@ import pytest
 from mayflydb.model.errors import Unsupported
 from mayflydb.query.cosmos_sql.functions import FUNCTIONS
 from mayflydb.query.cosmos_sql.functions.spatial import arcs
-from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import FLATTENING, SURFACE, distance, position
+from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import FLATTENING, SURFACE, distance, to_vector
 from mayflydb.query.cosmos_sql.functions.spatial.shapes import MAX_POINTS
 
 Spot = tuple[float, float]
@@ -58,9 +58,9 @@ def planes(chance: random.Random) -> Iterator[tuple[Plane, float]]:
     """Planes at poles, at the antimeridian and anywhere, each with a scale in Earth radii."""
     for number in range(ROUNDS):
         centre = (
-            position(0, 90),
-            position(0, -90),
-            position(180, 0),
+            to_vector(0, 90),
+            to_vector(0, -90),
+            to_vector(180, 0),
             arcs.unit((chance.gauss(0, 1), chance.gauss(0, 1), chance.gauss(0, 1))),
         )[number % 4]
         east = arcs.perpendicular(centre)
@@ -180,8 +180,8 @@ GEODESICS = [
 
 @pytest.mark.parametrize(("start", "end", "metres"), GEODESICS)
 def test_distances_are_those_of_geodesics(start: Spot, end: Spot, metres: float) -> None:
-    assert distance(position(*start), position(*end)) == pytest.approx(metres, abs=0.002)
-    assert distance(position(*end), position(*start)) == pytest.approx(metres, abs=0.002)
+    assert distance(to_vector(*start), to_vector(*end)) == pytest.approx(metres, abs=0.002)
+    assert distance(to_vector(*end), to_vector(*start)) == pytest.approx(metres, abs=0.002)
 
 
 def test_distances_are_symmetrical_and_those_of_the_nearest_points(chance: random.Random) -> None:
@@ -199,8 +199,8 @@ def test_distances_are_symmetrical_and_those_of_the_nearest_points(chance: rando
             for (a, b), (c, d) in edges(one)[:-1]
             for part in range(101)
         ]
-        end = position(*plane.place(other[0]))
-        sampled = min(distance(position(*plane.place(spot)), end) for spot in spots)
+        end = to_vector(*plane.place(other[0]))
+        sampled = min(distance(to_vector(*plane.place(spot)), end) for spot in spots)
         assert st_distance(plane.line(one), plane.point(other[0])) == pytest.approx(sampled, rel=1e-4)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from mayflydb.query.cosmos_sql.numbers import double, number
+from mayflydb.query.cosmos_sql.numbers import normalize_number, to_double
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key, order_key
 
 
@@ -57,13 +57,13 @@ class Sum:
 
     def add(self, value: Value) -> None:
         if type(value) in NUMBERS:
-            self.total += double(value)
+            self.total += to_double(value)
             self.count += 1
         elif value is not UNDEFINED:
             self.has_wrong_type = True
 
     def result(self) -> Value:
-        return UNDEFINED if self.has_wrong_type else number(self.total)
+        return UNDEFINED if self.has_wrong_type else normalize_number(self.total)
 
 
 class Average(Sum):
@@ -74,7 +74,7 @@ class Average(Sum):
     def result(self) -> Value:
         if self.has_wrong_type or not self.count:
             return UNDEFINED
-        return number(double(self.total) / self.count)
+        return normalize_number(to_double(self.total) / self.count)
 
 
 class Minimum:

@@ -68,7 +68,7 @@ def parse_computed_property(name: str, query: str) -> ComputedProperty:
     found = _find_property(select)
     if found is None:
         raise BadRequest(f"The computed property '{name}' must have a query of the form {_FORM}.")
-    _check(name, found.value)
+    _check_allowed(name, found.value)
     return found
 
 
@@ -83,7 +83,7 @@ def _find_property(select: Select) -> ComputedProperty | None:
     return ComputedProperty(source.alias or source.expression.name, select.value)
 
 
-def _check(name: str, node: SyntaxNode) -> None:
+def _check_allowed(name: str, node: SyntaxNode) -> None:
     refused = None
     if isinstance(node, Subquery | QueryParameter):
         refused = "a subquery" if isinstance(node, Subquery) else "a parameter"
@@ -96,4 +96,4 @@ def _check(name: str, node: SyntaxNode) -> None:
     if refused is not None:
         raise BadRequest(f"The query of the computed property '{name}' must not have {refused}.")
     for child in children(node):
-        _check(name, child)
+        _check_allowed(name, child)

@@ -176,16 +176,16 @@ class GroupedAccumulation(Accumulation):
         key = group_key(*[part(frame) for part in grouping.keys])
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = grouping.start(frame)
+            group = self.groups[key] = grouping.start_group(frame)
         grouping.add_row(group[1], frame)
 
     def results(self, frame: Frame) -> list[Value]:
         """One row for each group, in the order in which groups appeared."""
         groups = list(self.groups.values())
         if not groups and not self.grouping.keys:
-            groups = [self.grouping.start(frame)]
+            groups = [self.grouping.start_group(frame)]
         for group in groups:
-            self.grouping.finish(group, frame)
+            self.grouping.write_group(group, frame)
             self.add_result(self.program.project(frame))
         return super().results(frame)
 
@@ -209,9 +209,9 @@ class SortedAccumulation(Accumulation):
     def __init__(self, program: Program, after: RowPosition | None = None, rows: int | None = None) -> None:
         super().__init__(program)
         self.entries: list[tuple[tuple[Any, ...], Value, tuple[Value, ...]]] = []
-        self.worst: tuple[Any, ...] | None = None
-        self.taken = 0
-        self.first = None if after is None else (*self._keys(after.values), after.tie, after.row)
+        self.worst_kept: tuple[Any, ...] | None = None
+        self.added_rows = 0
+        self.after_key = None if after is None else (*self._keys(after.values), after.tie, after.row)
         self.skip = program.skip if after is None else 0
         wanted = [count for count in (program.take, rows) if count is not None]
         self.stop = self.skip + min(wanted) if wanted else None
@@ -226,7 +226,7 @@ class SortedAccumulation(Accumulation):
     @property
     def is_satisfied(self) -> bool:
         """True if as many rows were added as can be skipped and returned; later documents may still sort before them."""
-        return self.stop is not None and self.taken >= self.stop
+        return self.stop is not None and self.added_rows >= self.stop
 
     def _keys(self, values: Iterable[Value]) -> list[Any]:
         orders = zip(values, self.program.orders, strict=True)
@@ -239,13 +239,15 @@ class SortedAccumulation(Accumulation):
             return
         # The tie makes entries unique: equal sort keys never compare the values behind them.
         entry = (*self._keys(values), *tie)
-        if (self.worst is not None and not entry < self.worst) or (self.first is not None and not entry > self.first):
+        if (self.worst_kept is not None and not entry < self.worst_kept) or (
+            self.after_key is not None and not entry > self.after_key
+        ):
             return
         value = self.program.project(frame)
         if value is UNDEFINED:
             return
         self.entries.append((entry, value, values))
-        self.taken += 1
+        self.added_rows += 1
         if self.bound is not None and len(self.entries) > 2 * self.bound + _SORT_BATCH:
             self._truncate(self.bound)
 
@@ -253,7 +255,7 @@ class SortedAccumulation(Accumulation):
         self.entries.sort(key=itemgetter(0))
         del self.entries[bound:]
         if self.entries:
-            self.worst = self.entries[-1][0]
+            self.worst_kept = self.entries[-1][0]
 
     def results(self, frame: Frame) -> list[Value]:
         """The result rows in order."""

@@ -22,10 +22,15 @@ MAX_KEY_BYTES: Final = 200
 
 _ARRAY: Final = b"\x90"
 _OBJECT: Final = b"\xa0"
-_BANDS: Final = {bool: (b"\x30", b"\x50"), int: (b"\x50", b"\x60"), float: (b"\x50", b"\x60"), str: (b"\x60", b"\x70")}
+_TYPE_BOUNDS: Final = {
+    bool: (b"\x30", b"\x50"),
+    int: (b"\x50", b"\x60"),
+    float: (b"\x50", b"\x60"),
+    str: (b"\x60", b"\x70"),
+}
 """The bounds of the keys of each type that `<` compares."""
 _COMPLEMENT: Final = bytes(range(255, -1, -1))
-_AFTER_ENTRIES: Final = b"\xff" * 9
+_AFTER_SUFFIXES: Final = b"\xff" * 9
 """A key with this suffix is above the key with any suffix that an index entry appends to it."""
 
 
@@ -37,7 +42,7 @@ class Span(msgspec.Struct, frozen=True, order=True):
     is_point: bool = False
 
 
-def key_of(value: Value) -> bytes:
+def encode_key(value: Value) -> bytes:
     """The key of one value, not truncated. All arrays share a key, and all objects do."""
     kind = type(value)
     if kind is list:
@@ -57,7 +62,7 @@ def index_key(document: Mapping[str, Any], by: SortKeys) -> bytes:
     """The key of a document in an index."""
     parts = []
     for path, descending in by:
-        key = key_of(value_at(document, path))
+        key = encode_key(value_at(document, path))
         parts.append(key.translate(_COMPLEMENT) if descending else key)
         if key in (_ARRAY, _OBJECT):
             # Arrays share a key, and so do objects: a later path must not order documents that only seem to be equal here.
@@ -83,24 +88,24 @@ def value_at(document: Mapping[str, Any], path: tuple[str, ...]) -> Value:
 
 def point_span(value: Value) -> Span:
     """The span of the documents with this value."""
-    key = key_of(value)[:MAX_KEY_BYTES]
-    return Span(key, key + _AFTER_ENTRIES, is_point=True)
+    key = encode_key(value)[:MAX_KEY_BYTES]
+    return Span(key, key + _AFTER_SUFFIXES, is_point=True)
 
 
 def span_beyond(value: Value, above: bool) -> Span | None:
     """The span of the values that are comparable with `value` and at or above it (or at or below it). None: there are none."""
-    band = _BANDS.get(type(value))
-    if band is None:
+    bounds = _TYPE_BOUNDS.get(type(value))
+    if bounds is None:
         # null is comparable with null alone.
         return point_span(value) if value is None else None
     own = point_span(value)
-    return Span(own.lower, band[1]) if above else Span(band[0], own.upper)
+    return Span(own.lower, bounds[1]) if above else Span(bounds[0], own.upper)
 
 
 def prefix_span(prefix: str) -> Span:
     """The span of the strings that begin with `prefix`."""
-    key = key_of(prefix)[:-1][:MAX_KEY_BYTES]
-    return Span(key, key + _AFTER_ENTRIES)
+    key = encode_key(prefix)[:-1][:MAX_KEY_BYTES]
+    return Span(key, key + _AFTER_SUFFIXES)
 
 
 def intersect_spans(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[Span, ...]:
@@ -110,9 +115,9 @@ def intersect_spans(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[S
 
 
 def _overlap(one: Span, other: Span) -> Span:
-    for point_, around in ((one, other), (other, one)):
-        if point_.is_point and around.lower <= point_.lower and point_.upper <= around.upper:
-            return point_
+    for point, around in ((one, other), (other, one)):
+        if point.is_point and around.lower <= point.lower and point.upper <= around.upper:
+            return point
     return Span(max(one.lower, other.lower), min(one.upper, other.upper))
 
 

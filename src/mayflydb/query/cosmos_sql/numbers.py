@@ -15,7 +15,7 @@ _WORD: Final = 1 << 32
 _LONG: Final = 1 << 63
 
 
-def number(result: float) -> Value:
+def normalize_number(result: float) -> Value:
     """Normalize a result: undefined if not finite, an int if whole and exact."""
     if type(result) is int:
         if -EXACT <= result <= EXACT:
@@ -29,7 +29,7 @@ def number(result: float) -> Value:
     return int(result) if result.is_integer() and -EXACT <= result <= EXACT else result
 
 
-def double(value: float) -> float:
+def to_double(value: float) -> float:
     """Convert an integer beyond the exact ones to a double, so that no operand of arithmetic grows without bound."""
     if type(value) is int and not -EXACT <= value <= EXACT:
         try:
@@ -39,54 +39,54 @@ def double(value: float) -> float:
     return value
 
 
-def whole(value: float) -> int | None:
+def to_whole(value: float) -> int | None:
     """Return the integer that `value` equals; None for a fraction and for an integer that does not fit 64 bits."""
     if type(value) is int:
         return value if -_LONG <= value < _LONG else None
     return int(value) if -_LONG <= value < _LONG and value.is_integer() else None
 
 
-def long(result: int) -> Value:
+def to_long(result: int) -> Value:
     """Return the result of a 64-bit integer function; undefined if it does not fit."""
     return result if -_LONG <= result < _LONG else UNDEFINED
 
 
 def add(left: float, right: float) -> Value:
     """`left + right`."""
-    return number(double(left) + double(right))
+    return normalize_number(to_double(left) + to_double(right))
 
 
 def subtract(left: float, right: float) -> Value:
     """`left - right`."""
-    return number(double(left) - double(right))
+    return normalize_number(to_double(left) - to_double(right))
 
 
 def multiply(left: float, right: float) -> Value:
     """`left * right`."""
-    return number(double(left) * double(right))
+    return normalize_number(to_double(left) * to_double(right))
 
 
 def divide(left: float, right: float) -> Value:
     """`left / right`; undefined for a zero divisor."""
-    return number(double(left) / double(right)) if right else UNDEFINED
+    return normalize_number(to_double(left) / to_double(right)) if right else UNDEFINED
 
 
 def remainder(left: float, right: float) -> Value:
     """`left % right` with the sign of `left`, as in JavaScript; undefined for a zero divisor."""
-    dividend = double(left)
+    dividend = to_double(left)
     if not right or not math.isfinite(dividend):
         return UNDEFINED
-    return number(math.fmod(dividend, double(right)))
+    return normalize_number(math.fmod(dividend, to_double(right)))
 
 
 def negate(value: float) -> Value:
     """`-value`."""
-    return number(-double(value))
+    return normalize_number(-to_double(value))
 
 
 def to_int32(value: float) -> int:
     """JavaScript's ToInt32: truncate, reduce modulo 2^32, interpret as signed."""
-    held = double(value)
+    held = to_double(value)
     if not math.isfinite(held):
         return 0
     word = math.trunc(held) % _WORD

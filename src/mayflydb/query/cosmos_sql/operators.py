@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from mayflydb.query.cosmos_sql.like import compile_like
 from mayflydb.query.cosmos_sql.numbers import ARITHMETIC, negate, to_int32
-from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, comparable, group_key, same
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key, is_comparable, is_same
 from mayflydb.query.wildcards import Matcher
 
 Frame: TypeAlias = list[Any]
@@ -53,7 +53,7 @@ def comparison(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
         one, other = left(frame), right(frame)
         if one is UNDEFINED or other is UNDEFINED:
             return UNDEFINED
-        return same(one, other) is wanted
+        return is_same(one, other) is wanted
 
     return equal
 
@@ -71,7 +71,7 @@ def _equality_with(left: Evaluate, held: Value, wanted: bool) -> Evaluate:
 
     def equals(frame: Frame) -> Value:
         value = left(frame)
-        return same(value, held) is wanted if value is not UNDEFINED else UNDEFINED
+        return is_same(value, held) is wanted if value is not UNDEFINED else UNDEFINED
 
     return equals
 
@@ -108,7 +108,7 @@ def _number_ordering(symbol: str, left: Evaluate, held: float) -> Evaluate:
 
 
 def _compare(test: _Test, left: Value, right: Value) -> Value:
-    if not comparable(left, right):
+    if not is_comparable(left, right):
         return UNDEFINED
     return test(0, 0) if left is None else test(left, right)
 
@@ -143,7 +143,7 @@ def membership(operand: Evaluate, choices: Sequence[Evaluate]) -> Evaluate:
             return UNDEFINED
         if (value in texts) if type(value) is str else (keys and group_key(value) in keys):
             return True
-        return any(other is not UNDEFINED and same(value, other) for other in (choice(frame) for choice in others))
+        return any(other is not UNDEFINED and is_same(value, other) for other in (choice(frame) for choice in others))
 
     return evaluate
 

@@ -37,77 +37,77 @@ class Origin(Enum):
 
 
 class TracedValue(msgspec.Struct, frozen=True):
-    """The origin of a value. `constructor`: the object constructor that gives the value; `known` has the origins of its
+    """The origin of a value. `constructor`: the object constructor that gives the value; `origins` has the origins of its
     names.
     """
 
     kind: Origin
     constructor: Object | None = None
-    known: Known = MappingProxyType({})
+    origins: AliasOrigins = MappingProxyType({})
 
 
-Known: TypeAlias = Mapping[str, TracedValue]
+AliasOrigins: TypeAlias = Mapping[str, TracedValue]
 """The origins of aliases."""
 
-CONTAINER: Final[Known] = MappingProxyType({})
+CONTAINER: Final[AliasOrigins] = MappingProxyType({})
 """The scope outside of the outermost SELECT: ROOT and the first name of FROM are the document."""
 
 _DOCUMENT: Final = TracedValue(Origin.PATH)
 _COMPUTED: Final = TracedValue(Origin.COMPUTED)
 
 
-def origins_of(sources: tuple[FromSource, ...], outer: Known, *, inside: bool = False) -> Known:
-    """Return the origins of all aliases that these sources and `outer` define. `inside`: the first source is not the
+def origins_of(sources: tuple[FromSource, ...], outer: AliasOrigins, *, is_nested: bool = False) -> AliasOrigins:
+    """Return the origins of all aliases that these sources and `outer` define. `is_nested`: the first source is not the
     container.
     """
-    known = dict(outer)
+    origins = dict(outer)
     for place, source in enumerate(sources):
-        head = place == 0 and not inside
+        is_head = place == 0 and not is_nested
         alias = source.alias if source.alias is not None else output_name(source.expression)
         if alias is not None:
-            known[alias] = _source_origin(source, known, head=head)
-    return known
+            origins[alias] = _source_origin(source, origins, is_head=is_head)
+    return origins
 
 
-def _source_origin(source: FromSource, known: Known, *, head: bool) -> TracedValue:
+def _source_origin(source: FromSource, origins: AliasOrigins, *, is_head: bool) -> TracedValue:
     node = source.expression
     if isinstance(node, Subquery):
-        found = _subquery_origin(node.select, known, head=head)
-    elif head:
+        found = _subquery_origin(node.select, origins, is_head=is_head)
+    elif is_head:
         return _DOCUMENT
     else:
-        found = origin_of(node, known)
+        found = origin_of(node, origins)
     if not source.unnest:
         return found
     return _COMPUTED if found.kind is Origin.COMPUTED else TracedValue(Origin.ELEMENTS)
 
 
-def _subquery_origin(select: Select, outer: Known, *, head: bool) -> TracedValue:
+def _subquery_origin(select: Select, outer: AliasOrigins, *, is_head: bool) -> TracedValue:
     """The origin of the rows of a subquery."""
-    known = origins_of(select.sources, outer, inside=not head)
+    origins = origins_of(select.sources, outer, is_nested=not is_head)
     parts = [select.value] if select.value is not None else [item.expression for item in select.items]
     if select.group_by or any(map(find_aggregate, parts)):
         return _COMPUTED
     if select.star:
         source = select.sources[0]
         alias = source.alias if source.alias is not None else output_name(source.expression)
-        return known.get(alias, _DOCUMENT) if alias is not None else _COMPUTED
+        return origins.get(alias, _DOCUMENT) if alias is not None else _COMPUTED
     if select.value is not None:
-        return origin_of(select.value, known)
+        return origin_of(select.value, origins)
     fields = zip(output_names(select), parts, strict=True)
     constructor = Object(fields=tuple(Field(name=name, value=value) for name, value in fields))
-    return TracedValue(Origin.COMPUTED, constructor, known)
+    return TracedValue(Origin.COMPUTED, constructor, origins)
 
 
-def origin_of(node: Expression, known: Known) -> TracedValue:
+def origin_of(node: Expression, origins: AliasOrigins) -> TracedValue:
     """The origin of the value of an expression."""
     if isinstance(node, Name):
-        return known.get(node.name, _DOCUMENT if node.name.upper() == ROOT else _COMPUTED)
+        return origins.get(node.name, _DOCUMENT if node.name.upper() == ROOT else _COMPUTED)
     if isinstance(node, Object):
-        return TracedValue(Origin.COMPUTED, node, known)
+        return TracedValue(Origin.COMPUTED, node, origins)
     if not isinstance(node, Path):
         return _COMPUTED
-    found = origin_of(node.base, known)
+    found = origin_of(node.base, origins)
     for step in node.steps:
         found = _below(found, step)
     return found
@@ -119,4 +119,4 @@ def _below(value: TracedValue, step: Expression) -> TracedValue:
     if value.constructor is None or not isinstance(step, Literal):
         return _COMPUTED
     held = [field.value for field in value.constructor.fields if field.name == step.value]
-    return origin_of(held[-1], value.known) if held else _COMPUTED
+    return origin_of(held[-1], value.origins) if held else _COMPUTED

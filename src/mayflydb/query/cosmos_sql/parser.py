@@ -69,8 +69,8 @@ BINDING_POWERS: Final = {
 }  # fmt: skip
 """The binding powers of infix operators; prefix operators bind tighter than all of them."""
 
-_AFTER_KEY = frozenset({"ASC", "DESC", "OFFSET"})
-_FUNCTIONS = frozenset({"LEFT", "RIGHT"})
+_AFTER_SORT_KEY = frozenset({"ASC", "DESC", "OFFSET"})
+_RESERVED_FUNCTIONS = frozenset({"LEFT", "RIGHT"})
 _SUBQUERY_FORMS = frozenset({"EXISTS", "ARRAY", "ALL", "FIRST", "LAST"})
 
 
@@ -122,7 +122,7 @@ class Parser:
         self.subqueries = 0
         """The number of subqueries around the current token."""
         self.tokens = tokenize(text)
-        self.place = 0
+        self.position = 0
         self.token = self.tokens[0]
         self.depth = 0
 
@@ -132,13 +132,13 @@ class Parser:
         """Return the current token and step past it. The END token is never passed."""
         token = self.token
         if token.kind is not TokenKind.END:
-            self.place += 1
-            self.token = self.tokens[self.place]
+            self.position += 1
+            self.token = self.tokens[self.position]
         return token
 
     def peek(self, distance: int = 1) -> Token:
         """Return the token `distance` ahead."""
-        return self.tokens[min(self.place + distance, len(self.tokens) - 1)]
+        return self.tokens[min(self.position + distance, len(self.tokens) - 1)]
 
     def accept(self, symbol: str) -> bool:
         """Step past `symbol`, a mark or an upper-case keyword, if it is the current token; return whether it was."""
@@ -158,7 +158,7 @@ class Parser:
 
     def last_end(self) -> int:
         """The end of the token before the current one."""
-        return self.tokens[self.place - 1].end if self.place else 0
+        return self.tokens[self.position - 1].end if self.position else 0
 
     def take_word(self) -> str:
         """Take a word, keywords included."""
@@ -296,10 +296,14 @@ class Parser:
 
     def parse_order_by(self) -> tuple[Order, ...]:
         """Parse `BY e [ASC|DESC], …` or `BY RANK e` after ORDER."""
-        start = self.tokens[self.place - 1].start
+        start = self.tokens[self.position - 1].start
         self.expect("BY")
         # RANK is no reserved word: it may be the name of a sort key.
-        if self.token.upper == "RANK" and self.peek().kind is TokenKind.WORD and self.peek().upper not in _AFTER_KEY:
+        if (
+            self.token.upper == "RANK"
+            and self.peek().kind is TokenKind.WORD
+            and self.peek().upper not in _AFTER_SORT_KEY
+        ):
             return (self.parse_rank(start),)
         orders = [self.parse_order()]
         while self.accept(","):
@@ -373,7 +377,7 @@ class Parser:
 
     def parse_conditional(self, test: Expression) -> Expression:
         """Parse `? chosen : otherwise`."""
-        self.enter()
+        self.enter_level()
         self.expect("?")
         chosen = self.parse_expression()
         self.expect(":")
@@ -397,8 +401,8 @@ class Parser:
             high = self.parse_expression(_COMPARISON + 1)
             return Between(operand=operand, low=low, high=high, negated=negated, start=operand.start, end=high.end)
         if symbol != "LIKE":
-            self.place -= 1
-            self.token = self.tokens[self.place]
+            self.position -= 1
+            self.token = self.tokens[self.position]
             raise self.unexpected_token()
         pattern = self.parse_expression(_COMPARISON + 1)
         escape = self.parse_primary() if self.accept("ESCAPE") else None
@@ -406,7 +410,7 @@ class Parser:
             operand=operand, pattern=pattern, escape=escape, negated=negated, start=operand.start, end=self.last_end()
         )
 
-    def enter(self) -> None:
+    def enter_level(self) -> None:
         """Enter one level of nesting. The caller leaves it with `depth -= 1`."""
         self.depth += 1
         if self.depth > MAX_NESTING:
@@ -414,7 +418,7 @@ class Parser:
 
     def parse_bracketed(self, opening: str, closing: str) -> tuple[Expression, ...]:
         """Parse `opening e, … closing`, possibly empty."""
-        self.enter()
+        self.enter_level()
         self.expect(opening)
         found: tuple[Expression, ...] = ()
         if self.token.upper != closing:
@@ -427,7 +431,7 @@ class Parser:
         """Parse a prefix operator with its operand, or a primary with the path below it."""
         token = self.token
         if token.upper in ("NOT", "-", "+", "~"):
-            self.enter()
+            self.enter_level()
             self.advance()
             operand = self.parse_operand()
             self.depth -= 1
@@ -445,7 +449,7 @@ class Parser:
         if self.advance().upper == ".":
             token = self.token
             return Literal(value=self.take_name(), start=token.start, end=token.end)
-        self.enter()
+        self.enter_level()
         found = self.parse_expression()
         self.expect("]")
         self.depth -= 1
@@ -475,7 +479,7 @@ class Parser:
         """Parse `(e)` or `(SELECT …)`."""
         if self.peek().upper == "SELECT":
             return self.parse_subquery("", self.token.start)
-        self.enter()
+        self.enter_level()
         self.advance()
         found = self.parse_expression()
         self.expect(")")
@@ -485,7 +489,7 @@ class Parser:
     def parse_subquery(self, form: str, start: int) -> Subquery:
         """Parse `(SELECT …)`; the caller has taken the word before it."""
         self.depth += SUBQUERY_LEVELS - 1
-        self.enter()
+        self.enter_level()
         self.expect("(")
         self.subqueries += 1
         select = self.parse_select()
@@ -497,7 +501,7 @@ class Parser:
     def parse_object(self) -> Expression:
         """Parse `{name: e, …}`."""
         start = self.token.start
-        self.enter()
+        self.enter_level()
         self.advance()
         fields: list[Field] = []
         while not self.accept("}"):
@@ -525,7 +529,7 @@ class Parser:
             self.advance()
             self.advance()
             name = self.take_name()
-        elif token.upper in self.reserved and not (token.upper in _FUNCTIONS and self.peek().upper == "("):
+        elif token.upper in self.reserved and not (token.upper in _RESERVED_FUNCTIONS and self.peek().upper == "("):
             raise self.unexpected_token()
         else:
             name = self.advance().text

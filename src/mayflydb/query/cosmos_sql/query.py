@@ -23,10 +23,10 @@ from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, find_key_value
 from mayflydb.query.cosmos_sql.operators import Frame
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.ranking import empty_statistics, ranking_of
-from mayflydb.query.cosmos_sql.reads import properties
+from mayflydb.query.cosmos_sql.reads import find_read_properties
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import SelectCompiler
-from mayflydb.query.cosmos_sql.strict import check
+from mayflydb.query.cosmos_sql.strict import check_service_rules
 from mayflydb.query.cosmos_sql.syntax import FunctionCall, ParsedQuery, Select, SyntaxNode, children, is_identity
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
@@ -53,7 +53,7 @@ class Query:
     """
 
     __slots__ = (
-        "_blank",
+        "_empty_slots",
         "_where",
         "declared",
         "has_blocking_source",
@@ -86,10 +86,10 @@ class Query:
         self.has_blocking_source = program.blocking_source is not None
         self.needs_merge = self.has_blocking_source or needs_merge(select)
         self.is_identity = self.streams and is_identity(select)
-        self.reads = properties(select, self.is_identity, declared.computed)
+        self.reads = find_read_properties(select, self.is_identity, declared.computed)
         self._where = program.where
         # The slots of the frame behind the context and the document.
-        self._blank: list[Value] = [UNDEFINED] * (slots - 2)
+        self._empty_slots: list[Value] = [UNDEFINED] * (slots - 2)
 
     def matches(self, document: Value, context: Context) -> bool:
         """True if some row of the document passes WHERE."""
@@ -98,7 +98,7 @@ class Query:
         if self.program.inputs:
             return any(True for _ in bind_rows(self.program, self._frame(document, context)))
         where = self._where
-        return where is None or where([context, document, *self._blank]) is True
+        return where is None or where([context, document, *self._empty_slots]) is True
 
     def rows(self, document: Value, context: Context) -> Iterable[Value]:
         """The result rows of one document, for a query that streams: JSON values, before `skip` and `take`."""
@@ -156,7 +156,7 @@ class Query:
         return bounds_of(self.statement.select, self.parameters)
 
     def _frame(self, document: Value, context: Context) -> Frame:
-        return [context, document, *self._blank]
+        return [context, document, *self._empty_slots]
 
 
 class Accumulator:
@@ -172,7 +172,7 @@ class Accumulator:
         self.matched = 0
         """The number of FROM's rows that passed WHERE."""
         if not query.reads_documents:
-            self._feed(UNDEFINED, 0)
+            self._add_document(UNDEFINED, 0)
 
     @property
     def full(self) -> bool:
@@ -183,9 +183,9 @@ class Accumulator:
         """Add a document. Rows with equal sort keys are ordered by `tie`, by default in the order of the calls."""
         self._count += 1
         if self._query.reads_documents:
-            self._feed(document, self._count if tie is None else tie)
+            self._add_document(document, self._count if tie is None else tie)
 
-    def _feed(self, document: Value, tie: Any) -> None:
+    def _add_document(self, document: Value, tie: Any) -> None:
         frame = self._query._frame(document, self._context)  # noqa: SLF001 -- the two are one unit
         self.matched += self._accumulation.add_document(frame, tie)
 
@@ -250,7 +250,7 @@ def compile_query(
     statement = parse(text, lenient)
     query = compile_select(text, statement.select, parameters, declared)
     if not lenient:
-        check(statement, parameters)
+        check_service_rules(statement, parameters)
     if query.ranking is not None:
         # A ranking is compiled again with its statistics; this compilation reports the errors of its scores.
         for select in (

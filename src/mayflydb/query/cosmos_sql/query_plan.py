@@ -63,7 +63,7 @@ def plan(
     _check_features(_required_features(query, select), features)
     # A query without FROM reads no document: it runs in one range.
     keys = query.key_prefixes(partition_key_paths) if query.reads_documents else []
-    return _build_plan(plan_info, list(_ranges(keys, range_of)))
+    return _build_plan(plan_info, list(_query_ranges(keys, range_of)))
 
 
 def _build_plan(plan_info: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
@@ -77,15 +77,15 @@ def _check_features(needed: Iterable[str], features: AbstractSet[str]) -> None:
         raise BadQuery("\n".join([_UNSUPPORTED, *lines]))
 
 
-_EVERYWHERE: Final = {"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}
-_ONE_PLACE: Final = {"min": "", "max": "", "isMinInclusive": True, "isMaxInclusive": True}
+_ALL_RANGES: Final = {"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}
+_FIRST_RANGE: Final = {"min": "", "max": "", "isMinInclusive": True, "isMaxInclusive": True}
 """The service writes this range as `[[],[]]`: its first partition key range answers."""
 
 
-def _ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator[dict[str, Any]]:
+def _query_ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator[dict[str, Any]]:
     if not keys:
         # A query that cannot match still runs in one range, which gives the empty result.
-        yield _EVERYWHERE if keys is None else _ONE_PLACE
+        yield _ALL_RANGES if keys is None else _FIRST_RANGE
         return
     for low, high in sorted({range_of(key) for key in keys}):
         yield {"min": low, "max": high, "isMinInclusive": True, "isMaxInclusive": low == high}
@@ -175,7 +175,7 @@ def _blocking_plan(query: Query, features: AbstractSet[str], ranges: int) -> dic
         }  # fmt: skip
     else:
         check_blocking_source(query, ranges)
-    return _build_plan({"queryInfo": info}, [_EVERYWHERE])
+    return _build_plan({"queryInfo": info}, [_ALL_RANGES])
 
 
 def check_blocking_source(query: Query, ranges: int) -> None:

@@ -26,7 +26,7 @@ from mayflydb.query.cosmos_sql.faults import (
     unsupported,
 )
 from mayflydb.query.cosmos_sql.functions import fulltext, vector
-from mayflydb.query.cosmos_sql.numbers import double
+from mayflydb.query.cosmos_sql.numbers import to_double
 from mayflydb.query.cosmos_sql.rewrite import from_first_row, object_of, payload_expression, with_sort_keys
 from mayflydb.query.cosmos_sql.scope import Parameters
 from mayflydb.query.cosmos_sql.syntax import (
@@ -127,9 +127,9 @@ class Ranking(msgspec.Struct, frozen=True):
         for score in self.scores:
             if score.phrases:
                 arguments = (score.call.arguments[0], Array(items=score.phrases), statistics.documents, *next(texts))
-                found.append(_call(fulltext.SCORE, *arguments))
+                found.append(_build_call(fulltext.SCORE, *arguments))
             else:
-                found.append(_call(vector.SCORE, *score.call.arguments))
+                found.append(_build_call(vector.SCORE, *score.call.arguments))
         return found
 
 
@@ -180,14 +180,14 @@ def fuse_ranks(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Valu
     return [rows[row][1]["payload"] for row in best]
 
 
-def _call(name: str, *arguments: Expression) -> FunctionCall:
+def _build_call(name: str, *arguments: Expression) -> FunctionCall:
     return FunctionCall(name=name, arguments=arguments, udf=False)
 
 
 def _statistics_expression(score: Score) -> Expression:
     text = score.call.arguments[0]
-    hits = (_call("COUNTIF", _call(fulltext.CONTAINS, text, phrase)) for phrase in score.phrases)
-    total = _call("SUM", _call(fulltext.WORD_COUNT, text))
+    hits = (_build_call("COUNTIF", _build_call(fulltext.CONTAINS, text, phrase)) for phrase in score.phrases)
+    total = _build_call("SUM", _build_call(fulltext.WORD_COUNT, text))
     return object_of([("totalWordCount", total), ("hitCounts", Array(items=tuple(hits)))])
 
 
@@ -285,7 +285,7 @@ def _constant(node: Expression) -> Any:
 
 
 def _is_weight(value: Any) -> bool:
-    return type(value) in NUMBERS and math.isfinite(double(value))
+    return type(value) in NUMBERS and math.isfinite(to_double(value))
 
 
 def _phrases(call: Expression, parameters: Parameters) -> tuple[Expression, ...]:

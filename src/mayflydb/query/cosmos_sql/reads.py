@@ -8,7 +8,7 @@ from mayflydb.query.cosmos_sql.keys import document_of
 from mayflydb.query.cosmos_sql.syntax import Literal, Name, Path, Select, SyntaxNode, children
 
 
-def properties(select: Select, identity: bool, computed: Container[str]) -> frozenset[str] | None:
+def find_read_properties(select: Select, identity: bool, computed: Container[str]) -> frozenset[str] | None:
     """The names of the document's own properties that a query may read; None: any.
 
     `identity`: the rows are the documents themselves, which the caller need not decode. A name that another source hides

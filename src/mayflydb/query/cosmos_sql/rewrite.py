@@ -56,15 +56,15 @@ def _rewrite_grouped(select: Select) -> Select:
 def _payload(select: Select) -> Expression:
     if select.value is not None:
         return _payload_value(select.value)
-    values = (_partial(item.expression) for item in select.items)
+    values = (_partial_aggregate(item.expression) for item in select.items)
     return object_of(zip(output_names(select), values, strict=True))
 
 
 def _payload_value(node: Expression) -> Expression:
-    return Array(items=(_partial(node),)) if is_aggregate(node) else node
+    return Array(items=(_partial_aggregate(node),)) if is_aggregate(node) else node
 
 
-def _partial(node: Expression) -> Expression:
+def _partial_aggregate(node: Expression) -> Expression:
     """An aggregate in the form that clients can merge; any other expression unchanged."""
     if not isinstance(node, FunctionCall) or not is_aggregate(node):
         return node

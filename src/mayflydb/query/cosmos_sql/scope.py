@@ -65,7 +65,7 @@ class Grouping:
         self.leaves: list[tuple[int, Evaluate]] = []
         self.aggregates: list[tuple[int, Callable[[], Aggregate], Evaluate]] = []
 
-    def start(self, frame: Frame) -> tuple[list[Value], list[Aggregate]]:
+    def start_group(self, frame: Frame) -> tuple[list[Value], list[Aggregate]]:
         """Start a group whose first row is in `frame`."""
         return [leaf(frame) for _, leaf in self.leaves], [state() for _, state, _ in self.aggregates]
 
@@ -74,7 +74,7 @@ class Grouping:
         for state, (_, _, argument) in zip(states, self.aggregates, strict=True):
             state.add(argument(frame))
 
-    def finish(self, group: tuple[list[Value], list[Aggregate]], frame: Frame) -> None:
+    def write_group(self, group: tuple[list[Value], list[Aggregate]], frame: Frame) -> None:
         """Write the group's values into the slots from which the projection reads them."""
         leaves, states = group
         for (slot, _), value in zip(self.leaves, leaves, strict=True):

@@ -23,7 +23,7 @@ from mayflydb.query.cosmos_sql.faults import (
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.functions.fulltext import is_score
 from mayflydb.query.cosmos_sql.functions.vector import is_distance, is_measure
-from mayflydb.query.cosmos_sql.numbers import whole
+from mayflydb.query.cosmos_sql.numbers import to_whole
 from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
 from mayflydb.query.cosmos_sql.printer import print_expression
 from mayflydb.query.cosmos_sql.scope import (
@@ -238,7 +238,7 @@ class SelectCompiler:
 
 def _resolve_count(clause: str, node: Expression, expressions: ExpressionCompiler) -> int:
     value: Any = expressions.parameter_value(node) if isinstance(node, QueryParameter) else getattr(node, "value", None)
-    number = whole(value) if type(value) in NUMBERS else None
+    number = to_whole(value) if type(value) in NUMBERS else None
     top = clause == "TOP"
     if top and (number is None or number > HIGHEST_COUNT):
         message = "The count value provided for a TOP clause must be an integer."

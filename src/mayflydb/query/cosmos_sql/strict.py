@@ -36,7 +36,7 @@ _MULTIPLIER: Final = "searchListSizeMultiplier"
 _MULTIPLIERS: Final = (1, 100)
 
 
-def check(statement: ParsedQuery, parameters: Parameters) -> None:
+def check_service_rules(statement: ParsedQuery, parameters: Parameters) -> None:
     """Raise BadQuery for a query that the service refuses."""
     is_short = len(statement.text) <= MAX_CACHED_CHARACTERS
     refusal = _find_refusal_cached(statement.text) if is_short else _find_refusal(statement.select)
@@ -54,7 +54,7 @@ def _find_refusal_cached(text: str) -> BadQuery | None:
 def _find_refusal(select: Select) -> BadQuery | None:
     """Return the refusal that does not depend on the parameters; None if there is none."""
     try:
-        _check(select)
+        _check_select(select)
     except BadQuery as error:
         return error.with_traceback(None)
     return None
@@ -70,7 +70,7 @@ def _check_parameter_options(select: Select, parameters: Parameters) -> None:
         stack.extend(children(node))
 
 
-def _check(select: Select) -> None:
+def _check_select(select: Select) -> None:
     stack: list[SyntaxNode] = [select]
     while stack:
         node = stack.pop()

@@ -39,7 +39,7 @@ _RANKS: Final[dict[type, int]] = {Undefined: 0, type(None): 1, int: 4, float: 4,
 """The ranks of ORDER BY: undefined, null, false, true, numbers, strings, arrays, objects; false is 2 and true is 3."""
 
 
-def same(left: Value, right: Value) -> bool:
+def is_same(left: Value, right: Value) -> bool:
     """Deep, strict equality of two defined values: 1 and 1.0 are the same, 1 and true are not."""
     kind = type(left)
     if kind is str:
@@ -49,15 +49,15 @@ def same(left: Value, right: Value) -> bool:
     if kind is not type(right):
         return False
     if kind is list:
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(is_same, left, right))
     if kind is dict:
         return len(left) == len(right) and all(
-            name in right and same(value, right[name]) for name, value in left.items()
+            name in right and is_same(value, right[name]) for name, value in left.items()
         )
     return left is right
 
 
-def comparable(left: Value, right: Value) -> bool:
+def is_comparable(left: Value, right: Value) -> bool:
     """True if `<` has a result: both null, both booleans, both numbers or both strings."""
     kind = _COMPARABLE.get(type(left))
     return kind is not None and kind == _COMPARABLE.get(type(right))

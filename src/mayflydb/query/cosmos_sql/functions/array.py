@@ -8,21 +8,21 @@ from typing import Any, Final
 
 from mayflydb.query.cosmos_sql.aggregates import Maximum, Minimum
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
-from mayflydb.query.cosmos_sql.numbers import double, number, whole
-from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key, same
+from mayflydb.query.cosmos_sql.numbers import normalize_number, to_double, to_whole
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key, is_same
 
 
 def _within(wanted: Value, held: Value) -> bool:
     """Partial match: every property of `wanted` is in `held`; a value that is no object must be the same."""
     if type(wanted) is dict and type(held) is dict:
         return all(name in held and _within(value, held[name]) for name, value in wanted.items())
-    return same(wanted, held)
+    return is_same(wanted, held)
 
 
 def _contains(items: list[Any], wanted: Value, partial: bool = False) -> bool:
     if partial:
         return any(_within(wanted, item) for item in items)
-    return any(same(wanted, item) for item in items)
+    return any(is_same(wanted, item) for item in items)
 
 
 def _contains_any(items: list[Any], *wanted: Value) -> bool:
@@ -36,8 +36,8 @@ def _contains_all(items: list[Any], *wanted: Value) -> bool:
 
 
 def _slice(items: list[Any], start: float, count: float | None = None) -> Value:
-    place = whole(start)
-    size = len(items) if count is None else whole(count)
+    place = to_whole(start)
+    size = len(items) if count is None else to_whole(count)
     if place is None or size is None:
         return UNDEFINED
     # A negative start counts from the end, and stops at the first element.
@@ -50,22 +50,22 @@ def _concat(*arrays: list[Any]) -> list[Any]:
 
 
 def _numbers(items: Sequence[Any]) -> list[float] | None:
-    return [double(item) for item in items] if all(type(item) in NUMBERS for item in items) else None
+    return [to_double(item) for item in items] if all(type(item) in NUMBERS for item in items) else None
 
 
 def _sum(items: list[Any]) -> Value:
     numbers = _numbers(items)
-    return UNDEFINED if numbers is None else number(sum(numbers))
+    return UNDEFINED if numbers is None else normalize_number(sum(numbers))
 
 
 def _average(items: list[Any]) -> Value:
     numbers = _numbers(items)
-    return number(sum(numbers) / len(numbers)) if numbers else UNDEFINED
+    return normalize_number(sum(numbers) / len(numbers)) if numbers else UNDEFINED
 
 
 def _median(items: list[Any]) -> Value:
     numbers = _numbers(items)
-    return number(statistics.median(numbers)) if numbers else UNDEFINED
+    return normalize_number(statistics.median(numbers)) if numbers else UNDEFINED
 
 
 def _minimum(items: list[Any]) -> Value:
@@ -83,7 +83,7 @@ def _maximum(items: list[Any]) -> Value:
 
 
 def _choose(index: float, *choices: Value) -> Value:
-    place = whole(index)
+    place = to_whole(index)
     return choices[place - 1] if place is not None and 1 <= place <= len(choices) else UNDEFINED
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
-from mayflydb.query.cosmos_sql.numbers import whole
+from mayflydb.query.cosmos_sql.numbers import to_whole
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 TICKS_PER_MICROSECOND: Final = 10
@@ -19,8 +19,8 @@ _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-_FIRST: Final = (1 - _EPOCH_DAY) * _DAY
-_END: Final = (date.max.toordinal() + 1 - _EPOCH_DAY) * _DAY
+_FIRST_TICK: Final = (1 - _EPOCH_DAY) * _DAY
+_END_TICK: Final = (date.max.toordinal() + 1 - _EPOCH_DAY) * _DAY
 _MONTHS: Final = 12
 
 _TEXT: Final = re.compile(
@@ -66,7 +66,7 @@ def to_ticks(text: str) -> int | None:
 
 
 def _check_range(ticks: int) -> int | None:
-    return ticks if _FIRST <= ticks < _END else None
+    return ticks if _FIRST_TICK <= ticks < _END_TICK else None
 
 
 def from_parts(
@@ -135,7 +135,7 @@ def _add_months(ticks: int, months: int) -> int | None:
 
 
 def _add(name: str, count: float, text: str) -> Value:
-    part, ticks, amount = _PARTS.get(name.lower()), to_ticks(text), whole(count)
+    part, ticks, amount = _PARTS.get(name.lower()), to_ticks(text), to_whole(count)
     if part is None or ticks is None or amount is None:
         return UNDEFINED
     if part in ("year", "month"):
@@ -164,7 +164,7 @@ def _difference(name: str, start: str, end: str) -> Value:
 
 def _bin(text: str, name: str, size: float = 1, origin: str = "1970-01-01T00:00:00.0000000Z") -> Value:
     """The start of the bin that contains the instant; bins are counted from the origin, which is not before 1601."""
-    part, ticks, count, start = _PARTS.get(name.lower()), to_ticks(text), whole(size), to_ticks(origin)
+    part, ticks, count, start = _PARTS.get(name.lower()), to_ticks(text), to_whole(size), to_ticks(origin)
     if part in (None, "year", "month") or ticks is None or count is None or count <= 0 or start is None:
         return UNDEFINED
     if _calendar(start).year < 1601:
@@ -179,7 +179,7 @@ def _bin(text: str, name: str, size: float = 1, origin: str = "1970-01-01T00:00:
 
 
 def _from_parts(*parts: float) -> Value:
-    numbers = [number for part in parts if (number := whole(part)) is not None]
+    numbers = [number for part in parts if (number := to_whole(part)) is not None]
     return _text_value(from_parts(*numbers)) if len(numbers) == len(parts) else UNDEFINED
 
 
@@ -195,7 +195,7 @@ def _to_timestamp(text: str) -> Value:
 
 def _from_unit(scale: int) -> Callable[[float], Value]:
     def evaluate(count: float) -> Value:
-        number = whole(count)
+        number = to_whole(count)
         return UNDEFINED if number is None else _text_value(number * scale)
 
     return evaluate

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from mayflydb.model.errors import Unsupported
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, Words, split_words
-from mayflydb.query.cosmos_sql.numbers import double, number
+from mayflydb.query.cosmos_sql.numbers import normalize_number, to_double
 from mayflydb.query.cosmos_sql.syntax import FunctionCall, SyntaxNode
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
@@ -84,26 +84,26 @@ def _score(language: str) -> Callable[..., Value]:
             return UNDEFINED
         phrase_words = [_phrase(phrase, language) for phrase in phrases]
         text_words = split_words(text, language)
-        documents, total = double(documents), double(total)
-        relative = text_words.size * documents / total if total > 0 else 1
+        documents, total = to_double(documents), to_double(total)
+        relative_length = text_words.size * documents / total if total > 0 else 1
         found: float = 0
-        for phrase, having in zip(phrase_words, hits, strict=True):
+        for phrase, containing in zip(phrase_words, hits, strict=True):
             times = 0 if phrase is None else text_words.count(phrase)
             if times:
-                found += bm25(times, relative, documents, double(having))
-        return number(found)
+                found += bm25(times, relative_length, documents, to_double(containing))
+        return normalize_number(found)
 
     return score
 
 
-def bm25(times: int, relative: float, documents: float, having: float) -> float:
+def bm25(times: int, relative_length: float, documents: float, containing: float) -> float:
     """The score of one phrase in one text.
 
-    `times`: its occurrences in the text. `relative`: the length of the text divided by the mean length. `having` of the
-    `documents` contain the phrase.
+    `times`: its occurrences in the text. `relative_length`: the length of the text divided by the mean length. `containing`:
+    how many of the `documents` contain the phrase.
     """
-    rarity = math.log1p((documents - having + 0.5) / (having + 0.5)) if 0 <= having <= documents else 0
-    length = 1 - NORMALIZATION + NORMALIZATION * relative
+    rarity = math.log1p((documents - containing + 0.5) / (containing + 0.5)) if 0 <= containing <= documents else 0
+    length = 1 - NORMALIZATION + NORMALIZATION * relative_length
     return rarity * times * (SATURATION + 1) / (times + SATURATION * length)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
-from mayflydb.query.cosmos_sql.numbers import double, long, number, whole
+from mayflydb.query.cosmos_sql.numbers import normalize_number, to_double, to_long, to_whole
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 _LONG_BITS: Final = 64
@@ -19,7 +19,7 @@ def _real(compute: Callable[..., float]) -> Callable[..., Value]:
 
     def evaluate(*values: float) -> Value:
         try:
-            return number(compute(*map(double, values)))
+            return normalize_number(compute(*map(to_double, values)))
         except (ValueError, OverflowError, ZeroDivisionError):
             return UNDEFINED
 
@@ -30,11 +30,11 @@ def _integral(compute: Callable[..., int]) -> Callable[..., Value]:
     """Build a function of 64-bit integers; undefined for fractions and for results that do not fit."""
 
     def evaluate(*values: float) -> Value:
-        integers = [whole(value) for value in values]
+        integers = [to_whole(value) for value in values]
         if None in integers:
             return UNDEFINED
         try:
-            return long(compute(*integers))
+            return to_long(compute(*integers))
         except (ValueError, ZeroDivisionError):
             return UNDEFINED
 

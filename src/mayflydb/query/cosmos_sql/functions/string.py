@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
-from mayflydb.query.cosmos_sql.numbers import whole
+from mayflydb.query.cosmos_sql.numbers import to_whole
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 MAX_RESULT_CHARACTERS: Final = 2 * 1024 * 1024
@@ -39,7 +39,7 @@ def _equals(one: str, other: str, ignore_case: bool = False) -> bool:
 
 
 def _index_of(text: str, part: str, start: float = 0) -> Value:
-    place = whole(start)
+    place = to_whole(start)
     return UNDEFINED if place is None else text.find(part, max(place, 0))
 
 
@@ -47,25 +47,25 @@ def _last_index_of(text: str, part: str, start: float | None = None) -> Value:
     """Search backwards from `start`, so that a match lies at or before it."""
     if start is None:
         return text.rfind(part)
-    place = whole(start)
+    place = to_whole(start)
     if place is None:
         return UNDEFINED
     return text.rfind(part, 0, place + len(part)) if place >= 0 else -1
 
 
 def _first_characters(text: str, count: float) -> Value:
-    size = whole(count)
+    size = to_whole(count)
     return UNDEFINED if size is None else text[: max(size, 0)]
 
 
 def _last_characters(text: str, count: float) -> Value:
-    size = whole(count)
+    size = to_whole(count)
     return UNDEFINED if size is None else text[max(len(text) - max(size, 0), 0) :]
 
 
 def _substring(text: str, start: float, count: float | None = None) -> Value:
-    place = whole(start)
-    size = len(text) if count is None else whole(count)
+    place = to_whole(start)
+    size = len(text) if count is None else to_whole(count)
     if place is None or size is None:
         return UNDEFINED
     place = max(place, 0)
@@ -98,7 +98,7 @@ def _replace(text: str, part: str, substitute: str) -> Value:
 
 
 def _replicate(text: str, count: float) -> Value:
-    times = whole(count)
+    times = to_whole(count)
     if times is None or times < 0 or times * len(text) > MAX_RESULT_CHARACTERS:
         return UNDEFINED
     return text * times

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mayflydb.query.cosmos_sql.functions.date import to_ticks
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
-from mayflydb.query.cosmos_sql.numbers import whole
+from mayflydb.query.cosmos_sql.numbers import to_whole
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
 _PRIMITIVES: Final = frozenset({type(None), bool, int, float, str})
@@ -23,7 +23,7 @@ def _is(*types: type) -> Callable[[Value], bool]:
 
 
 def _is_integer(value: Value) -> bool:
-    return type(value) in NUMBERS and whole(value) is not None
+    return type(value) in NUMBERS and to_whole(value) is not None
 
 
 def _is_finite(value: Value) -> bool:

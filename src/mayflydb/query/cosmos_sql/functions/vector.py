@@ -12,7 +12,7 @@ import msgspec
 
 from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
-from mayflydb.query.cosmos_sql.numbers import number
+from mayflydb.query.cosmos_sql.numbers import normalize_number
 from mayflydb.query.cosmos_sql.syntax import FunctionCall, SyntaxNode
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
@@ -50,13 +50,13 @@ def _dot(one: Vector, other: Vector) -> float:
 def _cosine(one: Vector, other: Vector) -> Value:
     lengths = math.hypot(*one) * math.hypot(*other)
     # Rounding can give a number slightly beyond -1 or 1. A vector of zeros has no direction.
-    return number(max(-1.0, min(1.0, _dot(one, other) / lengths))) if lengths else UNDEFINED
+    return normalize_number(max(-1.0, min(1.0, _dot(one, other) / lengths))) if lengths else UNDEFINED
 
 
 DISTANCES: Final[dict[str, Callable[[Vector, Vector], Value]]] = {
     "cosine": _cosine,
-    "dotproduct": lambda one, other: number(_dot(one, other)),
-    "euclidean": lambda one, other: number(math.dist(one, other)),
+    "dotproduct": lambda one, other: normalize_number(_dot(one, other)),
+    "euclidean": lambda one, other: normalize_number(math.dist(one, other)),
 }
 
 _FLOAT16: Final = 65504.0
@@ -86,7 +86,7 @@ def is_measure(node: SyntaxNode) -> TypeGuard[FunctionCall]:
 
 def with_options(declared: Embedding, given: Sequence[Value], call: FunctionCall) -> Embedding:
     """Return `declared` changed by the values of a call's third and fourth argument. BadQuery for wrong values."""
-    fault = _fault(given)
+    fault = _find_fault(given)
     if fault is not None:
         raise bad_query(fault, call.start, call.end)
     options: dict[str, Any] = given[1] if len(given) > 1 else {}
@@ -98,7 +98,7 @@ def with_options(declared: Embedding, given: Sequence[Value], call: FunctionCall
     )
 
 
-def _fault(given: Sequence[Value]) -> str | None:
+def _find_fault(given: Sequence[Value]) -> str | None:
     if given and type(given[0]) is not bool:
         return "The third argument of VectorDistance must be true or false."
     options = given[1] if len(given) > 1 else {}
@@ -123,12 +123,12 @@ def distance_function(embedding: Embedding, call: FunctionCall) -> BuiltinFuncti
     """
     measure, length = DISTANCES[embedding.distance], embedding.dimensions
     low, high, whole = DATA_TYPES[embedding.data_type]
-    turned = not embedding.is_descending and not is_distance(call)
+    is_negated = not embedding.is_descending and not is_distance(call)
 
     def fits(vector: Vector) -> bool:
         if not NUMBERS.issuperset(map(type, vector)):
             return False
-        if not whole and _shorter(vector, high):
+        if not whole and _is_shorter(vector, high):
             return True
         return low <= min(vector) and max(vector) <= high and not (whole and any(each % 1 for each in vector))
 
@@ -138,12 +138,12 @@ def distance_function(embedding: Embedding, call: FunctionCall) -> BuiltinFuncti
         if not fits(one) or not fits(other):
             return UNDEFINED
         found: Any = measure(one, other)
-        return -found if turned and found is not UNDEFINED else found
+        return -found if is_negated and found is not UNDEFINED else found
 
     return function(call.name.upper(), "aa", compute)
 
 
-def _shorter(vector: Vector, bound: float) -> bool:
+def _is_shorter(vector: Vector, bound: float) -> bool:
     """True if the length of the vector is at most `bound`; then so is each component. This is faster than a test of each
     component.
     """
@@ -153,7 +153,7 @@ def _shorter(vector: Vector, bound: float) -> bool:
         return False
 
 
-def _by_default(one: Vector, other: Vector, *options: Value) -> Value:
+def _default_distance(one: Vector, other: Vector, *options: Value) -> Value:
     value: Value = distance_function(Embedding(), FunctionCall(name=DISTANCE, arguments=(), udf=False)).compute(
         one, other
     )
@@ -161,6 +161,6 @@ def _by_default(one: Vector, other: Vector, *options: Value) -> Value:
 
 
 FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = tuple(
-    function(name.upper(), "aa?bo", _by_default) for name in (DISTANCE, SCORE)
+    function(name.upper(), "aa?bo", _default_distance) for name in (DISTANCE, SCORE)
 )
 """The functions with their numbers of arguments; the compiler calls `distance_function` for the options of a call."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.functions.spatial.relations import intersects, separation, within
 from mayflydb.query.cosmos_sql.functions.spatial.shapes import Invalid, Shape, parse_shape
-from mayflydb.query.cosmos_sql.numbers import number
+from mayflydb.query.cosmos_sql.numbers import normalize_number
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 
@@ -38,12 +38,12 @@ def _validity(geometry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _area(held: Shape) -> Value:
-    return number(sum(region.area() for region in held.regions))
+    return normalize_number(sum(region.area() for region in held.regions))
 
 
 def _distance(one: Shape, other: Shape) -> Value:
     metres = separation(one, other)
-    return UNDEFINED if metres is None else number(metres)
+    return UNDEFINED if metres is None else normalize_number(metres)
 
 
 FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (

@@ -91,14 +91,14 @@ class Arc(NamedTuple):
         return (point[0] - x) * a + (point[1] - y) * b + (point[2] - z) * c
 
 
-def arc(start: Vector, end: Vector, path: int = 0, place: int = 0) -> Arc:
+def build_arc(start: Vector, end: Vector, path: int = 0, place: int = 0) -> Arc:
     """Build the arc between two points that are not antipodal."""
     # For points near each other, the product with the difference keeps digits that the product with `end` loses.
     normal = unit(cross(start, minus(end, start)))
     return Arc(start, end, normal, cross(normal, start), cross(end, normal), path, place)
 
 
-def closest(line: Arc, point: Vector) -> Vector:
+def closest_point(line: Arc, point: Vector) -> Vector:
     """The point of the arc that is nearest to `point`; exactly `start` or `end` if that is nearest."""
     if dot(line.forward, point) > 0 and dot(line.back, point) > 0:
         return unit(minus(point, scale(line.normal, line.height(point))))
@@ -118,13 +118,13 @@ def crossing(one: Arc, other: Arc) -> Vector | None:
     return place if dot(place, plus(one.start, one.end)) > 0 else scale(place, -1)
 
 
-def links(one: Arc, other: Arc) -> Iterator[tuple[float, Vector, Vector]]:
+def end_chords(one: Arc, other: Arc) -> Iterator[tuple[float, Vector, Vector]]:
     """The chords from each end of either arc to the other arc; the shortest is their distance if the arcs do not cross."""
     for end in {one.start, one.end}:
-        foot = closest(other, end)
+        foot = closest_point(other, end)
         yield chord(end, foot), end, foot
     for end in {other.start, other.end}:
-        foot = closest(one, end)
+        foot = closest_point(one, end)
         yield chord(foot, end), foot, end
 
 
@@ -133,7 +133,7 @@ def touch(one: Arc, other: Arc) -> bool:
     start, end = other.height(one.start), other.height(one.end)
     if start * end > 0 and min(abs(start), abs(end)) > TOUCH:
         return False  # This is the case of most pairs: one arc is on one side of the other.
-    return any(length <= TOUCH for length, _, _ in links(one, other)) or crossing(one, other) is not None
+    return any(length <= TOUCH for length, _, _ in end_chords(one, other)) or crossing(one, other) is not None
 
 
 class Ball(NamedTuple):
@@ -149,17 +149,17 @@ class Ball(NamedTuple):
         return chord(self.centre, other.centre) - self.radius - other.radius
 
 
-def ball(arcs: Sequence[Arc]) -> Ball:
+def build_ball(arcs: Sequence[Arc]) -> Ball:
     """Build the tree over arcs in the order of a path, so that neighbours share a ball."""
     if len(arcs) == 1:
         middle = unit(plus(arcs[0].start, arcs[0].end))
         return Ball(middle, max(chord(middle, arcs[0].start), chord(middle, arcs[0].end)), arcs[0], ())
-    halves = ball(arcs[: len(arcs) // 2]), ball(arcs[len(arcs) // 2 :])
+    halves = build_ball(arcs[: len(arcs) // 2]), build_ball(arcs[len(arcs) // 2 :])
     centre = scale(plus(halves[0].centre, halves[1].centre), 0.5)
     return Ball(centre, max(chord(centre, half.centre) + half.radius for half in halves), None, halves)
 
 
-def pairs(one: Ball, other: Ball) -> Iterator[tuple[Arc, Arc]]:
+def near_pairs(one: Ball, other: Ball) -> Iterator[tuple[Arc, Arc]]:
     """Yield all pairs of arcs that touch, and further ones that may. For a tree with itself: each pair once and in order.
 
     Raises Unsupported if there are more than MAX_PAIRS.
@@ -194,7 +194,7 @@ def _count_pair(count: int) -> int:
     return count + 1
 
 
-def nearest(tree: Ball, point: Vector) -> list[tuple[float, Arc, Vector]]:
+def nearest_arcs(tree: Ball, point: Vector) -> list[tuple[float, Arc, Vector]]:
     """The arcs nearest to a point as (chord, arc, nearest point of the arc); several if they are equally near."""
     best = math.inf
     found: list[tuple[float, Arc, Vector]] = []
@@ -204,7 +204,7 @@ def nearest(tree: Ball, point: Vector) -> list[tuple[float, Arc, Vector]]:
         if least > best + TOUCH:
             continue
         if held.only is not None:
-            foot = closest(held.only, point)
+            foot = closest_point(held.only, point)
             length = chord(point, foot)
             best = min(best, length)
             found.append((length, held.only, foot))
@@ -214,7 +214,7 @@ def nearest(tree: Ball, point: Vector) -> list[tuple[float, Arc, Vector]]:
     return [entry for entry in found if entry[0] <= best + TOUCH]
 
 
-def shortest(one: Ball, other: Ball, slack: float) -> list[tuple[Vector, Vector]]:
+def shortest_chords(one: Ball, other: Ball, slack: float) -> list[tuple[Vector, Vector]]:
     """The shortest links between arcs that do not touch, and those longer by less than the factor `slack`.
 
     Raises Unsupported if too many arcs are about equally near each other.
@@ -229,7 +229,7 @@ def shortest(one: Ball, other: Ball, slack: float) -> list[tuple[Vector, Vector]
             continue
         if left.only is not None and right.only is not None:
             count = _count_pair(count)
-            found += [link for link in links(left.only, right.only) if link[0] <= best * slack]
+            found += [link for link in end_chords(left.only, right.only) if link[0] <= best * slack]
             best = min(best, *(length for length, _, _ in found[-4:]), math.inf)
         else:
             nearer = [(a.gap(b), a, b) for a, b in _split(left, right)]

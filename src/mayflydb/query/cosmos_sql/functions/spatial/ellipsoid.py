@@ -34,21 +34,21 @@ from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
 EQUATORIAL: Final = 6378137.0
 FLATTENING: Final = 1 / 298.257223563
 POLAR: Final = EQUATORIAL * (1 - FLATTENING)
-SLACK: Final = 1.004
+LENGTH_RATIO: Final = 1.004
 """On the sphere a degree is longer by less than this factor in one direction than in another."""
 
 _ECCENTRICITY: Final = math.sqrt(FLATTENING * (2 - FLATTENING))
-_SECOND: Final = (EQUATORIAL / POLAR) ** 2 - 1
+_SECOND_ECCENTRICITY_SQUARED: Final = (EQUATORIAL / POLAR) ** 2 - 1
 _ANTIPODAL: Final = 1.9998
 """From this chord on, 178.4 degrees, Vincenty's formula may not converge."""
 
-_STEPS: Final = 100
-_EXACT: Final = 1e-13
+_MAX_ITERATIONS: Final = 100
+_TOLERANCE: Final = 1e-13
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
-_WHOLE: Final = 4 * math.pi
+_SPHERE_AREA: Final = 4 * math.pi
 
 
-def position(longitude: float, latitude: float) -> Vector:
+def to_vector(longitude: float, latitude: float) -> Vector:
     """The point of the unit sphere for degrees of longitude and geodetic latitude."""
     along, up = math.radians(longitude), math.radians(latitude)
     return unit((math.cos(up) * math.cos(along), math.cos(up) * math.sin(along), (1 - FLATTENING) * math.sin(up)))
@@ -67,7 +67,7 @@ def _vincenty(one: Vector, other: Vector) -> float:
     longitude = math.atan2(one[0] * other[1] - one[1] * other[0], one[0] * other[0] + one[1] * other[1])
     spread = longitude
     angle = sine = cosine = middle = slope = 0.0
-    for _ in range(_STEPS):
+    for _ in range(_MAX_ITERATIONS):
         sine = math.hypot(cos2 * math.sin(spread), cos1 * sin2 - sin1 * cos2 * math.cos(spread))
         if not sine:
             return 0.0
@@ -75,16 +75,16 @@ def _vincenty(one: Vector, other: Vector) -> float:
         angle = math.atan2(sine, cosine)
         azimuth = cos1 * cos2 * math.sin(spread) / sine
         slope = 1 - azimuth * azimuth
-        middle = cosine - 2 * sin1 * sin2 / slope if slope > _EXACT else 0.0
+        middle = cosine - 2 * sin1 * sin2 / slope if slope > _TOLERANCE else 0.0
         part = FLATTENING / 16 * slope * (4 + FLATTENING * (4 - 3 * slope))
         bend = angle + part * sine * (middle + part * cosine * (2 * middle * middle - 1))
         before, spread = spread, longitude + (1 - part) * FLATTENING * azimuth * bend
-        if abs(spread - before) < _EXACT:
+        if abs(spread - before) < _TOLERANCE:
             break
-    return _metres(slope * _SECOND, angle, sine, cosine, middle)
+    return _geodesic_length(slope * _SECOND_ECCENTRICITY_SQUARED, angle, sine, cosine, middle)
 
 
-def _metres(square: float, angle: float, sine: float, cosine: float, middle: float) -> float:
+def _geodesic_length(square: float, angle: float, sine: float, cosine: float, middle: float) -> float:
     """Vincenty's series for the length of an angle on the auxiliary sphere."""
     scale = 1 + square / 16384 * (4096 + square * (square * (320 - 175 * square) - 768))
     part = square / 1024 * (256 + square * (square * (74 - 47 * square) - 128))
@@ -107,10 +107,10 @@ def _by_half_way(one: Vector, other: Vector) -> float:
 
     step = math.pi / 18
     nearest = min((number * step for number in range(36)), key=length)
-    return length(_least(length, nearest - step, nearest + step))
+    return length(_find_minimum(length, nearest - step, nearest + step))
 
 
-def _least(function: Callable[[float], float], low: float, high: float) -> float:
+def _find_minimum(function: Callable[[float], float], low: float, high: float) -> float:
     """The argument between `low` and `high` at which a function with one minimum is least, by golden section."""
     for _ in range(40):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -121,16 +121,19 @@ def _least(function: Callable[[float], float], low: float, high: float) -> float
     return (low + high) / 2
 
 
-_AUTHALIC: Final = (EQUATORIAL**2 + POLAR**2 * math.atanh(_ECCENTRICITY) / _ECCENTRICITY) / 2
+_AUTHALIC_RADIUS_SQUARED: Final = (EQUATORIAL**2 + POLAR**2 * math.atanh(_ECCENTRICITY) / _ECCENTRICITY) / 2
 """The square of the radius of the sphere that has the surface of the ellipsoid."""
 
-SURFACE: Final = _WHOLE * _AUTHALIC
+SURFACE: Final = _SPHERE_AREA * _AUTHALIC_RADIUS_SQUARED
 """The surface of the whole ellipsoid, in square metres."""
 
 
 def area(rings: Sequence[Sequence[Arc]]) -> float:
     """The area to the left of all the rings, in square metres. A ring is closed and does not cross itself."""
-    parts = [_AUTHALIC * _excess([line.start for line in ring]) - sum(map(_correction, ring)) for ring in rings]
+    parts = [
+        _AUTHALIC_RADIUS_SQUARED * _excess([line.start for line in ring]) - sum(map(_correction, ring))
+        for ring in rings
+    ]
     # A negative excess, as of a hole, lacks the whole surface. No small area is computed as the difference of large numbers.
     return math.fsum(parts) + SURFACE * (sum(part < 0 for part in parts) - len(parts) + 1)
 
@@ -145,7 +148,7 @@ def _excess(points: Sequence[Vector]) -> float:
         # 1 + a.b + b.c + c.a for unit vectors, from the squares of the sides.
         base = 4 - (dot(start, start) + dot(end, end) + chord(points[number - 1], point) ** 2) / 2
         total += 2 * math.atan2(volume, base)
-    return math.remainder(total, _WHOLE)
+    return math.remainder(total, _SPHERE_AREA)
 
 
 def _apex(points: Sequence[Vector]) -> Vector:
@@ -188,4 +191,6 @@ def _difference(sine: float) -> float:
     geodetic = height * math.sqrt(width) / (1 - FLATTENING)
     middle, half = (1 + geodetic) / 2, (1 - geodetic) / 2
     mean = sum(weight / (1 - (_ECCENTRICITY * (middle + half * node)) ** 2) ** 2 for node, weight in _NODES) / 2
-    return math.copysign(1.0, sine) * (_AUTHALIC / (1 + height) - POLAR**2 * width * mean / (1 + geodetic))
+    return math.copysign(1.0, sine) * (
+        _AUTHALIC_RADIUS_SQUARED / (1 + height) - POLAR**2 * width * mean / (1 + geodetic)
+    )

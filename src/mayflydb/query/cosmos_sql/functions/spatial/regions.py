@@ -18,14 +18,14 @@ from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
     Arc,
     Ball,
     Vector,
-    ball,
+    build_ball,
     chord,
-    closest,
+    closest_point,
     crossing,
     dot,
     minus,
-    nearest,
-    pairs,
+    near_pairs,
+    nearest_arcs,
     perpendicular,
     plus,
     scale,
@@ -50,7 +50,7 @@ class Region:
 
     def __init__(self, rings: Sequence[Sequence[Arc]]) -> None:
         self.rings: Final = rings
-        self.tree: Final = ball([line for ring in rings for line in ring])
+        self.tree: Final = build_ball([line for ring in rings for line in ring])
 
     def side(self, point: Vector) -> Side:
         """The position of a point: inside, outside or on the boundary."""
@@ -64,7 +64,7 @@ class Region:
 
     def alongside(self, line: Arc, point: Vector) -> bool:
         """True if the region is on the left of a piece of `line`; the piece is on the boundary, around `point`."""
-        _, edge, _ = nearest(self.tree, point)[0]
+        _, edge, _ = nearest_arcs(self.tree, point)[0]
         return dot(edge.normal, line.normal) > 0
 
     @cached_property
@@ -78,7 +78,7 @@ class Region:
         return None
 
     def _near(self, point: Vector) -> Side:
-        found = nearest(self.tree, point)
+        found = nearest_arcs(self.tree, point)
         if found[0][0] <= TOUCH:
             return Side.BOUNDARY
         inside = all(self._is_left(edge, foot, point) for _, edge, foot in found)
@@ -100,26 +100,26 @@ def _in_corner(arriving: Arc, leaving: Arc, point: Vector) -> bool:
     return all(sides) if arriving.height(leaving.end) > 0 else any(sides)
 
 
-def contacts(one: Ball, other: Ball) -> dict[Arc, list[Vector]]:
+def find_contacts(one: Ball, other: Ball) -> dict[Arc, list[Vector]]:
     """Return, by arc of the first tree, the points where arcs of the second cross, touch or end on it. Raises Unsupported."""
     found: dict[Arc, list[Vector]] = {}
-    for left, right in pairs(one, other):
+    for left, right in near_pairs(one, other):
         if touch(left, right):
-            found.setdefault(left, []).extend(_common(left, right))
+            found.setdefault(left, []).extend(_common_points(left, right))
     return found
 
 
-def _common(line: Arc, other: Arc) -> Iterator[Vector]:
+def _common_points(line: Arc, other: Arc) -> Iterator[Vector]:
     place = crossing(line, other)
     if place is not None:
         yield place
     for end in (other.start, other.end):
-        foot = closest(line, end)
+        foot = closest_point(line, end)
         if chord(foot, end) <= TOUCH:
             yield foot
 
 
-def pieces(line: Arc, cuts: Iterable[Vector]) -> Iterator[Vector]:
+def piece_points(line: Arc, cuts: Iterable[Vector]) -> Iterator[Vector]:
     """A point inside each piece of a line that is cut at some of its points."""
     ends = sorted((line.start, line.end, *cuts), key=lambda cut: chord(line.start, cut))
     for start, end in pairwise(ends):
@@ -127,7 +127,7 @@ def pieces(line: Arc, cuts: Iterable[Vector]) -> Iterator[Vector]:
             yield unit(plus(start, end))
 
 
-def flaw(rings: Sequence[Sequence[Arc]]) -> str | None:
+def find_flaw(rings: Sequence[Sequence[Arc]]) -> str | None:
     """The reason why rings do not bound a region; None if they do. The text calls the first ring number 1."""
     for number, ring in enumerate(rings, 1):
         if not _is_simple(ring):
@@ -144,7 +144,7 @@ def flaw(rings: Sequence[Sequence[Arc]]) -> str | None:
     return None
 
 
-def common_flaw(regions: Sequence[Region]) -> str | None:
+def find_common_flaw(regions: Sequence[Region]) -> str | None:
     """The reason why regions cannot be the polygons of one figure; None if they can. Polygons may touch at points only."""
     for number, one in enumerate(regions):
         for other_number, other in enumerate(regions):
@@ -162,21 +162,21 @@ def _boundary_is_on(boundary: Region, region: Region, side: Side) -> bool:
     """True if the boundary of one region is on one side of another, except for single points."""
     if region.beyond is side and boundary.tree.gap(region.tree) > TOUCH:
         return True
-    found = contacts(boundary.tree, region.tree)
+    found = find_contacts(boundary.tree, region.tree)
     for ring in boundary.rings:
         # A line that nothing touches is on the same side as its neighbours.
         marked = [line for line in ring if line in found] or [ring[0]]
-        if any(region.side(point) is not side for line in marked for point in pieces(line, found.get(line, ()))):
+        if any(region.side(point) is not side for line in marked for point in piece_points(line, found.get(line, ()))):
             return False
     return True
 
 
 def _is_simple(ring: Sequence[Arc]) -> bool:
-    tree = ball(ring)
-    return not any(_clash(one, other, len(ring)) for one, other in pairs(tree, tree))
+    tree = build_ball(ring)
+    return not any(_overlap(one, other, len(ring)) for one, other in near_pairs(tree, tree))
 
 
-def _clash(one: Arc, other: Arc, count: int) -> bool:
+def _overlap(one: Arc, other: Arc, count: int) -> bool:
     """True if two edges of a ring have more in common than the corner that successive edges share."""
     if other.place == one.place + 1:
         return _folds_back(one, other)
@@ -188,4 +188,6 @@ def _clash(one: Arc, other: Arc, count: int) -> bool:
 def _folds_back(arriving: Arc, leaving: Arc) -> bool:
     """True if the second of two successive edges runs back over the first."""
     before, after = arriving.start, leaving.end
-    return chord(closest(leaving, before), before) <= TOUCH or chord(closest(arriving, after), after) <= TOUCH
+    return (
+        chord(closest_point(leaving, before), before) <= TOUCH or chord(closest_point(arriving, after), after) <= TOUCH
+    )

@@ -13,9 +13,18 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from mayflydb.query.cosmos_sql.functions.spatial.arcs import TOUCH, Arc, Ball, Vector, arc, ball, chord, plus
-from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import position
-from mayflydb.query.cosmos_sql.functions.spatial.regions import Region, common_flaw, flaw
+from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
+    TOUCH,
+    Arc,
+    Ball,
+    Vector,
+    build_arc,
+    build_ball,
+    chord,
+    plus,
+)
+from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import to_vector
+from mayflydb.query.cosmos_sql.functions.spatial.regions import Region, find_common_flaw, find_flaw
 from mayflydb.query.cosmos_sql.values import NUMBERS, Value
 
 MAX_POINTS: Final = 4096
@@ -52,14 +61,14 @@ def parse_shape(value: dict[str, Any]) -> Shape:
     return build(value.get("coordinates"))
 
 
-def _list(value: Value, what: str) -> list[Any]:
+def _require_list(value: Value, what: str) -> list[Any]:
     if type(value) is not list:
         raise Invalid(f"The coordinates of a {what} are not valid.")
     return value
 
 
-def _position(value: Value, kind: str) -> tuple[float, float]:
-    numbers = _list(value, kind)
+def _parse_position(value: Value, kind: str) -> tuple[float, float]:
+    numbers = _require_list(value, kind)
     if len(numbers) < 2 or not all(type(number) in NUMBERS for number in numbers):
         raise Invalid(f"The {kind} input is not valid because a position must be an array of two or more numbers.")
     longitude, latitude = numbers[:2]
@@ -70,8 +79,8 @@ def _position(value: Value, kind: str) -> tuple[float, float]:
     return float(longitude), float(latitude)
 
 
-def _path(value: Value, kind: str) -> Path:
-    return tuple([_position(item, kind) for item in _list(value, kind)])
+def _parse_path(value: Value, kind: str) -> Path:
+    return tuple([_parse_position(item, kind) for item in _require_list(value, kind)])
 
 
 def _check_point_count(paths: Sequence[Path]) -> None:
@@ -82,39 +91,39 @@ def _check_point_count(paths: Sequence[Path]) -> None:
         )
 
 
-def _point(coordinates: Value) -> Shape:
-    place = position(*_position(coordinates, "Point"))
-    only = arc(place, place)
-    return Shape([[only]], ball([only]))
+def _build_point(coordinates: Value) -> Shape:
+    place = to_vector(*_parse_position(coordinates, "Point"))
+    only = build_arc(place, place)
+    return Shape([[only]], build_ball([only]))
 
 
-def _line(coordinates: Value) -> Shape:
-    path = _path(coordinates, "LineString")
+def _build_line(coordinates: Value) -> Shape:
+    path = _parse_path(coordinates, "LineString")
     _check_point_count([path])
     return _build_shape(_line_of, path)
 
 
-def _polygon(coordinates: Value) -> Shape:
-    rings = _rings(coordinates, "Polygon")
+def _build_polygon(coordinates: Value) -> Shape:
+    rings = _parse_rings(coordinates, "Polygon")
     _check_point_count(rings)
     return _build_shape(_polygon_of, rings)
 
 
-def _multipolygon(coordinates: Value) -> Shape:
-    polygons = tuple(_rings(item, "MultiPolygon") for item in _list(coordinates, "MultiPolygon"))
+def _build_multipolygon(coordinates: Value) -> Shape:
+    polygons = tuple(_parse_rings(item, "MultiPolygon") for item in _require_list(coordinates, "MultiPolygon"))
     _check_point_count([ring for rings in polygons for ring in rings])
     return _build_shape(_multipolygon_of, polygons)
 
 
-def _rings(coordinates: Value, kind: str) -> tuple[Path, ...]:
-    return tuple([_path(ring, kind) for ring in _list(coordinates, kind)])
+def _parse_rings(coordinates: Value, kind: str) -> tuple[Path, ...]:
+    return tuple([_parse_path(ring, kind) for ring in _require_list(coordinates, kind)])
 
 
 _BUILDERS: Final[dict[str, Callable[[Value], Shape]]] = {
-    "Point": _point,
-    "LineString": _line,
-    "Polygon": _polygon,
-    "MultiPolygon": _multipolygon,
+    "Point": _build_point,
+    "LineString": _build_line,
+    "Polygon": _build_polygon,
+    "MultiPolygon": _build_multipolygon,
 }
 
 
@@ -132,18 +141,18 @@ def _build_shape(build: Callable[[Any], Shape | str], coordinates: Any) -> Shape
 @lru_cache(_CACHE_SIZE)
 def _line_of(path: Path) -> Shape | str:
     try:
-        arcs = _arcs(path, 0, "line")
+        arcs = _build_arcs(path, 0, "line")
     except Invalid as problem:
         return f"The LineString input is not valid because {problem}."
     if not arcs:
         return "The LineString input is not valid because it must have at least two distinct points."
-    return Shape([arcs], ball(arcs))
+    return Shape([arcs], build_ball(arcs))
 
 
 @lru_cache(_CACHE_SIZE)
 def _polygon_of(rings: tuple[Path, ...]) -> Shape | str:
     try:
-        region = _region(rings, "Polygon", "")
+        region = _build_region(rings, "Polygon", "")
     except Invalid as problem:
         return f"The Polygon input is not valid because {problem}."
     return Shape(list(map(list, region.rings)), region.tree, [region])
@@ -153,48 +162,48 @@ def _polygon_of(rings: tuple[Path, ...]) -> Shape | str:
 def _multipolygon_of(polygons: tuple[tuple[Path, ...], ...]) -> Shape | str:
     try:
         regions = [
-            _region(rings, "MultiPolygon", f" of the polygon number {number}")
+            _build_region(rings, "MultiPolygon", f" of the polygon number {number}")
             for number, rings in enumerate(polygons, 1)
         ]
     except Invalid as problem:
         return f"The MultiPolygon input is not valid because {problem}."
-    overlap = common_flaw(regions)
+    overlap = find_common_flaw(regions)
     if overlap is not None:
         return f"The MultiPolygon input is not valid because {overlap}."
     paths = [list(ring) for region in regions for ring in region.rings]
-    return Shape(paths, ball([line for path in paths for line in path]) if paths else None, regions)
+    return Shape(paths, build_ball([line for path in paths for line in path]) if paths else None, regions)
 
 
-def _region(rings: Sequence[Path], kind: str, where: str) -> Region:
+def _build_region(rings: Sequence[Path], kind: str, where: str) -> Region:
     if not rings:
         raise Invalid(f"it must have at least one ring{where}")
-    arcs = [_ring(ring, number, kind, where) for number, ring in enumerate(rings)]
-    problem = flaw(arcs)
+    arcs = [_build_ring(ring, number, kind, where) for number, ring in enumerate(rings)]
+    problem = find_flaw(arcs)
     if problem is not None:
         raise Invalid(problem + where)
     return Region(arcs)
 
 
-def _ring(ring: Path, number: int, kind: str, where: str) -> list[Arc]:
+def _build_ring(ring: Path, number: int, kind: str, where: str) -> list[Arc]:
     name = f"the ring number {number + 1}{where}"
-    if not ring or chord(position(*ring[0]), position(*ring[-1])) > TOUCH:
+    if not ring or chord(to_vector(*ring[0]), to_vector(*ring[-1])) > TOUCH:
         raise Invalid(
             f"the start and end points of {name} are not the same."
             f" Each ring of a {kind} must have the same start and end points"
         )
-    arcs = _arcs(ring, number, name)
+    arcs = _build_arcs(ring, number, name)
     if len(ring) < 4 or len(arcs) < 3:
         raise Invalid(f"{name} must have at least four points, three of them distinct")
     return arcs
 
 
-def _arcs(path: Path, number: int, name: str) -> list[Arc]:
+def _build_arcs(path: Path, number: int, name: str) -> list[Arc]:
     """The arcs of a line or ring, without points that repeat the one before."""
     points: list[Vector] = []
     for place in path:
-        point = position(*place)
+        point = to_vector(*place)
         if not points or chord(points[-1], point) > TOUCH:
             points.append(point)
         if len(points) > 1 and chord(plus(points[-2], points[-1]), (0.0, 0.0, 0.0)) < TOUCH:
             raise Invalid(f"two successive points of {name} are antipodal, so that no shortest edge joins them")
-    return [arc(start, end, number, order) for order, (start, end) in enumerate(pairwise(points))]
+    return [build_arc(start, end, number, order) for order, (start, end) in enumerate(pairwise(points))]
