@@ -13,7 +13,7 @@ from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 def accounts_of(engine: Engine) -> Accounts:
     """Users of a server where nobody has to log in."""
-    return Accounts(engine, Random(1), login_required=False, secret=b"", root=None)
+    return Accounts(engine, Random(1), login_required=False, secret=b"", root_password=None)
 
 
 def executor_of(engine: Engine, schemes: Schemes, seed: int = 1) -> Executor:

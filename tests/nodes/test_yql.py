@@ -14,10 +14,10 @@ from mayflydb.engine.catalog import Definition, Run
 from mayflydb.engine.catalog import Node as CatalogNode
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.passes import Schedule
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.transactions import Mode, TransactionControl
+from mayflydb.frontends.ydb.transactions import TransactionControl, TransactionMode
 from mayflydb.model.instant import HOUR, MILLISECOND, Span
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Row
@@ -46,7 +46,7 @@ class Node:
 
     async def told(self, text: str, control: TransactionControl | None) -> tuple[list[Row], str]:
         """Its rows, and the transaction that is open afterwards. Errors: Fault."""
-        call = Call("/local", await self.engine.now())
+        call = GrpcCall("/local", await self.engine.now())
         parts = [part async for part in self.executor.execute(call, self, text, {}, control)]
         return [row for part in parts for row in part.rows], parts[-1].tx_id
 
@@ -58,7 +58,7 @@ class Node:
             return fault
         return None
 
-    async def begin(self, text: str, mode: Mode = "serializable_read_write") -> str:
+    async def begin(self, text: str, mode: TransactionMode = "serializable_read_write") -> str:
         """The id of a transaction that has run this."""
         await self.run(text, TransactionControl(begin=mode))
         return next(reversed(self.transactions))

@@ -83,7 +83,7 @@ def without_tls(introduce: Callable[..., Any]) -> Callable[..., Any]:
 async def refused(*_: Any) -> bytes:
     from mayflydb.frontends.ydb import wire
 
-    return wire.operation("UNAVAILABLE")
+    return wire.operation_response("UNAVAILABLE")
 
 
 async def wrong_hello(*_: Any) -> bytes:

@@ -66,19 +66,19 @@ NO_CODEC = {"Yson", "Json", "JsonDocument"}
 
 
 def wire_number(type: Primitive) -> bool:
-    name = enum_name(WIRE_TYPES, values.NUMBERS[type.name])
+    name = enum_name(WIRE_TYPES, values.PRIMITIVE_TYPE_IDS[type.name])
     return name.replace("_", "") == type.name.upper()
 
 
 def wire_value(type: Primitive) -> bool:
     value, _, _ = EXAMPLES[type.name]
-    typed = message("Ydb.TypedValue").FromString(values.typed_value(type, value))
+    typed = message("Ydb.TypedValue").FromString(values.encode_typed_value(type, value))
     return values.decode_typed_value(typed) == (type, value)
 
 
 def packed_rows(type: Primitive) -> bool:
     value, _, _ = EXAMPLES[type.name]
-    row = wire.block(2, wire.block(12, values.encoder(type)(value)))
+    row = wire.bytes_field(2, wire.bytes_field(12, values.encoder(type)(value)))
     return packing.rows_encoder([type])([(value,)]) == row
 
 
@@ -86,7 +86,7 @@ def arrow_column(type: Primitive) -> bool:
     classes = dict.fromkeys(ARROW, lambda size=None: "type")
     pyarrow = SimpleNamespace(schema=list, field=lambda *of, **options: of, **classes)
     try:
-        arrow.ArrowMessages(pyarrow, None, (("c", type),), once=False)
+        arrow.ArrowMessages(pyarrow, None, (("c", type),), schema_once=False)
     except Fault:
         return type.name in {*ZONED, "DyNumber"}
     return type.name not in {*ZONED, "DyNumber"}

@@ -13,7 +13,7 @@ import msgspec
 
 from mayflydb.cli.ydb.boxes import box, terminal_width
 from mayflydb.cli.ydb.json_values import to_json
-from mayflydb.frontends.ydb.values import decode_typed_value, type_of
+from mayflydb.frontends.ydb.values import decode_type, decode_typed_value
 from mayflydb.query.yql.types import format_type
 
 VIEW: Final = 20
@@ -143,7 +143,7 @@ def _columns(table: Any) -> str:
     rows = [
         (
             column.name,
-            format_type(type_of(column.type)),
+            format_type(decode_type(column.type)),
             column.family,
             f"K{key.index(column.name)}" if column.name in key else "",
         )

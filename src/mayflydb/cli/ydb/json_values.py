@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mayflydb.cli.ydb.faults import Misuse
-from mayflydb.frontends.ydb.values import alternatives, hashable
+from mayflydb.frontends.ydb.values import member_types, to_hashable
 from mayflydb.query.yql import texts
 from mayflydb.query.yql.types import (
     BOOL,
@@ -72,7 +72,7 @@ def to_json(type: Type, value: Value, in_base64: bool = False) -> str:
             )
         case VariantType(over):
             index, inner = value
-            inner_type = alternatives(over)[index]
+            inner_type = member_types(over)[index]
             return _list([str(index), to_json(inner_type, inner, in_base64)])
         case EmptyListType() | EmptyDictType():
             return "[]"
@@ -144,7 +144,8 @@ def from_json(type: Type, given: Any, in_base64: bool = False) -> Value:
             for each in pairs:
                 _length(each, 2, type)
             return {
-                hashable(from_json(key, name, in_base64)): from_json(payload, each, in_base64) for name, each in pairs
+                to_hashable(from_json(key, name, in_base64)): from_json(payload, each, in_base64)
+                for name, each in pairs
             }
         case VariantType() | EmptyListType() | EmptyDictType() | NullType() | VoidType():
             raise Misuse(f"Parameters of type {type} are not supported")

@@ -15,7 +15,7 @@ from mayflydb.cli.ydb.client import Client
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.cli.ydb.json_values import from_json
 from mayflydb.frontends.ydb.descriptors import message
-from mayflydb.frontends.ydb.values import type_of, typed_value
+from mayflydb.frontends.ydb.values import decode_type, encode_typed_value
 from mayflydb.query.yql.types import Type
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -83,7 +83,7 @@ def parameter_sets(client: Client, text: str, asked: Input) -> Iterator[dict[str
 
 def _types(client: Client, text: str) -> dict[str, Type]:
     answer = client.call("Ydb.Scripting.V1.ScriptingService/ExplainYql", script=text, mode=2)
-    return {name: type_of(each) for name, each in answer.parameters_types.items()}
+    return {name: decode_type(each) for name, each in answer.parameters_types.items()}
 
 
 def _given(options: Sequence[str]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _typed(name: str, type: Type, document: Any, asked: Input) -> Any:
         value = from_json(type, document, "base64" in asked.form)
     except Misuse as error:
         raise Misuse(f"Parameter {name}: {error.message}") from error
-    return message("Ydb.TypedValue").FromString(typed_value(type, value))
+    return message("Ydb.TypedValue").FromString(encode_typed_value(type, value))
 
 
 def _sets(asked: Input) -> Iterator[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ import click
 
 from mayflydb.cli.ydb.boxes import box, show, terminal_width
 from mayflydb.cli.ydb.json_values import to_json
-from mayflydb.frontends.ydb.values import decoder, type_of
+from mayflydb.frontends.ydb.values import decode_type, decoder
 from mayflydb.query.yql.types import Type, Value
 
 FORMATS: Final = ("pretty", "json-unicode", "json-unicode-array", "json-base64", "json-base64-array", "csv", "tsv")
@@ -42,7 +42,7 @@ class Printer:
             self.end()
             self._index = index
             self._has_rows = False
-            self._columns = [(column.name, type_of(column.type)) for column in result_set.columns]
+            self._columns = [(column.name, decode_type(column.type)) for column in result_set.columns]
             if self._is_array:
                 click.echo("[", nl=False)
         decoders = [decoder(type) for _, type in self._columns]

@@ -16,7 +16,7 @@ from mayflydb.cli.ydb.place import Place, place_of
 from mayflydb.cli.ydb.query import query
 from mayflydb.cli.ydb.results import Printer, format_option
 from mayflydb.frontends.ydb.descriptors import message
-from mayflydb.frontends.ydb.values import type_of, typed_value
+from mayflydb.frontends.ydb.values import decode_type, encode_typed_value
 from mayflydb.query.yql.types import TupleType
 
 TABLE: Final = "Ydb.Table.V1.TableService"
@@ -227,7 +227,7 @@ def _key(described: Any, text: str, option: str, in_base64: bool) -> Any:
             f'json string in "--{option}" should contain array of elements representing tuple with key prefix, '
             "but it doesn't"
         )
-    types = {column.name: type_of(column.type) for column in described.columns}
+    types = {column.name: decode_type(column.type) for column in described.columns}
     key = [types[name] for name in described.primary_key]
     if len(values) > len(key):
         raise Misuse(
@@ -235,4 +235,6 @@ def _key(described: Any, text: str, option: str, in_base64: bool) -> Any:
             f"then columns in table primary key ({len(key)})"
         )
     tuple_type = TupleType(tuple(key[: len(values)]))
-    return message("Ydb.TypedValue").FromString(typed_value(tuple_type, from_json(tuple_type, values, in_base64)))
+    return message("Ydb.TypedValue").FromString(
+        encode_typed_value(tuple_type, from_json(tuple_type, values, in_base64))
+    )

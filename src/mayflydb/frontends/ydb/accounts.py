@@ -19,7 +19,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.errors import Denied
+from mayflydb.frontends.ydb.errors import LoginRequired
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
@@ -30,8 +30,8 @@ ROOT: Final = "root"
 DEFAULT_USER: Final = "root@builtin"
 """The user of every call on a server without login."""
 
-ADMINISTRATORS: Final = "ADMINS"
-ALL_USERS: Final = "all-users@well-known"
+ADMINISTRATORS_GROUP: Final = "ADMINS"
+ALL_USERS_GROUP: Final = "all-users@well-known"
 
 TOKEN_LIFETIME: Final[Span] = 12 * HOUR
 MAX_FAILURES: Final = 5
@@ -84,7 +84,9 @@ _HEADER: Final = b'{"alg":"HS256","typ":"JWT"}'
 class Accounts:
     """The users and groups of one server. The user `root` always exists."""
 
-    def __init__(self, engine: Engine, chance: Random, login_required: bool, secret: bytes, root: str | None) -> None:
+    def __init__(
+        self, engine: Engine, chance: Random, login_required: bool, secret: bytes, root_password: str | None
+    ) -> None:
         """Take the login policy.
 
         `login_required`: calls without a token are refused. `secret`: the key that signs tokens. `root`: the password of
@@ -93,10 +95,10 @@ class Accounts:
         self._engine = engine
         self._chance = chance
         self.login_required = login_required
-        self._key = secret or chance.getrandbits(256).to_bytes(32, "big")
-        self._root = root
-        self._version = -1
-        self._known: dict[str, User] = {}
+        self._signing_key = secret or chance.getrandbits(256).to_bytes(32, "big")
+        self._root_password = root_password
+        self._cached_version = -1
+        self._cached_users: dict[str, User] = {}
         self._failures: dict[bytes, tuple[int, Instant]] = {}
         self._unknown_failures: dict[bytes, tuple[int, Instant]] = {}
         """Failed logins of names without a user.
@@ -118,7 +120,7 @@ class Accounts:
             count, last = failures.get(digest, (0, 0))
             if count >= MAX_FAILURES and 0 <= now - last < LOCKOUT:
                 raise fault(f"User {name} login denied: too many failed password attempts", status="UNAUTHORIZED")
-            if user is None or not user.login or not await self._is_right(user, password):
+            if user is None or not user.login or not await self._verify_password(user, password):
                 if len(self._unknown_failures) >= MAX_UNKNOWN_NAMES:
                     self._unknown_failures.clear()
                 failures[digest] = (count + 1, now)
@@ -133,106 +135,106 @@ class Accounts:
         return f"{signed}.{_encode_base64url(self._signature(signed))}"
 
     async def authenticate(self, ticket: str | None, now: Instant) -> str:
-        """Return the name of the user that a token stands for. Denied for a missing or invalid token."""
+        """Return the name of the user that a token stands for. LoginRequired for a missing or invalid token."""
         if not self.login_required:
             return DEFAULT_USER
         if not ticket:
-            raise Denied(_NO_TOKEN)
+            raise LoginRequired(_NO_TOKEN)
         try:
             signed, _, signature = ticket.removeprefix("Bearer ").rpartition(".")
-            right = hmac.compare_digest(signature.encode(), _encode_base64url(self._signature(signed)).encode())
+            is_valid = hmac.compare_digest(signature.encode(), _encode_base64url(self._signature(signed)).encode())
             token = msgspec.json.decode(_decode_base64url(signed.partition(".")[2]), type=Claims)
         except (ValueError, msgspec.MsgspecError):
-            raise Denied(_BAD_TOKEN) from None
-        if not right:
-            raise Denied(_BAD_TOKEN)
+            raise LoginRequired(_BAD_TOKEN) from None
+        if not is_valid:
+            raise LoginRequired(_BAD_TOKEN)
         user = await self.find(token.sub)
         if user is None or user.state != token.state or not user.login or now // SECOND >= token.exp:
-            raise Denied(_BAD_TOKEN)
+            raise LoginRequired(_BAD_TOKEN)
         return user.name
 
     async def groups_of(self, name: str) -> tuple[str, ...]:
         """Return the names of the groups that a user belongs to."""
         user = await self.find(name)
         own = () if user is None else user.groups
-        return (*own, *([ADMINISTRATORS] if name in (ROOT, DEFAULT_USER) else []), ALL_USERS)
+        return (*own, *([ADMINISTRATORS_GROUP] if name in (ROOT, DEFAULT_USER) else []), ALL_USERS_GROUP)
 
     async def is_administrator(self, name: str) -> bool:
         """True if the user may create and change users."""
-        return ADMINISTRATORS in await self.groups_of(name)
+        return ADMINISTRATORS_GROUP in await self.groups_of(name)
 
-    async def _is_right(self, user: User, password: str) -> bool:
+    async def _verify_password(self, user: User, password: str) -> bool:
         if user.name == ROOT:
-            return self._root is None or hmac.compare_digest(self._root.encode(), password.encode())
+            return self._root_password is None or hmac.compare_digest(self._root_password.encode(), password.encode())
         if user.secret is None:
             return not password
         salt, kept = (base64.b64decode(part) for part in (user.secret.salt, user.secret.hash))
         return hmac.compare_digest(kept, await asyncio.to_thread(derive_hash, password, salt))
 
     def _signature(self, signed: str) -> bytes:
-        return hmac.digest(self._key, signed.encode(), "sha256")
+        return hmac.digest(self._signing_key, signed.encode(), "sha256")
 
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
     async def find(self, name: str) -> User | None:
         """Return the user with this name; None if no such user exists."""
         version = self._engine.catalog_version
-        if version != self._version:
-            self._version, self._known = version, {}
-        if name not in self._known:
-            node = await self._node(f"user {name}")
+        if version != self._cached_version:
+            self._cached_version, self._cached_users = version, {}
+        if name not in self._cached_users:
+            node = await self._find_node(f"user {name}")
             if node is None:
                 return User(ROOT) if name == ROOT else None
-            self._known[name] = msgspec.convert(node.body, User)
-        return self._known[name]
+            self._cached_users[name] = msgspec.convert(node.body, User)
+        return self._cached_users[name]
 
     async def create(self, name: str, password: str | None, login: bool, now: Instant) -> None:
         """Create a user. GENERIC_ERROR if the name is taken."""
         taken = fault(f"User already exists: {name}")
         if name == ROOT:
             raise taken
-        user = User(name, await self._secret(password), login, self._chance.getrandbits(53))
+        user = User(name, await self._hash_password(password), login, self._chance.getrandbits(53))
         try:
-            await self._make(f"user {name}", msgspec.to_builtins(user), now)
+            await self._create_node(f"user {name}", msgspec.to_builtins(user), now)
         except Conflict:
             raise taken from None
 
     async def create_group(self, name: str, now: Instant) -> None:
         """Create a group. GENERIC_ERROR if the name is taken."""
         try:
-            await self._make(f"group {name}", {}, now)
+            await self._create_node(f"group {name}", {}, now)
         except Conflict:
             raise fault(f"Group already exists: {name}") from None
 
     async def change(self, name: str, password: str | None, login: bool | None, now: Instant) -> None:
         """Set the password or the right to log in; None leaves it as it is. GENERIC_ERROR for an unknown user."""
-        secret, state = await self._secret(password), self._chance.getrandbits(53)
+        secret, state = await self._hash_password(password), self._chance.getrandbits(53)
 
         def update(before: User) -> User:
             after = before if login is None else msgspec.structs.replace(before, login=login)
             return after if password is None else msgspec.structs.replace(after, secret=secret, state=state)
 
-        await self._replace(name, update, now)
+        await self._update_user(name, update, now)
 
     async def set_membership(self, name: str, group: str, belongs: bool, now: Instant) -> None:
         """Put a user into a group (`belongs`) or take the user out. GENERIC_ERROR for an unknown user or group."""
-        if name == ROOT or (group != ADMINISTRATORS and await self._node(f"group {group}") is None):
+        if name == ROOT or (group != ADMINISTRATORS_GROUP and await self._find_node(f"group {group}") is None):
             raise unknown_user(name) if name == ROOT else fault(f"Group not found: {group}")
 
         def update(before: User) -> User:
             others = tuple(each for each in before.groups if each != group)
             return msgspec.structs.replace(before, groups=(*others, group) if belongs else others)
 
-        await self._replace(name, update, now)
+        await self._update_user(name, update, now)
 
     async def drop(self, name: str) -> None:
         """Drop a user. GENERIC_ERROR for an unknown user."""
-        if name == ROOT or not await self._drop(f"user {name}"):
+        if name == ROOT or not await self._drop_node(f"user {name}"):
             raise unknown_user(name)
 
     async def drop_group(self, name: str, now: Instant, if_exists: bool = False) -> None:
         """Drop a group and all memberships in it. GENERIC_ERROR for an unknown group."""
-        node = await self._node(f"group {name}")
+        node = await self._find_node(f"group {name}")
         if node is None:
             if not if_exists:
                 raise fault(f"Group not found: {name}")
@@ -240,21 +242,21 @@ class Accounts:
         for each in await self._engine.children(node.parent):
             if each.name.startswith("user ") and name in msgspec.convert(each.body, User).groups:
                 await self.set_membership(each.name.removeprefix("user "), name, False, now)
-        await self._drop(node.name)
+        await self._drop_node(node.name)
 
-    async def _drop(self, name: str) -> bool:
-        node = await self._node(name)
+    async def _drop_node(self, name: str) -> bool:
+        node = await self._find_node(name)
         return node is not None and await self._engine.companions.drop(node.parent, node.name)
 
-    async def _make(self, name: str, body: dict[str, Any], now: Instant) -> None:
+    async def _create_node(self, name: str, body: dict[str, Any], now: Instant) -> None:
         space = await self._engine.definitions.space(SPACE, now)
         home = await self._engine.companions.home(USERS_SPACE, space.id, now)
         await self._engine.companions.create(home.id, name, lambda _: Definition(body, now))
 
-    async def _replace(self, name: str, update: Callable[[User], User], now: Instant) -> None:
+    async def _update_user(self, name: str, update: Callable[[User], User], now: Instant) -> None:
         if name == ROOT:
             raise fault(f"{ROOT} is given by the server's settings, and only changed there", status="UNSUPPORTED")
-        node = await self._node(f"user {name}")
+        node = await self._find_node(f"user {name}")
         if node is None:
             raise unknown_user(name)
 
@@ -265,14 +267,14 @@ class Accounts:
 
         await self._engine.companions.replace(node.id, node.name, apply_update, now)
 
-    async def _secret(self, password: str | None) -> Secret | None:
+    async def _hash_password(self, password: str | None) -> Secret | None:
         if not password:
             return None
         salt = self._chance.getrandbits(128).to_bytes(16, "big")
         kept = await asyncio.to_thread(derive_hash, password, salt)
         return Secret(base64.b64encode(salt).decode(), base64.b64encode(kept).decode())
 
-    async def _node(self, name: str) -> Node | None:
+    async def _find_node(self, name: str) -> Node | None:
         space = await self._engine.node(SPACE)
         return None if space is None else await self._engine.node(USERS_SPACE, str(space.id), name)
 

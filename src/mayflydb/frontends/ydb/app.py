@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.accounts import DEFAULT_USER
-from mayflydb.frontends.ydb.calls import Call, ServedPort
+from mayflydb.frontends.ydb.calls import GrpcCall, ServedPort
 from mayflydb.frontends.ydb.commands.table import COMMANDS
-from mayflydb.frontends.ydb.errors import Denied, describe_error, internal_error
+from mayflydb.frontends.ydb.errors import LoginRequired, describe_error, internal_error
 from mayflydb.frontends.ydb.methods import Method
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.paths import join
@@ -27,13 +27,13 @@ from mayflydb.query.yql.faults import Status, fault
 
 log = logging.getLogger(__name__)
 
-OPEN_SERVICES = frozenset({"Ydb.Auth.V1.AuthService"})
+SERVICES_WITHOUT_LOGIN = frozenset({"Ydb.Auth.V1.AuthService"})
 """Services that need no login."""
 
 MAX_MESSAGE_BYTES: Final = 64 << 20
 """The size limit of a gRPC message in either direction, in bytes."""
 
-ANY_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *OPEN_SERVICES})
+SERVICES_WITHOUT_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *SERVICES_WITHOUT_LOGIN})
 """Services whose requests name their database themselves, or need none."""
 
 
@@ -73,10 +73,10 @@ class YdbApp:
         await self.services.close()
 
     async def answer(self, method: Method, data: bytes, metadata: CallMetadata) -> bytes:
-        """Return the response to a request. Denied: the caller has to log in."""
+        """Return the response to a request. LoginRequired: the caller has to log in."""
         try:
-            call, request = await self._begin(method, data, metadata)
-            handler: Any = _handler(method)
+            call, request = await self._parse_call(method, data, metadata)
+            handler: Any = _get_handler(method)
             async with asyncio.timeout(None) as limit:
                 timeout_status = _apply_timeouts(method, request, limit)
                 try:
@@ -89,7 +89,7 @@ class YdbApp:
             return method.refuse("TIMEOUT", fault(_TIMEOUT_TEXTS["TIMEOUT"], status="TIMEOUT").issues)
         except MayflyError as error:
             return method.refuse(*describe_error(error))
-        except Denied:
+        except LoginRequired:
             raise
         except Exception:
             log.exception("a call was not answered: %s", method.name)
@@ -98,42 +98,42 @@ class YdbApp:
     async def stream(self, method: Method, data: bytes, metadata: CallMetadata) -> AsyncIterator[bytes]:
         """Yield the messages that answer a request. Errors as in `answer`."""
         try:
-            call, request = await self._begin(method, data, metadata)
-            handler: Any = _handler(method)
+            call, request = await self._parse_call(method, data, metadata)
+            handler: Any = _get_handler(method)
             async with aclosing(handler(self.services, call, request)) as messages:
                 async for each in messages:
                     yield _check_size(each)
         except MayflyError as error:
             yield method.refuse(*describe_error(error))
-        except Denied:
+        except LoginRequired:
             raise
         except Exception:
             log.exception("a stream was broken off: %s", method.name)
             yield method.refuse(*internal_error())
 
-    async def _begin(self, method: Method, data: bytes, metadata: CallMetadata) -> tuple[Call, Any]:
+    async def _parse_call(self, method: Method, data: bytes, metadata: CallMetadata) -> tuple[GrpcCall, Any]:
         try:
             request = method.request.FromString(data)
         except DecodeError:
             raise fault("The request cannot be read.", status="BAD_REQUEST") from None
         now = await self.services.engine.now()
-        user = await self._user(method, metadata, now)
-        database = self._database(method, metadata.database)
-        return Call(
+        user = await self._authenticate(method, metadata, now)
+        database = self._resolve_database(method, metadata.database)
+        return GrpcCall(
             database, now, user, metadata.peer, metadata.trace, metadata.remaining, metadata.served_port
         ), request
 
-    def _database(self, method: Method, named: str) -> str:
+    def _resolve_database(self, method: Method, named: str) -> str:
         databases = self.services.options.databases
         if not named:
             return databases[0]
         path = join(named)
-        if path not in databases and method.service not in ANY_DATABASE:
+        if path not in databases and method.service not in SERVICES_WITHOUT_DATABASE:
             raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
         return path
 
-    async def _user(self, method: Method, metadata: CallMetadata, now: Instant) -> str:
-        if method.service in OPEN_SERVICES:
+    async def _authenticate(self, method: Method, metadata: CallMetadata, now: Instant) -> str:
+        if method.service in SERVICES_WITHOUT_LOGIN:
             return DEFAULT_USER
         return await self.services.accounts.authenticate(metadata.ticket, now)
 
@@ -148,7 +148,7 @@ def _check_size(answer: bytes) -> bytes:
     return answer
 
 
-def _handler(method: Method) -> Unary | Streaming:
+def _get_handler(method: Method) -> Unary | Streaming:
     if method.handler is None:
         raise fault(f"{method.name.replace('/', '.')} is not supported", status="UNSUPPORTED")
     return method.handler
@@ -165,14 +165,14 @@ def _apply_timeouts(method: Method, request: Any, limit: asyncio.Timeout) -> Sta
     if not (method.has_parameters and request.HasField("operation_params")):
         return "TIMEOUT"
     parameters = request.operation_params
-    given: list[tuple[float, Status]] = []
+    timeouts: list[tuple[float, Status]] = []
     if parameters.HasField("operation_timeout"):
-        given.append((parameters.operation_timeout.seconds + parameters.operation_timeout.nanos / 1e9, "TIMEOUT"))
+        timeouts.append((parameters.operation_timeout.seconds + parameters.operation_timeout.nanos / 1e9, "TIMEOUT"))
     if parameters.HasField("cancel_after"):
-        given.append((parameters.cancel_after.seconds + parameters.cancel_after.nanos / 1e9, "CANCELLED"))
-    given = [each for each in given if each[0] > 0]
-    if not given:
+        timeouts.append((parameters.cancel_after.seconds + parameters.cancel_after.nanos / 1e9, "CANCELLED"))
+    timeouts = [each for each in timeouts if each[0] > 0]
+    if not timeouts:
         return "TIMEOUT"
-    seconds, status = min(given)
+    seconds, status = min(timeouts)
     limit.reschedule(asyncio.get_running_loop().time() + seconds)
     return status

@@ -10,17 +10,17 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.query_run import Columns
 from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, SLICE_ROWS, ResultFormat, ResultMessages
-from mayflydb.frontends.ydb.values import columns_block
+from mayflydb.frontends.ydb.values import columns_field
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DecimalType, OptionalType, Primitive, Type, Value
 
-FORMAT: Final = 2
+ARROW_FORMAT: Final = 2
 _CODECS: Final = {2: "zstd", 3: "lz4"}
 """Codecs by the number of `CompressionCodec.type`; other numbers stand for no compression."""
 
 
-def arrow_format(settings: Any, once: bool) -> ResultFormat:
+def arrow_format(settings: Any, schema_once: bool) -> ResultFormat:
     """Return the format of record batches with the requested compression. Faults: UNSUPPORTED without pyarrow."""
     try:
         pa: Any = import_module("pyarrow")
@@ -30,77 +30,82 @@ def arrow_format(settings: Any, once: bool) -> ResultFormat:
     name = _CODECS.get(codec.type)
     level = codec.level if codec.HasField("level") else None
     compression = None if name is None else pa.Codec(name, level)
-    return ArrowFormat(pa, compression, once)
+    return ArrowFormat(pa, compression, schema_once)
 
 
 class ArrowFormat:
     """Result sets as record batches. `once`: columns and schema stand in the first message of each result set only."""
 
-    def __init__(self, pa: Any, compression: Any, once: bool) -> None:
+    def __init__(self, pa: Any, compression: Any, schema_once: bool) -> None:
         self._arrow = pa
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._once = once
+        self._schema_once = schema_once
 
     def begin(self, columns: Columns) -> ResultMessages:
         """See `ResultFormat.begin`."""
-        return ArrowMessages(self._arrow, self._options, columns, self._once)
+        return ArrowMessages(self._arrow, self._options, columns, self._schema_once)
 
 
 class ArrowMessages:
     """Encodes rows as record batches of about DEFAULT_MESSAGE_BYTES bytes, one in each message."""
 
-    def __init__(self, pa: Any, options: Any, columns: Columns, once: bool) -> None:
+    def __init__(self, pa: Any, options: Any, columns: Columns, schema_once: bool) -> None:
         self._arrow = pa
         self._options = options
         self._columns = columns
-        self._kinds = [_kind(pa, type) for _, type in columns]
+        self._arrow_types = [_arrow_type(pa, type) for _, type in columns]
         self._schema = pa.schema(
             [
                 pa.field(name, kind, nullable=isinstance(type, OptionalType))
-                for (name, type), (kind, _) in zip(columns, self._kinds, strict=True)
+                for (name, type), (kind, _) in zip(columns, self._arrow_types, strict=True)
             ]
         )
-        self._once = once
+        self._schema_once = schema_once
         self._with_schema = True
-        self._kept: list[Any] = []
+        self._batches: list[Any] = []
         self._size = 0
 
     async def add(self, rows: Sequence[Row]) -> AsyncGenerator[bytes, None]:
         """See `ResultMessages.add`."""
         for start in range(0, len(rows), SLICE_ROWS):
-            for batch in _split(self._batch(rows[start : start + SLICE_ROWS])):
-                if self._kept and self._size + batch.nbytes > DEFAULT_MESSAGE_BYTES:
+            for batch in _split_batch(self._build_batch(rows[start : start + SLICE_ROWS])):
+                if self._batches and self._size + batch.nbytes > DEFAULT_MESSAGE_BYTES:
                     yield self.flush()
-                self._kept.append(batch)
+                self._batches.append(batch)
                 self._size += batch.nbytes
             if start + SLICE_ROWS < len(rows):
                 await asyncio.sleep(0)
 
     def flush(self) -> bytes:
         """See `ResultMessages.flush`."""
-        batch = self._combine()
-        self._kept, self._size = [], 0
-        head = columns_block(self._columns) if self._with_schema else b""
-        schema = wire.block(1, batch.schema.serialize().to_pybytes()) if self._with_schema else b""
-        self._with_schema = not self._once
-        return head + wire.number(4, FORMAT) + wire.block(5, schema) + wire.block(15, self._message(batch))
+        batch = self._combine_batches()
+        self._batches, self._size = [], 0
+        head = columns_field(self._columns) if self._with_schema else b""
+        schema = wire.bytes_field(1, batch.schema.serialize().to_pybytes()) if self._with_schema else b""
+        self._with_schema = not self._schema_once
+        return (
+            head
+            + wire.int_field(4, ARROW_FORMAT)
+            + wire.bytes_field(5, schema)
+            + wire.bytes_field(15, self._encode_batch(batch))
+        )
 
-    def _combine(self) -> Any:
-        if len(self._kept) == 1:
-            return self._kept[0]
-        if not self._kept:
-            return self._batch(())
-        table = self._arrow.Table.from_batches(self._kept).combine_chunks()
+    def _combine_batches(self) -> Any:
+        if len(self._batches) == 1:
+            return self._batches[0]
+        if not self._batches:
+            return self._build_batch(())
+        table = self._arrow.Table.from_batches(self._batches).combine_chunks()
         return table.to_batches()[0]
 
-    def _batch(self, rows: Sequence[Row]) -> Any:
+    def _build_batch(self, rows: Sequence[Row]) -> Any:
         arrays = []
-        for number, (kind, convert) in enumerate(self._kinds):
+        for number, (kind, convert) in enumerate(self._arrow_types):
             values = [None if row[number] is None else convert(row[number]) for row in rows]
             arrays.append(self._arrow.array(values, kind))
         return self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _message(self, batch: Any) -> bytes:
+    def _encode_batch(self, batch: Any) -> bytes:
         """Return the IPC message of a batch.
 
         Only streams of pyarrow compress, so the batch is written as a stream of schema and batch, and the second
@@ -116,12 +121,12 @@ class ArrowMessages:
         return message
 
 
-def _split(batch: Any) -> list[Any]:
+def _split_batch(batch: Any) -> list[Any]:
     """Halve a batch until each part is within the limit or a single row."""
     if batch.nbytes <= DEFAULT_MESSAGE_BYTES or batch.num_rows < 2:
         return [batch]
     half = batch.num_rows // 2
-    return [*_split(batch.slice(0, half)), *_split(batch.slice(half))]
+    return [*_split_batch(batch.slice(0, half)), *_split_batch(batch.slice(half))]
 
 
 _SIMPLE: Final = {
@@ -145,22 +150,22 @@ _SIMPLE: Final = {
 """pyarrow's types by YQL type, for types whose values pyarrow takes unchanged."""
 
 
-def _kind(arrow: Any, type: Type) -> tuple[Any, Callable[[Value], Value]]:
+def _arrow_type(arrow: Any, type: Type) -> tuple[Any, Callable[[Value], Value]]:
     if isinstance(type, OptionalType):
         type = type.item
     if isinstance(type, Primitive) and type.name in _SIMPLE:
-        convert: Callable[[Value], Value] = int if type.name == "Bool" else _same
+        convert: Callable[[Value], Value] = int if type.name == "Bool" else _identity
         return getattr(arrow, _SIMPLE[type.name])(), convert
     if isinstance(type, DecimalType):
-        return arrow.binary(16), _int128
+        return arrow.binary(16), _decimal_bytes
     if type == Primitive("Uuid"):
-        return arrow.binary(16), _same
+        return arrow.binary(16), _identity
     raise fault(f"Values of type {type} are not supported in Arrow format", status="UNSUPPORTED")
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
-def _int128(value: int) -> bytes:
+def _decimal_bytes(value: int) -> bytes:
     return value.to_bytes(16, "little", signed=True)

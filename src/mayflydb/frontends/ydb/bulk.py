@@ -16,7 +16,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Effect
 
 
-async def commands_of(layout: RowLayout, effect: Effect) -> list[Command]:
+async def build_commands(layout: RowLayout, effect: Effect) -> list[Command]:
     """Return the commands of an effect, one for each row, for every verb but UPDATE.
 
     PRECONDITION_FAILED if an INSERT names a key twice.
@@ -31,15 +31,17 @@ async def commands_of(layout: RowLayout, effect: Effect) -> list[Command]:
     return commands
 
 
-async def write(engine: Engine, effects: Sequence[tuple[RowLayout, Effect]], now: Instant) -> None:
+async def write_effects(engine: Engine, effects: Sequence[tuple[RowLayout, Effect]], now: Instant) -> None:
     """Apply all effects in order, or none. Errors: PRECONDITION_FAILED for a taken unique key, OwnerNotFound.
 
     WriteConflict if the definition of a table has changed, or if a hidden row is in the way that an open transaction
     may have updated.
     """
-    commands_by_table = [(layout.view.node.id, effect, await commands_of(layout, effect)) for layout, effect in effects]
+    commands_by_table = [
+        (layout.view.node.id, effect, await build_commands(layout, effect)) for layout, effect in effects
+    ]
 
-    def body(transaction: Transaction) -> Steps[None]:
+    def decide(transaction: Transaction) -> Steps[None]:
         for container, effect, commands in commands_by_table:
             space = yield from transaction.on(container)
             for command in commands:
@@ -54,4 +56,4 @@ async def write(engine: Engine, effects: Sequence[tuple[RowLayout, Effect]], now
                 except NotFound:
                     pass  # A DELETE of a missing row has nothing to do.
 
-    await engine.transact(body, now, waits=False)
+    await engine.transact(decide, now, waits=False)

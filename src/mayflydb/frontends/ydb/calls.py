@@ -14,7 +14,7 @@ class ServedPort(msgspec.Struct, frozen=True):
     tls: bool = False
 
 
-class Call(msgspec.Struct, frozen=True):
+class GrpcCall(msgspec.Struct, frozen=True):
     """One call.
 
     `database`: the path in its metadata; the first served database if the metadata names none. `now`: the instant at

@@ -45,7 +45,7 @@ class DirectTables:
         self._views = views
         self._layouts = layouts
         self._accessed = accessed
-        self._open = open_tables
+        self._open_tables = open_tables
         self._tables: StoreTables | None = None
         self._point_read: tuple[RowLayout, bytes, int | None] | None = None
         self._effects: list[Effect] = []
@@ -56,17 +56,17 @@ class DirectTables:
         if self._tables is None and self._point_read is None and self._plan.read_only and isinstance(view, TableView):
             key = point_key(view, access)
             if key is not None and access.limit != 0:
-                for row in await self._get(view, access, key):
+                for row in await self._read_point(view, access, key):
                     yield [row]
                 return
-        async for rows in (await self._get_tables()).read(access):
+        async for rows in (await self._switch_to_snapshot()).read(access):
             yield rows
 
-    async def _get(self, view: TableView, access: Access, key: Row) -> list[Row]:
+    async def _read_point(self, view: TableView, access: Access, key: Row) -> list[Row]:
         layout = self._layouts.of(view)
-        place = layout.key_from(key)
-        record = await self._engine.get(view.node, partition_of(place), place, self._now)
-        self._point_read = layout, place, None if record is None else record.lsn
+        record_key = layout.key_from(key)
+        record = await self._engine.get(view.node, partition_of(record_key), record_key, self._now)
+        self._point_read = layout, record_key, None if record is None else record.lsn
         if record is None:
             return []
         self._accessed[access.table] = RowCounts(reads=1)
@@ -79,16 +79,16 @@ class DirectTables:
             assert isinstance(view, TableView)
             self._effects.append(await self._sequences.fill_serials(view, effect, self._now))
             return ()
-        return await (await self._get_tables()).write(effect)
+        return await (await self._switch_to_snapshot()).write(effect)
 
-    async def _get_tables(self) -> StoreTables:
+    async def _switch_to_snapshot(self) -> StoreTables:
         if self._tables is None:
-            self._tables = await self._open()
+            self._tables = await self._open_tables()
             # The point read was made before the snapshot was taken. The same row with another lsn shows that both see
             # different states.
             if self._point_read is not None:
                 layout, key, lsn = self._point_read
-                record = await self._tables.record(layout.view.node.id, key)
+                record = await self._tables.get_record(layout.view.node.id, key)
                 if (None if record is None else record.lsn) != lsn:
                     raise WriteConflict(READ_CHANGED, container=layout.view.node.id)
             effects, self._effects = self._effects, []
@@ -105,4 +105,4 @@ class DirectTables:
             planned.append((self._layouts.of(view), effect))
             self._accessed.setdefault(effect.table, RowCounts()).count(effect)
         if planned:
-            await bulk.write(self._engine, planned, self._now)
+            await bulk.write_effects(self._engine, planned, self._now)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.rows import RowLayouts
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables, Views
-from mayflydb.frontends.ydb.transactions import Mode, aborted, scheme_change
+from mayflydb.frontends.ydb.transactions import TransactionMode, invalid_locks, schema_conflict
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql.schemas import RandomSource, Run
 from mayflydb.query.yql.types import Value
@@ -30,29 +30,31 @@ class Environment:
         self.chance = chance
         self.stopwatch = stopwatch
 
-    async def snapshot(self, call: Call, serializable: bool) -> Snapshot:
+    async def snapshot(self, call: GrpcCall, serializable: bool) -> Snapshot:
         """Begin a snapshot for one transaction."""
-        homes = await self.schemes.parents()
-        return await Snapshot.begin(self.engine, call.now, homes, serializable=serializable)
+        parents = await self.schemes.parents()
+        return await Snapshot.begin(self.engine, call.now, parents, serializable=serializable)
 
-    def tables(self, snapshot: Snapshot, views: Views, mode: Mode, accessed: dict[str, RowCounts]) -> StoreTables:
+    def tables(
+        self, snapshot: Snapshot, views: Views, mode: TransactionMode, accessed: dict[str, RowCounts]
+    ) -> StoreTables:
         """Return the tables of a transaction over its snapshot."""
         return StoreTables(snapshot, views, self.layouts, mode, accessed, self.schemes.system_rows, self.sequences)
 
-    def build_run(self, call: Call, parameters: Mapping[str, Value]) -> Run:
+    def build_run(self, call: GrpcCall, parameters: Mapping[str, Value]) -> Run:
         """Build the run of a plan: instant, parameters, user and database of one execution."""
         return Run(call.now, parameters, self.chance, call.user, call.database)
 
-    async def fault_of(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
+    async def conflict_fault(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
         """Return the fault that ends a transaction.
 
         The fault names the conflicting table if one is known. `views`: the tables of the query.
         """
         container = error.detail.get("container")
         path = await self.schemes.path_of(container) if isinstance(container, int) else None
-        gone = path is None and container is not None
+        is_dropped = path is None and container is not None
         if path is None and len(views) == 1:
             path = next(iter(views))
-        if isinstance(error, OwnerNotFound) or gone or error.detail.get("scheme"):
-            return scheme_change(path)
-        return aborted(path)
+        if isinstance(error, OwnerNotFound) or is_dropped or error.detail.get("scheme"):
+            return schema_conflict(path)
+        return invalid_locks(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayflydb.frontends.ydb.transactions import aborted, scheme_change
+from mayflydb.frontends.ydb.transactions import invalid_locks, schema_conflict
 from mayflydb.model import errors as kinds
 from mayflydb.query.yql.faults import Fault, Issue, Status
 
@@ -28,14 +28,14 @@ _STATUSES: Final[tuple[tuple[type[kinds.MayflyError], Status, int], ...]] = (
 )
 
 
-class Denied(Exception):
+class LoginRequired(Exception):
     """The caller has to log in. The call ends with gRPC's UNAUTHENTICATED, which clients do not retry."""
 
 
 def describe_error(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
     """Return status and issues of an error."""
     if isinstance(error, kinds.WriteConflict):
-        error = scheme_change(None) if error.detail.get("scheme") else aborted(None)
+        error = schema_conflict(None) if error.detail.get("scheme") else invalid_locks(None)
     if isinstance(error, Fault):
         return error.status, error.issues
     for kind, status, code in _STATUSES:

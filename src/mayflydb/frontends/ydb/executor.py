@@ -11,21 +11,21 @@ from typing import Final, TypeAlias, get_args
 import msgspec
 
 from mayflydb.frontends.ydb.accounts import Accounts
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.query_cache import PreparedQuery, QueryCache
 from mayflydb.frontends.ydb.query_run import Columns, PlanTiming, QueryRun, ResultPart, verb_of
 from mayflydb.frontends.ydb.schemes import ddl
 from mayflydb.frontends.ydb.store_tables import Readable, Views
 from mayflydb.frontends.ydb.transactions import (
-    Mode,
     OpenTransaction,
     TransactionControl,
+    TransactionMode,
     TransactionOwner,
     Transactions,
-    mixed_statements,
-    no_scheme,
-    scheme_in_transaction,
+    data_statement_refusal,
+    definition_refusal,
+    mixed_statements_refusal,
 )
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
@@ -43,13 +43,13 @@ MAX_ATTEMPTS: Final = 5
 Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
 """Type and value by parameter name, without `$`."""
 
-_DEFINITIONS: Final = get_args(Definition)
-_ALLOWED_BESIDE: Final = (Pragma, Commit)
+_DEFINITION_TYPES: Final = get_args(Definition)
+_ALLOWED_AMONG_DEFINITIONS: Final = (Pragma, Commit)
 """Statements that may stand among definitions.
 
 Each definition is committed on its own, so COMMIT has no effect there.
 """
-_SCHEME_STATEMENTS: Final = frozenset((*_DEFINITIONS, ShowCreate))
+_SCHEME_STATEMENT_TYPES: Final = frozenset((*_DEFINITION_TYPES, ShowCreate))
 
 
 class QueryDescription(msgspec.Struct, frozen=True):
@@ -57,27 +57,27 @@ class QueryDescription(msgspec.Struct, frozen=True):
 
     id: str
     text: str
-    bound: Plan
+    plan: Plan
 
     @property
     def parameters(self) -> Mapping[str, Type]:
         """The types of the parameters, by name."""
-        return self.bound.parameters
+        return self.plan.parameters
 
     @property
     def results(self) -> tuple[Columns, ...]:
         """The columns of each result set."""
-        return self.bound.results
+        return self.plan.results
 
     @property
     def writes(self) -> bool:
         """True if the query changes data."""
-        return not self.bound.read_only
+        return not self.plan.read_only
 
     @property
-    def plan(self) -> str:
+    def plan_json(self) -> str:
         """The plan as JSON."""
-        return json.dumps(plans.explain(self.bound))
+        return json.dumps(plans.explain(self.plan))
 
 
 class Executor:
@@ -95,7 +95,7 @@ class Executor:
 
     async def execute(
         self,
-        call: Call,
+        call: GrpcCall,
         session: TransactionOwner | None,
         text: str,
         parameters: Parameters,
@@ -110,32 +110,32 @@ class Executor:
         Faults: those of parsing, planning and tables; NOT_FOUND for an unknown transaction; ABORTED for a write
         conflict.
         """
-        began = self._stopwatch()
+        began_us = self._stopwatch()
         with self._end_on_failure(session, control):
-            script = self.cache.script(text)
+            script = self.cache.parse(text)
             if _changes_scheme(script):
-                async for part in self._define(call, script, control):
+                async for part in self._run_definitions(call, script, control):
                     yield part
                 return
             types = {name: type for name, (type, _) in parameters.items()}
             prepared, cached = await self._prepare(call, text, script, types)
-        work = QueryRun(
+        query_run = QueryRun(
             self.environment, call, script, prepared, {name: value for name, (_, value) in parameters.items()}
         )
         if stats:
-            work.timing = PlanTiming(cached, began, self._stopwatch() - began)
+            query_run.timing = PlanTiming(cached, began_us, self._stopwatch() - began_us)
         if control is None:
-            parts = self._run_alone(work, text, parameters, "serializable_read_write")
+            parts = self._run_with_retries(query_run, text, parameters, "serializable_read_write")
         elif control.id:
             open_transactions = self.transactions(session)
-            parts = work.run(open_transactions, open_transactions.get(control.id), control.commit)
+            parts = query_run.run(open_transactions, open_transactions.get(control.id), control.commit)
         elif control.begin is None:
             raise fault("Empty TxControl", status="BAD_REQUEST")
         elif control.commit:
-            parts = self._run_alone(work, text, parameters, control.begin)
+            parts = self._run_with_retries(query_run, text, parameters, control.begin)
         else:
             open_transactions = self.transactions(session)
-            parts = work.run(open_transactions, open_transactions.add(control.begin), False)
+            parts = query_run.run(open_transactions, open_transactions.add(control.begin), False)
         warnings = prepared.plan.warnings
         async with aclosing(parts):
             async for part in parts:
@@ -154,80 +154,85 @@ class Executor:
                     transactions.end(transactions.get(control.id))
             raise
 
-    async def _run_alone(
-        self, work: QueryRun, text: str, parameters: Parameters, mode: Mode
+    async def _run_with_retries(
+        self, query_run: QueryRun, text: str, parameters: Parameters, mode: TransactionMode
     ) -> AsyncGenerator[ResultPart, None]:
         """Run a query in a transaction of its own, again after a write conflict.
 
         Results of a failed attempt are not sent, so no attempt is repeated once the first part is out.
         """
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            began = False
+            is_sent = False
             try:
-                async with aclosing(work.run(None, OpenTransaction("", mode), True)) as parts:
+                async with aclosing(query_run.run(None, OpenTransaction("", mode), True)) as parts:
                     async for part in parts:
-                        began = True
+                        is_sent = True
                         yield part
                 return
             except Fault as error:
-                if error.status != "ABORTED" or began or attempt == MAX_ATTEMPTS:
+                if error.status != "ABORTED" or is_sent or attempt == MAX_ATTEMPTS:
                     raise
             types = {name: type for name, (type, _) in parameters.items()}
-            work.prepared, _ = await self._prepare(work.call, text, work.script, types)
+            query_run.prepared, _ = await self._prepare(query_run.call, text, query_run.script, types)
 
-    async def _define(
-        self, call: Call, script: Script, control: TransactionControl | None
+    async def _run_definitions(
+        self, call: GrpcCall, script: Script, control: TransactionControl | None
     ) -> AsyncGenerator[ResultPart, None]:
         """Execute the statements of a query that changes the scheme, one after the other."""
-        if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, *_ALLOWED_BESIDE)) for each in script.statements):
-            raise mixed_statements()
+        if any(
+            not isinstance(each, (*_DEFINITION_TYPES, ShowCreate, *_ALLOWED_AMONG_DEFINITIONS))
+            for each in script.statements
+        ):
+            raise mixed_statements_refusal()
         prefix = ""
-        shown = 0
+        shown_count = 0
         for each in script.statements:
             if isinstance(each, Pragma):
                 prefix = each.values[-1] if is_prefix_pragma(each) else prefix
             elif isinstance(each, ShowCreate):
                 text = await ddl.show_create(self._schemes, call, each, prefix)
                 columns = (("CreateQuery", UTF8), ("PathType", UTF8), ("Path", UTF8))
-                yield ResultPart(shown, tuple(sorted(columns)), [text])
-                shown += 1
-            elif isinstance(each, _DEFINITIONS):
+                yield ResultPart(shown_count, tuple(sorted(columns)), [text])
+                shown_count += 1
+            elif isinstance(each, _DEFINITION_TYPES):
                 if control is not None and (control.id or control.begin is not None):
-                    raise scheme_in_transaction()
-                await ddl.define(self._schemes, self._accounts, call, each, prefix)
-        if not shown:
+                    raise definition_refusal()
+                await ddl.execute_definition(self._schemes, self._accounts, call, each, prefix)
+        if not shown_count:
             yield ResultPart(-1, (), ())
 
-    async def define(self, call: Call, text: str) -> tuple[Issue, ...]:
+    async def run_scheme_query(self, call: GrpcCall, text: str) -> tuple[Issue, ...]:
         """Execute a query that only changes the scheme. Return its notices, such as that a table already exists.
 
         Faults: those of parsing; GENERIC_ERROR for any other statement; the refusal of a definition.
         """
-        script = self.cache.script(text)
+        script = self.cache.parse(text)
         for each in script.statements:
-            if not isinstance(each, (*_DEFINITIONS, *_ALLOWED_BESIDE)):
-                raise no_scheme(verb_of(each))
+            if not isinstance(each, (*_DEFINITION_TYPES, *_ALLOWED_AMONG_DEFINITIONS)):
+                raise data_statement_refusal(verb_of(each))
         prefix = ""
         notices: list[Issue] = []
         for each in script.statements:
             if isinstance(each, Pragma):
                 prefix = each.values[-1] if is_prefix_pragma(each) else prefix
-            elif isinstance(each, _DEFINITIONS):
-                notices += await ddl.define(self._schemes, self._accounts, call, each, prefix, lenient=True)
+            elif isinstance(each, _DEFINITION_TYPES):
+                notices += await ddl.execute_definition(self._schemes, self._accounts, call, each, prefix, lenient=True)
         return tuple(notices)
 
-    async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> QueryDescription:
+    async def describe_query(
+        self, call: GrpcCall, text: str, parameters: Mapping[str, Type] | None = None
+    ) -> QueryDescription:
         """Parse, bind and plan a query without running it.
 
         The query may then be executed by its id. Faults as of `execute`.
         """
-        script = self.cache.script(text)
+        script = self.cache.parse(text)
         if _changes_scheme(script):
             # Definitions have no plan.
             script = Script(())
         prepared, _ = await self._prepare(call, text, script, parameters or {})
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
-        self.cache.keep(id, text)
+        self.cache.keep_text(id, text)
         return QueryDescription(id, text, prepared.plan)
 
     def transactions(self, session: TransactionOwner | None) -> Transactions:
@@ -236,21 +241,21 @@ class Executor:
             raise fault("A transaction that stays open needs a session", status="BAD_REQUEST")
         return Transactions(session, self.environment.chance)
 
-    async def commit(self, call: Call, session: TransactionOwner, id: str) -> None:
+    async def commit(self, call: GrpcCall, session: TransactionOwner, id: str) -> None:
         """Commit an open transaction. Faults: NOT_FOUND, ABORTED."""
         transactions = self.transactions(session)
         transaction = transactions.get(id)
         try:
             await transaction.commit(call.now)
         except (WriteConflict, OwnerNotFound) as error:
-            raise await self.environment.fault_of(error, {}) from error
+            raise await self.environment.conflict_fault(error, {}) from error
         finally:
             transactions.end(transaction)
 
     # --- preparation -------------------------------------------------------------------------------------------------
 
     async def _prepare(
-        self, call: Call, text: str, script: Script, types: Mapping[str, Type]
+        self, call: GrpcCall, text: str, script: Script, types: Mapping[str, Type]
     ) -> tuple[PreparedQuery, bool]:
         """Return the plan of a query, and True if the plan was cached."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
@@ -277,7 +282,7 @@ class Executor:
             new = await self._schemes.schemas(paths)
             found.update(new)
             texts = [each.text for each in new.values() if isinstance(each, View)]
-            named = [path for text in texts for path in plans.tables_of(self.cache.script(text), database)]
+            named = [path for text in texts for path in plans.tables_of(self.cache.parse(text), database)]
             paths = [path for path in dict.fromkeys(named) if path not in found]
         return found
 
@@ -290,4 +295,4 @@ class Executor:
 
 def _changes_scheme(script: Script) -> bool:
     """True if a script changes the scheme, or mixes definitions and data and is to be refused."""
-    return not _SCHEME_STATEMENTS.isdisjoint(map(type, script.statements))
+    return not _SCHEME_STATEMENT_TYPES.isdisjoint(map(type, script.statements))

@@ -12,7 +12,7 @@ from mayflydb.frontends.ydb.descriptors import message, service
 from mayflydb.frontends.ydb.services import Streaming, Unary
 from mayflydb.query.yql.faults import Issue
 
-Refuse: TypeAlias = Callable[[str, Sequence[Issue]], bytes]
+RefusalBuilder: TypeAlias = Callable[[str, Sequence[Issue]], bytes]
 
 SERVICES: Final = (
     "Ydb.Table.V1.TableService",
@@ -43,7 +43,7 @@ class Method(msgspec.Struct, frozen=True):
     service: str
     method: str
     request: Any
-    refuse: Refuse
+    refuse: RefusalBuilder
     streams_requests: bool
     streams_responses: bool
     has_parameters: bool
@@ -56,7 +56,7 @@ class Method(msgspec.Struct, frozen=True):
 
 def all_methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
     """Yield all methods of the services. KeyError if a handler's method does not exist."""
-    left = dict(handlers)
+    unclaimed = dict(handlers)
     for name in SERVICES:
         for each in service(name).methods:
             request_type = each.input_type
@@ -64,35 +64,35 @@ def all_methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
                 name,
                 each.name,
                 message(request_type.full_name),
-                refuser_of(each.output_type),
+                refusal_builder(each.output_type),
                 each.client_streaming,
                 each.server_streaming,
                 "operation_params" in request_type.fields_by_name,
-                left.pop(f"{name}/{each.name}", None),
+                unclaimed.pop(f"{name}/{each.name}", None),
             )
-    if left:
-        raise KeyError(next(iter(left)))
+    if unclaimed:
+        raise KeyError(next(iter(unclaimed)))
 
 
-def refuser_of(response: Any) -> Refuse:
+def refusal_builder(response: Any) -> RefusalBuilder:
     """Return the function that builds a refusal for a response type (a descriptor).
 
     Status and issues stand in the message itself, in its operation, or in a nested message.
     """
     fields = response.fields_by_name
     if "operation" in fields and fields["operation"].message_type is not None:
-        return lambda status, issues: wire.operation(status, issues=issues)
+        return lambda status, issues: wire.operation_response(status, issues=issues)
     if "status" in fields and "issues" in fields:
         at_status, at_issues = fields["status"].number, fields["issues"].number
 
         # A bare Operation is complete only with `ready` set.
-        head = wire.number(fields["ready"].number, 1) if "ready" in fields else b""
+        head = wire.int_field(fields["ready"].number, 1) if "ready" in fields else b""
 
-        def direct(status: str, issues: Sequence[Issue]) -> bytes:
-            return head + wire.number(at_status, wire.status_number(status)) + wire.issues(at_issues, issues)
+        def build(status: str, issues: Sequence[Issue]) -> bytes:
+            return head + wire.int_field(at_status, wire.status_number(status)) + wire.issues_field(at_issues, issues)
 
-        return direct
+        return build
     # Streams with messages of several kinds, such as coordination's, have a message of their own for failures.
     inner = fields["failure"]
-    within = refuser_of(inner.message_type)
-    return lambda status, issues: wire.block(inner.number, within(status, issues))
+    build_inner = refusal_builder(inner.message_type)
+    return lambda status, issues: wire.bytes_field(inner.number, build_inner(status, issues))

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.frontends.ydb.errors import describe_error, internal_error
-from mayflydb.frontends.ydb.query_run import ResultPart, Stats
+from mayflydb.frontends.ydb.query_run import QueryStats, ResultPart
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY, Instant, Span
 from mayflydb.query.yql.faults import Fault, Issue, Status, fault
@@ -21,18 +21,18 @@ from mayflydb.query.yql.types import Type
 
 log = logging.getLogger(__name__)
 
-SCRIPTS: Final = "scriptexec"
+SCRIPT_KIND: Final = "scriptexec"
 """The kind under which ListOperations finds scripts."""
 
 DEFAULT_LIFETIME: Final[Span] = DAY
 """The time for which results are kept, unless the request says otherwise."""
 
-MAX_SCRIPTS: Final = 1000
+MAX_KEPT_SCRIPTS: Final = 1000
 """Scripts that are kept. A new script removes the oldest finished one."""
 
 
 # One result set of a script.
-class ResultSet(msgspec.Struct):
+class ScriptResultSet(msgspec.Struct):
     columns: Sequence[tuple[str, Type]]
     rows: list[Row]
 
@@ -52,8 +52,8 @@ class ScriptRun(msgspec.Struct, eq=False):
     user: str
     began: Instant
     lifetime: Span
-    results: dict[int, ResultSet] = {}
-    stats: Stats | None = None
+    results: dict[int, ScriptResultSet] = {}
+    stats: QueryStats | None = None
     status: Status | str | None = None
     issues: tuple[Issue, ...] = ()
     task: asyncio.Task[None] | None = None
@@ -66,10 +66,10 @@ class Operations:
         self._chance = chance
         self._scripts: dict[str, ScriptRun] = {}
 
-    def begin(self, script: ScriptRun, parts: AsyncIterator[ResultPart]) -> None:
+    def start(self, script: ScriptRun, parts: AsyncIterator[ResultPart]) -> None:
         """Run a script in the background. Faults: OVERLOADED if the limit of running scripts is reached."""
-        self._clear(script.began)
-        if len(self._scripts) >= MAX_SCRIPTS:
+        self._remove_outdated(script.began)
+        if len(self._scripts) >= MAX_KEPT_SCRIPTS:
             ended = next((each for each in self._scripts.values() if each.status is not None), None)
             if ended is None:
                 raise fault("Too many scripts are running", status="OVERLOADED")
@@ -80,18 +80,18 @@ class Operations:
     def new_id(self) -> str:
         """Return a new operation id."""
         secret = base64.urlsafe_b64encode(self._chance.getrandbits(128).to_bytes(16, "big")).decode().rstrip("=")
-        return f"ydb://{SCRIPTS}/9?node_id=1&id={secret}"
+        return f"ydb://{SCRIPT_KIND}/9?node_id=1&id={secret}"
 
     def get(self, id: str, user: str, now: Instant) -> ScriptRun:
         """Return a script of this user. Faults: NOT_FOUND for an unknown id, and once the results are too old."""
         script = self._scripts.get(id)
-        if script is None or script.user != user or self._is_over(script, now):
+        if script is None or script.user != user or self._is_outdated(script, now):
             raise Fault("NOT_FOUND", Issue(f"Operation not found: {id}"))
         return script
 
-    def all(self, user: str, now: Instant) -> list[ScriptRun]:
+    def scripts_of(self, user: str, now: Instant) -> list[ScriptRun]:
         """Return the scripts of a user, latest first."""
-        self._clear(now)
+        self._remove_outdated(now)
         return [script for script in reversed(self._scripts.values()) if script.user == user]
 
     def cancel(self, script: ScriptRun) -> None:
@@ -113,13 +113,13 @@ class Operations:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _clear(self, now: Instant) -> None:
+    def _remove_outdated(self, now: Instant) -> None:
         """Remove the scripts whose results are too old."""
-        for script in [each for each in self._scripts.values() if self._is_over(each, now)]:
+        for script in [each for each in self._scripts.values() if self._is_outdated(each, now)]:
             del self._scripts[script.id]
 
     @staticmethod
-    def _is_over(script: ScriptRun, now: Instant) -> bool:
+    def _is_outdated(script: ScriptRun, now: Instant) -> bool:
         return script.status is not None and now - script.began > script.lifetime
 
 
@@ -127,7 +127,7 @@ async def _run(script: ScriptRun, parts: AsyncIterator[ResultPart]) -> None:
     try:
         async for part in parts:
             if part.index >= 0:
-                kept = script.results.setdefault(part.index, ResultSet(part.columns, []))
+                kept = script.results.setdefault(part.index, ScriptResultSet(part.columns, []))
                 kept.rows.extend(part.rows)
             script.stats = part.stats or script.stats
         script.status = "SUCCESS"

@@ -18,11 +18,11 @@ from mayflydb.query.yql.types import Type
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-MAX_SCRIPTS: Final = 2_000
+MAX_TREES: Final = 2_000
 MAX_PLANS: Final = 2_000
-MAX_PREPARED: Final = 10_000
+MAX_PREPARED_TEXTS: Final = 10_000
 
-MAX_LENGTH: Final = 4 << 20
+MAX_CACHED_LENGTH: Final = 4 << 20
 """Limit of the length of all cached texts, in characters, for trees and for plans.
 
 A tree is many times as large as its text.
@@ -42,27 +42,27 @@ class LruCache(Generic[K, V]):
         self._max_count = max_count
         self._max_size = max_size
         self._size = 0
-        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def get(self, key: K) -> V | None:
         """Return the cached value; None if there is none."""
-        found = self._kept.get(key)
+        found = self._entries.get(key)
         if found is None:
             return None
-        self._kept.move_to_end(key)
+        self._entries.move_to_end(key)
         return found[0]
 
     def put(self, key: K, value: V, size: int) -> None:
         """Store a value and drop the least recently used ones above the limits."""
-        _, before = self._kept.pop(key, (None, 0))
-        self._kept[key] = value, size
+        _, before = self._entries.pop(key, (None, 0))
+        self._entries[key] = value, size
         self._size += size - before
-        while len(self._kept) > self._max_count or (self._size > self._max_size and len(self._kept) > 1):
-            _, (_, gone) = self._kept.popitem(last=False)
-            self._size -= gone
+        while len(self._entries) > self._max_count or (self._size > self._max_size and len(self._entries) > 1):
+            _, (_, dropped_size) = self._entries.popitem(last=False)
+            self._size -= dropped_size
 
 
 class PreparedQuery(msgspec.Struct, eq=False):
@@ -82,22 +82,22 @@ class QueryCache:
     """The query caches of one server."""
 
     def __init__(self) -> None:
-        self._scripts: LruCache[str, Script] = LruCache(MAX_SCRIPTS, MAX_LENGTH)
-        self._ids: LruCache[str, str] = LruCache(MAX_PREPARED, MAX_PREPARED_LENGTH)
-        self.plans: LruCache[PlanKey, PreparedQuery] = LruCache(MAX_PLANS, MAX_LENGTH)
+        self._trees: LruCache[str, Script] = LruCache(MAX_TREES, MAX_CACHED_LENGTH)
+        self._texts_by_id: LruCache[str, str] = LruCache(MAX_PREPARED_TEXTS, MAX_PREPARED_LENGTH)
+        self.plans: LruCache[PlanKey, PreparedQuery] = LruCache(MAX_PLANS, MAX_CACHED_LENGTH)
 
-    def script(self, text: str) -> Script:
+    def parse(self, text: str) -> Script:
         """Return the syntax tree of a text. Faults: syntax errors."""
-        found = self._scripts.get(text)
+        found = self._trees.get(text)
         if found is None:
             found = parse(text)
-            self._scripts.put(text, found, len(text))
+            self._trees.put(text, found, len(text))
         return found
 
-    def keep(self, id: str, text: str) -> None:
+    def keep_text(self, id: str, text: str) -> None:
         """Keep a text under an id, under which any session may execute it."""
-        self._ids.put(id, text, len(text))
+        self._texts_by_id.put(id, text, len(text))
 
     def text_of(self, id: str) -> str | None:
         """Return the prepared text of an id; None if unknown or dropped."""
-        return self._ids.get(id)
+        return self._texts_by_id.get(id)

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.direct import DirectTables
 from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.query_cache import PreparedQuery
 from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables
-from mayflydb.frontends.ydb.transactions import READ_ONLY, OpenTransaction, Transactions, read_only
+from mayflydb.frontends.ydb.transactions import READ_ONLY_MODES, OpenTransaction, Transactions, write_refusal
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
 from mayflydb.query.yql.faults import Issue
@@ -26,21 +26,21 @@ from mayflydb.query.yql.types import Type, Value
 Columns: TypeAlias = tuple[tuple[str, Type], ...]
 
 
-class Stats(msgspec.Struct, frozen=True):
+class QueryStats(msgspec.Struct, frozen=True):
     """Statistics of a query: numbers of rows by table, whether the plan was cached, and the microseconds of planning
     and of the whole.
     """
 
-    accessed: Mapping[str, RowCounts]
+    row_counts: Mapping[str, RowCounts]
     cached: bool
-    planning: int
-    whole: int
-    bound: Plan
+    planning_us: int
+    total_us: int
+    plan: Plan
 
     @property
-    def plan(self) -> str:
+    def plan_json(self) -> str:
         """The plan as JSON."""
-        return json.dumps(plans.explain(self.bound))
+        return json.dumps(plans.explain(self.plan))
 
 
 class ResultPart(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class ResultPart(msgspec.Struct, frozen=True):
     columns: Columns
     rows: Sequence[Row]
     tx_id: str = ""
-    stats: Stats | None = None
+    stats: QueryStats | None = None
     warnings: tuple[Issue, ...] = ()
 
 
@@ -65,8 +65,8 @@ class PlanTiming(msgspec.Struct, frozen=True):
     """
 
     cached: bool
-    began: int
-    planning: int
+    began_us: int
+    planning_us: int
 
 
 class QueryRun:
@@ -78,7 +78,7 @@ class QueryRun:
     def __init__(
         self,
         environment: Environment,
-        call: Call,
+        call: GrpcCall,
         script: Script,
         prepared: PreparedQuery,
         parameters: Mapping[str, Value],
@@ -106,13 +106,13 @@ class QueryRun:
             plan.read_only and (transaction.snapshot is None or not transaction.snapshot.written)
         )
         held_back: list[ResultPart] = []
-        accessed: dict[str, RowCounts] = {}
+        row_counts: dict[str, RowCounts] = {}
         try:
-            if plan.writes and transaction.mode in READ_ONLY:
+            if plan.writes and transaction.mode in READ_ONLY_MODES:
                 writes = (each for each in self.script.statements if isinstance(each, (Write, Update, Delete)))
-                raise read_only(next(map(verb_of, writes), "Write"))
-            tables = await self._tables(transaction, transactions is None, accessed)
-            async with aclosing(self._parts(tables, id)) as parts:
+                raise write_refusal(next(map(verb_of, writes), "Write"))
+            tables = await self._open_tables(transaction, transactions is None, row_counts)
+            async with aclosing(self._run_plan(tables, id)) as parts:
                 async for part in parts:
                     if held_back and not holds_back:
                         yield held_back.pop()
@@ -121,29 +121,29 @@ class QueryRun:
                 await tables.finish()
                 await transaction.commit(self.call.now)
         except (WriteConflict, OwnerNotFound) as error:
-            _end(transactions, transaction)
-            raise await self._environment.fault_of(error, self.prepared.views) from error
+            _end_transaction(transactions, transaction)
+            raise await self._environment.conflict_fault(error, self.prepared.views) from error
         except BaseException:
-            _end(transactions, transaction)
+            _end_transaction(transactions, transaction)
             raise
         if not id:
-            _end(transactions, transaction)
+            _end_transaction(transactions, transaction)
         for part in held_back[:-1]:
             yield part
-        yield self._with_stats(held_back[-1] if held_back else ResultPart(-1, (), (), id), accessed)
+        yield self._with_stats(held_back[-1] if held_back else ResultPart(-1, (), (), id), row_counts)
 
-    async def _tables(
-        self, transaction: OpenTransaction, alone: bool, accessed: dict[str, RowCounts]
+    async def _open_tables(
+        self, transaction: OpenTransaction, alone: bool, row_counts: dict[str, RowCounts]
     ) -> DirectTables | StoreTables:
         """Return the tables of a transaction. `alone`: the transaction has no other query, and may need no snapshot."""
         environment, plan, views = self._environment, self.prepared.plan, self.prepared.views
 
-        async def open_tables() -> StoreTables:
+        async def open_snapshot_tables() -> StoreTables:
             if transaction.snapshot is None:
                 # A transaction that writes nothing has no conflicts, so its reads need no record.
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
                 transaction.snapshot = await environment.snapshot(self.call, serializable)
-            return environment.tables(transaction.snapshot, views, transaction.mode, accessed)
+            return environment.tables(transaction.snapshot, views, transaction.mode, row_counts)
 
         if alone or not plan.tables:
             return DirectTables(
@@ -152,27 +152,27 @@ class QueryRun:
                 plan,
                 views,
                 environment.layouts,
-                accessed,
-                open_tables,
+                row_counts,
+                open_snapshot_tables,
                 environment.sequences,
             )
-        return await open_tables()
+        return await open_snapshot_tables()
 
-    async def _parts(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:
+    async def _run_plan(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:
         plan = self.prepared.plan
         run = self._environment.build_run(self.call, self._parameters)
         async for part in plans.execute(plan, run, tables):
             yield ResultPart(part.index, plan.results[part.index], part.rows, id)
 
-    def _with_stats(self, part: ResultPart, accessed: Mapping[str, RowCounts]) -> ResultPart:
+    def _with_stats(self, part: ResultPart, row_counts: Mapping[str, RowCounts]) -> ResultPart:
         if self.timing is None:
             return part
-        whole = self._environment.stopwatch() - self.timing.began
-        stats = Stats(accessed, self.timing.cached, self.timing.planning, whole, self.prepared.plan)
+        total_us = self._environment.stopwatch() - self.timing.began_us
+        stats = QueryStats(row_counts, self.timing.cached, self.timing.planning_us, total_us, self.prepared.plan)
         return msgspec.structs.replace(part, stats=stats)
 
 
-def _end(transactions: Transactions | None, transaction: OpenTransaction) -> None:
+def _end_transaction(transactions: Transactions | None, transaction: OpenTransaction) -> None:
     if transactions is None:
         transaction.close()
     else:

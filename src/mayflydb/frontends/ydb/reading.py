@@ -23,48 +23,48 @@ READ_CHANGED: Final = "A concurrent transaction changed a row that was read."
 READ_BATCH: Final = 256
 """Rows in one batch of a read."""
 
-ABOVE: Final = b"\xff" * (HASH_BYTES + 1)
+PREFIX_END: Final = b"\xff" * (HASH_BYTES + 1)
 """The suffix that makes a key an upper bound of all entries that begin with the key.
 
 No encoded value begins with FF, and the partition behind an entry's key is one byte shorter than this suffix.
 """
 
-END: Final = b"\xff" * 16
+END_OF_KEYS: Final = b"\xff" * 16
 """A bound above every key."""
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """lower <= key < upper. Both are full keys, and may end in ABOVE."""
+class KeyBounds(msgspec.Struct, frozen=True):
+    """lower <= key < upper. Both are full keys, and may end in PREFIX_END."""
 
     lower: bytes
     upper: bytes
 
-    def has(self, key: bytes) -> bool:
+    def contains(self, key: bytes) -> bool:
         """True if a full key lies within the bounds."""
         return self.lower <= key < self.upper
 
     @property
-    def entries(self) -> EntryRange | None:
+    def entry_range(self) -> EntryRange | None:
         """The range of entries that contains all keys within the bounds; None if there is none.
 
         Entries hold only a prefix of a long key, so the range may contain other keys too.
         """
         upper = self.upper
-        if not is_ordered_exactly(upper.removesuffix(ABOVE)):
-            upper = upper[:PREFIX_BYTES] + ABOVE
-        lower = self.lower if is_ordered_exactly(self.lower.removesuffix(ABOVE)) else self.lower[:PREFIX_BYTES]
+        if not is_ordered_exactly(upper.removesuffix(PREFIX_END)):
+            upper = upper[:PREFIX_BYTES] + PREFIX_END
+        lower = self.lower if is_ordered_exactly(self.lower.removesuffix(PREFIX_END)) else self.lower[:PREFIX_BYTES]
         return EntryRange(lower, upper) if lower < upper else None
 
 
-def bounds(encode: Callable[[Sequence[object]], bytes], within: KeyRange) -> Bounds:
+def key_bounds(encode: Callable[[Sequence[object]], bytes], within: KeyRange) -> KeyBounds:
     """Return the bounds of a key range. `encode` encodes the first columns of a key."""
     lower = encode(within.lower) if within.lower else b""
-    upper = encode(within.upper) if within.upper else END
+    upper = encode(within.upper) if within.upper else END_OF_KEYS
     if within.lower and within.lower_open:
-        lower += ABOVE
+        lower += PREFIX_END
     if within.upper and not within.upper_open:
-        upper += ABOVE
-    return Bounds(lower, upper)
+        upper += PREFIX_END
+    return KeyBounds(lower, upper)
 
 
 KeyedRecord: TypeAlias = tuple[bytes, Record]
@@ -88,30 +88,30 @@ class TableReader:
     async def read(self, access: Access) -> AsyncIterator[list[Row]]:
         """Yield the rows of an access in batches. Errors: WriteConflict, OwnerNotFound."""
         pick = self._layout.column_getter(access.columns)
-        left = access.limit
-        if left is not None and left <= 0:
+        remaining = access.limit
+        if remaining is not None and remaining <= 0:
             return
-        async for records in self._records(access):
+        async for records in self._read_records(access):
             rows = [pick(self._layout.decode(record.value)) for record in records]
-            if left is not None and len(rows) >= left:
-                yield rows[:left]
+            if remaining is not None and len(rows) >= remaining:
+                yield rows[:remaining]
                 return
             if rows:
                 yield rows
-                left = None if left is None else left - len(rows)
+                remaining = None if remaining is None else remaining - len(rows)
 
-    def _records(self, access: Access) -> AsyncIterator[list[Record]]:
-        index = index_of(self._layout.view, access.index)
+    def _read_records(self, access: Access) -> AsyncIterator[list[Record]]:
+        index = get_index(self._layout.view, access.index)
         if access.ranges is None:
-            return self._walk(index, KeyRange(), access.descending, access.limit)
+            return self._walk_range(index, KeyRange(), access.descending, access.limit)
         if index is self._layout.view.primary and all(map(self._is_point, access.ranges)):
-            return self._points([each.lower for each in access.ranges])
-        return self._ranges(index, access.ranges, access.descending, access.limit)
+            return self._read_points([each.lower for each in access.ranges])
+        return self._read_ranges(index, access.ranges, access.descending, access.limit)
 
     def _is_point(self, within: KeyRange) -> bool:
         return within.is_prefix and len(within.lower) == self._layout.key_width
 
-    async def _points(self, keys: Iterable[Row]) -> AsyncIterator[list[Record]]:
+    async def _read_points(self, keys: Iterable[Row]) -> AsyncIterator[list[Record]]:
         found: list[Record] = []
         for key in dict.fromkeys(map(self._layout.key_from, keys)):
             record = await self.get(key)
@@ -127,13 +127,13 @@ class TableReader:
         """Return the record with this key. Errors: WriteConflict, OwnerNotFound."""
         return await self._snapshot.get(self._layout.view.node.id, partition_of(key), key)
 
-    async def _ranges(
+    async def _read_ranges(
         self, index: Index, ranges: Sequence[KeyRange], descending: bool, limit: int | None
     ) -> AsyncIterator[list[Record]]:
         distinct = list(dict.fromkeys(ranges))
         seen: set[bytes] = set()
         for within in distinct:
-            async for records in self._walk(index, within, descending, limit):
+            async for records in self._walk_range(index, within, descending, limit):
                 if len(distinct) == 1:
                     yield records
                     continue
@@ -141,22 +141,22 @@ class TableReader:
                 seen.update(record.key for record in fresh)
                 yield fresh
 
-    async def _walk(
+    async def _walk_range(
         self, index: Index, within: KeyRange, descending: bool, limit: int | None
     ) -> AsyncIterator[list[Record]]:
         types = self._layout.index_types(index)
-        found = bounds(lambda values: encode_key(types[: len(values)], values), within)
-        entries = found.entries
-        if entries is None:
+        bounds = key_bounds(lambda values: encode_key(types[: len(values)], values), within)
+        entry_range = bounds.entry_range
+        if entry_range is None:
             return
         batch = READ_BATCH if limit is None else max(1, min(limit, READ_BATCH))
         container = self._layout.view.node.id
-        walk = self._snapshot.walk(container, index, entries, descending, self._layout.keys, batch)
-        async for records in self._sort(walk, index, found, descending):
+        walk = self._snapshot.walk(container, index, entry_range, descending, self._layout.keys, batch)
+        async for records in self._sort_long_keys(walk, index, bounds, descending):
             yield records
 
-    async def _sort(
-        self, walk: AsyncIterator[list[KeyedRecord]], index: Index, within: Bounds, descending: bool
+    async def _sort_long_keys(
+        self, walk: AsyncIterator[list[KeyedRecord]], index: Index, within: KeyBounds, descending: bool
     ) -> AsyncIterator[list[Record]]:
         """Yield records in the order of their full keys.
 
@@ -167,7 +167,7 @@ class TableReader:
 
         def sort_same_prefix() -> list[Record]:
             same_prefix.sort(key=lambda each: each[0], reverse=descending)
-            return [record for key, record in same_prefix if within.has(key)]
+            return [record for key, record in same_prefix if within.contains(key)]
 
         async for batch in walk:
             done: list[Record] = []
@@ -187,7 +187,7 @@ class TableReader:
             yield sort_same_prefix()
 
 
-def index_of(view: TableView, name: str | None) -> Index:
+def get_index(view: TableView, name: str | None) -> Index:
     """Return the engine's index by its name in the table.
 
     SCHEME_ERROR if the index does not exist or is not complete.
@@ -211,7 +211,7 @@ def constraint_violation(path: str, cause: str) -> Fault:
     return Fault("PRECONDITION_FAILED", table)
 
 
-def rows_of(layout: RowLayout, columns: Sequence[str], found: Iterable[Values]) -> list[Row]:
+def pick_columns(layout: RowLayout, columns: Sequence[str], found: Iterable[Values]) -> list[Row]:
     """Return these columns of rows."""
     pick = layout.column_getter(columns)
     return [pick(values) for values in found]

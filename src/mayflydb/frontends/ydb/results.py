@@ -9,8 +9,8 @@ from typing import Final, Protocol
 import msgspec
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.packing import Encode, result_encoder
-from mayflydb.frontends.ydb.query_run import Columns, ResultPart, Stats
+from mayflydb.frontends.ydb.packing import RowsEncoder, result_encoder
+from mayflydb.frontends.ydb.query_run import Columns, QueryStats, ResultPart
 from mayflydb.query.yql.faults import Issue
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
@@ -52,14 +52,14 @@ class ProtobufFormat:
     `limit`: bytes of one message; 0: the default. `once`: columns stand in the first message of each result set only.
     """
 
-    def __init__(self, limit: int = 0, once: bool = False) -> None:
+    def __init__(self, limit: int = 0, columns_once: bool = False) -> None:
         self._limit = limit
-        self._once = once
+        self._columns_once = columns_once
 
     def begin(self, columns: Columns) -> ResultMessages:
         """See `ResultFormat.begin`."""
         head, encode = result_encoder(tuple(columns))
-        return RowMessages(head, encode, self._limit, once=self._once)
+        return RowMessages(head, encode, self._limit, columns_once=self._columns_once)
 
 
 class RowMessages:
@@ -69,58 +69,60 @@ class RowMessages:
     head. A row above the limit has a message of its own. At most one message and one slice are in memory.
     """
 
-    def __init__(self, head: bytes, encode: Encode, limit: int = 0, most_rows: int = 0, once: bool = False) -> None:
+    def __init__(
+        self, head: bytes, encode: RowsEncoder, limit: int = 0, max_rows: int = 0, columns_once: bool = False
+    ) -> None:
         self._head = head
         self._encode = encode
         self._limit = min(limit or DEFAULT_MESSAGE_BYTES, MAX_REQUESTED_BYTES)
-        self._most_rows = most_rows or (1 << 62)
-        self._once = once
-        self._kept: list[bytes] = []
+        self._max_rows = max_rows or (1 << 62)
+        self._columns_once = columns_once
+        self._slices: list[bytes] = []
         self._size = 0
         self._rows = 0
-        self._slice = FIRST_ROWS
-        self._turn = 0
+        self._slice_rows = FIRST_ROWS
+        self._work_since_turn = 0
 
     async def add(self, rows: Sequence[Row]) -> AsyncGenerator[bytes, None]:
         """See `ResultMessages.add`."""
         start = 0
         while start < len(rows):
-            room = self._most_rows - self._rows or self._most_rows
-            some = rows[start : start + min(self._slice, room)]
-            start += len(some)
+            room = self._max_rows - self._rows or self._max_rows
+            slice_rows = rows[start : start + min(self._slice_rows, room)]
+            start += len(slice_rows)
             encoded = 0
-            for content, count in _encode_halves(self._encode, some, self._limit):
-                if self._kept and (self._size + len(content) > self._limit or self._rows + count > self._most_rows):
+            for content, count in _encode_within(self._encode, slice_rows, self._limit):
+                if self._slices and (self._size + len(content) > self._limit or self._rows + count > self._max_rows):
                     yield self.flush()
-                self._kept.append(content)
+                self._slices.append(content)
                 self._size += len(content)
                 self._rows += count
                 encoded += len(content)
-            fitting = SLICE_BYTES * len(some) // max(1, encoded)
-            self._slice = max(1, min(fitting, SLICE_ROWS))
-            self._turn += max(encoded * SLICE_ROWS // SLICE_BYTES, len(some))
-            if self._turn >= SLICE_ROWS:
-                self._turn = 0
+            fitting = SLICE_BYTES * len(slice_rows) // max(1, encoded)
+            self._slice_rows = max(1, min(fitting, SLICE_ROWS))
+            self._work_since_turn += max(encoded * SLICE_ROWS // SLICE_BYTES, len(slice_rows))
+            if self._work_since_turn >= SLICE_ROWS:
+                self._work_since_turn = 0
                 await asyncio.sleep(0)
 
     def flush(self) -> bytes:
         """Return the collected slices as one message."""
-        content = self._head + b"".join(self._kept)
-        self._kept, self._size, self._rows = [], 0, 0
-        if self._once:
+        content = self._head + b"".join(self._slices)
+        self._slices, self._size, self._rows = [], 0, 0
+        if self._columns_once:
             self._head = b""
         return content
 
 
-def _encode_halves(encode: Encode, rows: Sequence[Row], limit: int) -> Iterator[tuple[bytes, int]]:
+def _encode_within(encode: RowsEncoder, rows: Sequence[Row], limit: int) -> Iterator[tuple[bytes, int]]:
     """Encode rows, halved until each part is within the limit or a single row. Yield (bytes, number of rows)."""
     content = encode(rows)
     if len(content) <= limit or len(rows) == 1:
         yield content, len(rows)
         return
     middle = len(rows) // 2
-    yield from _encode_halves(encode, rows[:middle], limit)
-    yield from _encode_halves(encode, rows[middle:], limit)
+    yield from _encode_within(encode, rows[:middle], limit)
+    yield from _encode_within(encode, rows[middle:], limit)
 
 
 class ResponsePart(msgspec.Struct, frozen=True):
@@ -134,7 +136,7 @@ class ResponsePart(msgspec.Struct, frozen=True):
     index: int
     content: bytes | None
     tx_id: str
-    stats: Stats | None = None
+    stats: QueryStats | None = None
     warnings: tuple[Issue, ...] = ()
 
 
@@ -163,7 +165,7 @@ async def encode_results(
         yield ResponsePart(last.index, messages.flush(), last.tx_id, last.stats, warnings)
 
 
-def result_set(columns: Sequence[tuple[str, Type]], rows: Sequence[Row], truncated: bool = False) -> bytes:
+def encode_result_set(columns: Sequence[tuple[str, Type]], rows: Sequence[Row], truncated: bool = False) -> bytes:
     """Return the inside of a ResultSet."""
     head, encode = result_encoder(tuple(columns))
-    return head + encode(rows) + wire.number(3, int(truncated))
+    return head + encode(rows) + wire.int_field(3, int(truncated))

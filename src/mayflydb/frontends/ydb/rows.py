@@ -40,8 +40,8 @@ MAX_LAYOUTS: Final = 4096
 
 SCHEME_CHANGED: Final = "A concurrent change of the table changed its columns."
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
 
 Values = list[Value]
 """A row by column number."""
@@ -70,10 +70,10 @@ def _decimal_of(stored: bytes) -> int:
     return int.from_bytes(stored, "big", signed=True)
 
 
-Coder = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+ValueCoder = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
-def _coder(type: Type) -> Coder | None:
+def _value_coder(type: Type) -> ValueCoder | None:
     """Return the functions that convert a value of this type to its stored form and back; None if values are stored
     unchanged.
     """
@@ -87,8 +87,8 @@ class _IndexColumns(NamedTuple):
 
     numbers: tuple[int, ...]
     types: tuple[Type, ...]
-    rest: tuple[int, ...]
-    rest_types: tuple[Type, ...]
+    key_rest: tuple[int, ...]
+    key_rest_types: tuple[Type, ...]
     key: Callable[[Sequence[Value]], bytes]
     """Encodes the values of all these columns."""
 
@@ -118,7 +118,7 @@ class RowLayout:
         self._key_numbers = tuple(self.numbers[name] for name in view.table.key)
         self._key_types = tuple(types[name] for name in view.table.key)
         self._key = key_encoder(self._key_types)
-        found = ((self.numbers[name], _coder(type)) for name, type in types.items())
+        found = ((self.numbers[name], _value_coder(type)) for name, type in types.items())
         self._coders = tuple((number, coder) for number, coder in found if coder is not None)
         self._default_row = self._build_default_row()
         self._ttl_cache: tuple[Definition, tuple[int, int, str, str | None] | None] | None = None
@@ -142,16 +142,16 @@ class RowLayout:
             for number, (store, _) in self._coders:
                 if values[number] is not None:
                     values[number] = store(values[number])
-        return _encode(values)
+        return _pack(values)
 
     def decode(self, value: bytes) -> Values:
         """Return the row in a record's value."""
-        values: Values = _decode(value)
-        known = len(values)
-        if known < self.width:
-            values += self._default_row[known:]
+        values: Values = _unpack(value)
+        stored_width = len(values)
+        if stored_width < self.width:
+            values += self._default_row[stored_width:]
         for number, (_, load) in self._coders:
-            if number < known and values[number] is not None:
+            if number < stored_width and values[number] is not None:
                 values[number] = load(values[number])
         return values
 
@@ -185,14 +185,14 @@ class RowLayout:
         if is_primary(index):
             return self._key_types
         columns = self._columns_of(index)
-        return (*columns.types, *columns.rest_types)
+        return (*columns.types, *columns.key_rest_types)
 
     def full_key(self, index: Index, key: bytes, values: Values) -> bytes:
         """Return the full key of a row in an index, not shortened. `key`: the key of the row's record."""
         if is_primary(index):
             return key
         columns = self._columns_of(index)
-        return columns.key([values[number] for number in (*columns.numbers, *columns.rest)])
+        return columns.key([values[number] for number in (*columns.numbers, *columns.key_rest)])
 
     def _columns_of(self, index: Index) -> _IndexColumns:
         known = self._index_columns.get(index.number)
@@ -249,7 +249,7 @@ class RowLayout:
         WriteConflict if that definition has other columns than this layout.
         """
         if self._ttl_cache is None or self._ttl_cache[0] is not definition:
-            self._ttl_cache = definition, self._ttl_of(definition)
+            self._ttl_cache = definition, self._resolve_ttl(definition)
         ttl = self._ttl_cache[1]
         if ttl is None:
             return ()
@@ -257,7 +257,7 @@ class RowLayout:
         date = anchor_of(type_name, unit, values[number])
         return () if date is None else ((slot, date),)
 
-    def _ttl_of(self, definition: Definition) -> tuple[int, int, str, str | None] | None:
+    def _resolve_ttl(self, definition: Definition) -> tuple[int, int, str, str | None] | None:
         body = msgspec.convert(definition.body, TableBody)
         if body.columns != self.view.body.columns or body.key != self.view.body.key:
             raise WriteConflict(SCHEME_CHANGED, container=self.view.node.id, scheme=True)
@@ -268,7 +268,7 @@ class RowLayout:
         return body.ttl.slot, column.number, column.type.removesuffix("?"), body.ttl.unit
 
 
-def keys_of(view: TableView) -> KeysOf:
+def index_keys_getter(view: TableView) -> KeysOf:
     """Return the function that gives the keys of a table's records in any of its indexes."""
     return RowLayout(view).keys
 

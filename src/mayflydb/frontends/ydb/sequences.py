@@ -27,7 +27,7 @@ from mayflydb.query.yql.schemas import Effect
 
 SPACE: Final = "ydb sequences"
 PARTITION: Final = b"\0" * 8
-EXHAUSTED: Final = 200503
+EXHAUSTED_CODE: Final = 200503
 """The issue code of an exhausted sequence."""
 
 _encode = msgspec.json.Encoder().encode
@@ -57,18 +57,18 @@ class Sequences:
         Faults: the sequence has fewer numbers left, and those are used up; OwnerNotFound.
         """
 
-        def take(before: Sequence) -> tuple[Sequence, Draw]:
+        def draw_from(before: Sequence) -> tuple[Sequence, Draw]:
             found = draw_numbers(before, count)
             return found.after, found
 
-        found: Draw = await self._change(view, column, take, now)
+        found: Draw = await self._transact(view, column, draw_from, now)
         if found.count < count:
             raise _exhaustion(view, column)
         return list(found.numbers)
 
     async def alter(self, view: TableView, column: StoredColumn, change: SequenceChange, now: Instant) -> None:
         """Change a sequence's settings or position. ValueError for invalid settings; OwnerNotFound."""
-        await self._change(view, column, lambda before: (change_sequence(before, change), None), now)
+        await self._transact(view, column, lambda before: (change_sequence(before, change), None), now)
 
     async def states(self, view: TableView, now: Instant) -> Mapping[str, Sequence]:
         """Return the sequences of a table in their current state, by column."""
@@ -86,15 +86,15 @@ class Sequences:
         states = await self.states(source, now)
         for column in copy.body.columns:
             if column.sequence is not None and states[column.name] != column.sequence:
-                await self._change(copy, column, _replace_by(states[column.name]), now)
+                await self._transact(copy, column, _replace_by(states[column.name]), now)
 
-    async def _change(
+    async def _transact(
         self, view: TableView, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]], now: Instant
     ) -> Any:
         home = await self._engine.node(*home_of(SPACE, view.node.id))
         if home is None:
             home = await self._engine.companions.home(SPACE, view.node.id, now)
-        return await self._engine.transact(_change_body(home, column, change), now)
+        return await self._engine.transact(_change_decision(home, column, change), now)
 
 
 def missing_serials(view: TableView, columns: tuple[str, ...]) -> list[StoredColumn]:
@@ -110,13 +110,13 @@ def _replace_by(state: Sequence) -> Callable[[Sequence], tuple[Sequence, None]]:
     return lambda before: (state, None)
 
 
-def _change_body(
+def _change_decision(
     home: Node, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]]
 ) -> Callable[[Transaction], Steps[Any]]:
     assert column.sequence is not None
     initial = column.sequence
 
-    def body(transaction: Transaction) -> Steps[Any]:
+    def decide(transaction: Transaction) -> Steps[Any]:
         space = yield from transaction.on(home.id)
         record = yield from space.get(PARTITION, _key(column))
         before = initial if record is None else _decode(record.value)
@@ -125,12 +125,12 @@ def _change_body(
             yield from space.run(Command(Mode.UPSERT, PARTITION, _key(column), Draft(_encode(after))))
         return reply
 
-    return body
+    return decide
 
 
 def _exhaustion(view: TableView, column: StoredColumn) -> Fault:
     path = f"{view.table.path}/{sequence_name(column.name)}"
     owner = f"[OwnerId: {view.node.parent}, LocalPathId: {view.node.id}]"
-    cause = Issue(f"sequence {owner} doesn't have any more values available", EXHAUSTED)
+    cause = Issue(f"sequence {owner} doesn't have any more values available", EXHAUSTED_CODE)
     whole = Issue(f"Failed to get next val for sequence: {path}, status: SCHEME_ERROR", issues=(cause,))
     return Fault("SCHEME_ERROR", whole)

@@ -21,7 +21,7 @@ SEQUENCE_PREFIX: Final = "_serial_column_"
 MAX_NUMBERS: Final = {type: 2 ** (int(type.name.removeprefix("Int")) - 1) - 1 for type in SERIALS.values()}
 """The greatest number of a sequence, by column type."""
 
-_NAMES: Final = {"Int16": "Serial2", "Int32": "Serial4", "Int64": "Serial8"}
+_SERIAL_NAMES: Final = {"Int16": "Serial2", "Int32": "Serial4", "Int64": "Serial8"}
 
 
 class Sequence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +49,7 @@ def sequence_of(type: Type) -> Sequence | None:
 
 def serial_name(type: Type) -> str:
     """Return the Serial type of a column's type: `Serial4` for Int32."""
-    return _NAMES[str(bare(type))]
+    return _SERIAL_NAMES[str(bare(type))]
 
 
 def sequence_name(column: str) -> str:
@@ -79,18 +79,18 @@ def draw_numbers(sequence: Sequence, count: int) -> Draw:
     ranges: list[range] = []
     step = sequence.increment
     left = count
-    at: int | None = _number_after(sequence, sequence.next) if sequence.used else sequence.next
-    while left and at is not None and sequence.low <= at <= sequence.high:
+    number: int | None = _number_after(sequence, sequence.next) if sequence.used else sequence.next
+    while left and number is not None and sequence.low <= number <= sequence.high:
         last = sequence.high if step > 0 else sequence.low
-        taken = min(left, (last - at) // step + 1)
-        ranges.append(range(at, at + taken * step, step))
+        taken = min(left, (last - number) // step + 1)
+        ranges.append(range(number, number + taken * step, step))
         left -= taken
-        at = _number_after(sequence, ranges[-1][-1])
+        number = _number_after(sequence, ranges[-1][-1])
     if not ranges:
         return Draw((), sequence)
-    if at is None:
+    if number is None:
         return Draw(tuple(ranges), msgspec.structs.replace(sequence, next=ranges[-1][-1], used=True))
-    return Draw(tuple(ranges), msgspec.structs.replace(sequence, next=at, used=False))
+    return Draw(tuple(ranges), msgspec.structs.replace(sequence, next=number, used=False))
 
 
 def _number_after(sequence: Sequence, number: int) -> int | None:
@@ -123,10 +123,10 @@ def change_sequence(sequence: Sequence, change: SequenceChange) -> Sequence:
     after = msgspec.structs.replace(sequence, start=start, increment=increment)
     if not change.restart:
         return after
-    at = start if change.restart_at is None else change.restart_at
-    if not sequence.low <= at <= sequence.high:
-        raise ValueError(_out_of_range("RESTART", at, sequence))
-    return msgspec.structs.replace(after, next=at, used=False)
+    restart_at = start if change.restart_at is None else change.restart_at
+    if not sequence.low <= restart_at <= sequence.high:
+        raise ValueError(_out_of_range("RESTART", restart_at, sequence))
+    return msgspec.structs.replace(after, next=restart_at, used=False)
 
 
 def check_sequence(sequence: Sequence) -> None:

@@ -10,7 +10,7 @@ import grpc.aio
 
 from mayflydb.frontends.ydb.app import MAX_MESSAGE_BYTES, CallMetadata, YdbApp
 from mayflydb.frontends.ydb.calls import ServedPort
-from mayflydb.frontends.ydb.errors import Denied
+from mayflydb.frontends.ydb.errors import LoginRequired
 from mayflydb.frontends.ydb.methods import SERVICES, Method, all_methods
 
 GRPC_OPTIONS: Final = (
@@ -29,7 +29,7 @@ GRPC_OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
 )
 
-CLOSING: Final = (("x-ydb-server-hints", "session-close"),)
+SESSION_CLOSE_HINT: Final = (("x-ydb-server-hints", "session-close"),)
 """The metadata that makes a client replace its session."""
 
 _DATABASE_KEY, _TICKET_KEY, _TRACE_KEY = "x-ydb-database", "x-ydb-auth-ticket", "x-ydb-trace-id"
@@ -42,11 +42,14 @@ class GrpcServer:
         self._app = app
         self._served_port = served_port
         self._server = grpc.aio.server(options=GRPC_OPTIONS)
-        known: dict[str, list[Method]] = {}
+        methods_by_service: dict[str, list[Method]] = {}
         for each in all_methods(app.handlers):
-            known.setdefault(each.service, []).append(each)
+            methods_by_service.setdefault(each.service, []).append(each)
         self._server.add_generic_rpc_handlers(
-            tuple(grpc.method_handlers_generic_handler(name, self._handlers(known[name])) for name in SERVICES)
+            tuple(
+                grpc.method_handlers_generic_handler(name, self._rpc_handlers(methods_by_service[name]))
+                for name in SERVICES
+            )
         )
 
     def bind(self, address: str, credentials: tuple[bytes, bytes] | None = None) -> None:
@@ -72,43 +75,43 @@ class GrpcServer:
         """Refuse new calls, and let running calls finish within `grace` seconds."""
         await self._server.stop(grace)
 
-    def _handlers(self, known: Iterable[Method]) -> dict[str, Any]:
-        return {each.method: self._handler(each) for each in known}
+    def _rpc_handlers(self, methods: Iterable[Method]) -> dict[str, Any]:
+        return {each.method: self._rpc_handler(each) for each in methods}
 
-    def _handler(self, method: Method) -> Any:
+    def _rpc_handler(self, method: Method) -> Any:
         if method.streams_requests:
-            return grpc.stream_stream_rpc_method_handler(self._refuse_stream(method))
+            return grpc.stream_stream_rpc_method_handler(self._refusing_handler(method))
         if method.streams_responses:
-            return grpc.unary_stream_rpc_method_handler(self._stream(method))
-        return grpc.unary_unary_rpc_method_handler(self._unary(method))
+            return grpc.unary_stream_rpc_method_handler(self._stream_handler(method))
+        return grpc.unary_unary_rpc_method_handler(self._unary_handler(method))
 
-    def _unary(self, method: Method) -> Callable[[bytes, Any], Any]:
+    def _unary_handler(self, method: Method) -> Callable[[bytes, Any], Any]:
         app = self._app
         served_port = self._served_port
 
         async def handle(data: bytes, context: Any) -> bytes:
             try:
                 answer = await app.answer(method, data, _metadata_of(context, served_port))
-            except Denied as denied:
+            except LoginRequired as denied:
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
                 raise
             if app.stopping:
-                context.set_trailing_metadata(CLOSING)
+                context.set_trailing_metadata(SESSION_CLOSE_HINT)
             return answer
 
         return handle
 
-    def _stream(self, method: Method) -> Callable[[bytes, Any], Any]:
+    def _stream_handler(self, method: Method) -> Callable[[bytes, Any], Any]:
         async def handle(data: bytes, context: Any) -> AsyncIterator[bytes]:
             try:
                 async for each in self._app.stream(method, data, _metadata_of(context, self._served_port)):
                     yield each
-            except Denied as denied:
+            except LoginRequired as denied:
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
 
         return handle
 
-    def _refuse_stream(self, method: Method) -> Callable[[Any, Any], Any]:
+    def _refusing_handler(self, method: Method) -> Callable[[Any, Any], Any]:
         """Methods with a stream of requests are not supported: the first request gets the refusal."""
 
         async def handle(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
@@ -116,7 +119,7 @@ class GrpcServer:
                 try:
                     async for each in self._app.stream(method, first, _metadata_of(context, self._served_port)):
                         yield each
-                except Denied as denied:
+                except LoginRequired as denied:
                     await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
                 return
 

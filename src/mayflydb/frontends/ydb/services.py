@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.accounts import Accounts
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.operations import Operations
@@ -41,8 +41,8 @@ class Services:
         await self.schemes.close()
 
 
-Unary: TypeAlias = Callable[[Services, Call, Any], Awaitable[bytes]]
+Unary: TypeAlias = Callable[[Services, GrpcCall, Any], Awaitable[bytes]]
 """Takes a parsed request and returns the bytes of its response, built by `wire`."""
 
-Streaming: TypeAlias = Callable[[Services, Call, Any], AsyncIterator[bytes]]
+Streaming: TypeAlias = Callable[[Services, GrpcCall, Any], AsyncIterator[bytes]]
 """Takes a parsed request and yields the messages of its stream."""

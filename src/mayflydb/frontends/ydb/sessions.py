@@ -13,12 +13,12 @@ from random import Random  # noqa: TID251 - the type; what draws comes in from o
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.model.instant import SECOND, Span
 from mayflydb.query.yql.faults import Fault, Issue, fault
 
-Kind = Literal["table", "query"]
-Hint = Literal["session_shutdown", "node_shutdown"]
+SessionKind = Literal["table", "query"]
+CloseHint = Literal["session_shutdown", "node_shutdown"]
 
 ATTACH_TIMEOUT: Final = 60.0
 """Seconds until a session of the query service ends if no client attaches to it."""
@@ -41,35 +41,35 @@ class Session:
     """
 
     __slots__ = (
-        "_closing",
+        "_close_hint",
         "_timer",
-        "attached",
+        "attached_streams",
         "busy",
         "closed",
         "database",
         "id",
         "kind",
+        "last_used",
         "transactions",
-        "used",
         "user",
     )
 
-    def __init__(self, id: str, kind: Kind, database: str, user: str, used: float) -> None:
+    def __init__(self, id: str, kind: SessionKind, database: str, user: str, last_used: float) -> None:
         self.id = id
         self.kind = kind
         self.database = database
         self.user = user
-        self.used = used
+        self.last_used = last_used
         self.transactions: dict[str, Closeable] = {}
         self.busy = False
         self.closed = False
-        self.attached = 0
-        self._closing: asyncio.Future[Hint | None] = asyncio.get_running_loop().create_future()
+        self.attached_streams = 0
+        self._close_hint: asyncio.Future[CloseHint | None] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def wait_for_close(self) -> Hint | None:
+    async def wait_for_close(self) -> CloseHint | None:
         """Wait until the session is closed. Return the reason, unless the client closed it."""
-        return await asyncio.shield(self._closing)
+        return await asyncio.shield(self._close_hint)
 
     def roll_back(self) -> None:
         """Roll back all open transactions."""
@@ -79,16 +79,16 @@ class Session:
 
     # --- called by Sessions ------------------------------------------------------------------------------------------
 
-    def mark_closed(self, hint: Hint | None) -> None:
+    def mark_closed(self, hint: CloseHint | None) -> None:
         """Mark the session closed. Its transactions are rolled back now, or after the request that uses it."""
         self.closed = True
-        self.set_timer(None)
-        if not self._closing.done():
-            self._closing.set_result(hint)
+        self.set_close_timer(None)
+        if not self._close_hint.done():
+            self._close_hint.set_result(hint)
         if not self.busy:
             self.roll_back()
 
-    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+    def set_close_timer(self, timer: asyncio.TimerHandle | None) -> None:
         """Set the timer that closes the session, in place of an earlier one."""
         if self._timer is not None:
             self._timer.cancel()
@@ -129,7 +129,7 @@ class SessionHold:
 class Sessions:
     """The sessions of one server, on its event loop."""
 
-    def __init__(self, chance: Random, idle: Span, most: int, time: Callable[[], float] | None = None) -> None:
+    def __init__(self, chance: Random, idle: Span, max_sessions: int, time: Callable[[], float] | None = None) -> None:
         """Build an empty registry.
 
         `idle`: how long an unused session of the table service lives. `most`: limit of sessions. `time`: seconds of
@@ -139,46 +139,46 @@ class Sessions:
         self._time = time or asyncio.get_running_loop().time
         self._chance = chance
         self._idle = idle / SECOND
-        self._most = most
+        self._max_sessions = max_sessions
         self._sessions: dict[str, Session] = {}
-        self._by_use: OrderedDict[str, Session] = OrderedDict()
+        self._table_sessions_by_use: OrderedDict[str, Session] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, call: Call, kind: Kind) -> Session:
+    def create(self, call: GrpcCall, kind: SessionKind) -> Session:
         """Create a session. Faults: OVERLOADED if the limit is reached."""
-        self._expire()
-        if len(self._sessions) >= self._most:
+        self._close_idle()
+        if len(self._sessions) >= self._max_sessions:
             raise fault("Active sessions limit exceeded", status="OVERLOADED")
         secret = base64.urlsafe_b64encode(self._chance.getrandbits(192).to_bytes(24)).decode()
         id = f"ydb://session/3?node_id=1&id={secret}"
         session = self._sessions[id] = Session(id, kind, call.database, call.user, self._time())
         if kind == "table":
-            self._by_use[id] = session
+            self._table_sessions_by_use[id] = session
         else:
-            self._end_after(session, ATTACH_TIMEOUT)
+            self._close_after(session, ATTACH_TIMEOUT)
         return session
 
-    def get(self, call: Call, id: str) -> Session:
+    def get(self, call: GrpcCall, id: str) -> Session:
         """Return the session with this id and mark it used. Faults: BAD_SESSION."""
         session = self.find(call, id)
         if session is None:
             raise Fault("BAD_SESSION", Issue(f"Session not found: {id}"))
-        session.used = self._time()
+        session.last_used = self._time()
         if session.kind == "table":
-            self._by_use.move_to_end(id)
+            self._table_sessions_by_use.move_to_end(id)
         return session
 
-    def find(self, call: Call, id: str) -> Session | None:
+    def find(self, call: GrpcCall, id: str) -> Session | None:
         """Return the session with this id; None if no such session exists or the session belongs to another user or
         database.
         """
-        self._expire()
+        self._close_idle()
         session = self._sessions.get(id)
         return session if session and session.user == call.user and session.database == call.database else None
 
-    def hold(self, call: Call, id: str) -> SessionHold:
+    def hold(self, call: GrpcCall, id: str) -> SessionHold:
         """Return the session for the exclusive use of one request: `with sessions.hold(call, id) as hold`.
 
         Faults: BAD_SESSION, SESSION_BUSY.
@@ -188,35 +188,35 @@ class Sessions:
             raise Fault("SESSION_BUSY", Issue("Pending previous query completion"))
         return SessionHold(session)
 
-    def close(self, session: Session, hint: Hint | None = None) -> None:
+    def close(self, session: Session, hint: CloseHint | None = None) -> None:
         """Close a session and roll back its transactions, those in use when the request is done."""
         if self._sessions.pop(session.id, None) is not None:
-            self._by_use.pop(session.id, None)
+            self._table_sessions_by_use.pop(session.id, None)
             session.mark_closed(hint)
 
-    def close_all(self, hint: Hint | None = None) -> None:
+    def close_all(self, hint: CloseHint | None = None) -> None:
         """Close all sessions."""
         for session in list(self._sessions.values()):
             self.close(session, hint)
 
     def attach(self, session: Session) -> None:
         """Keep the session open while a stream is attached."""
-        session.attached += 1
-        session.set_timer(None)
+        session.attached_streams += 1
+        session.set_close_timer(None)
 
     def detach(self, session: Session) -> None:
         """Note the end of a stream. The session ends soon unless another stream is attached."""
-        session.attached -= 1
-        if not (session.attached or session.closed):
-            self._end_after(session, DETACH_TIMEOUT)
+        session.attached_streams -= 1
+        if not (session.attached_streams or session.closed):
+            self._close_after(session, DETACH_TIMEOUT)
 
-    def _end_after(self, session: Session, seconds: float) -> None:
-        session.set_timer(asyncio.get_running_loop().call_later(seconds, self.close, session))
+    def _close_after(self, session: Session, seconds: float) -> None:
+        session.set_close_timer(asyncio.get_running_loop().call_later(seconds, self.close, session))
 
-    def _expire(self) -> None:
+    def _close_idle(self) -> None:
         now = self._time()
-        while self._by_use:
-            oldest = next(iter(self._by_use.values()))
-            if now - oldest.used <= self._idle or oldest.busy:
+        while self._table_sessions_by_use:
+            oldest = next(iter(self._table_sessions_by_use.values()))
+            if now - oldest.last_used <= self._idle or oldest.busy:
                 break
             self.close(oldest)

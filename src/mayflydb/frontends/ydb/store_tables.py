@@ -13,7 +13,7 @@ from mayflydb.frontends.ydb.rows import RowLayouts, partition_of
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
 from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
-from mayflydb.frontends.ydb.transactions import Mode
+from mayflydb.frontends.ydb.transactions import TransactionMode
 from mayflydb.frontends.ydb.writing import TableWriter
 from mayflydb.model.record import Record
 from mayflydb.query.yql.comparison import sort_key
@@ -53,7 +53,7 @@ class StoreTables:
         snapshot: Snapshot,
         views: Views,
         layouts: RowLayouts,
-        mode: Mode,
+        mode: TransactionMode,
         accessed: dict[str, RowCounts],
         system_rows: SystemRows,
         sequences: Sequences,
@@ -69,7 +69,7 @@ class StoreTables:
     async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
         """Yield the rows of an access in batches. Errors: faults of the access, WriteConflict, OwnerNotFound."""
         view = self._views[access.table]
-        counts = self._counts(access.table)
+        counts = self._row_counts(access.table)
         if isinstance(view, SystemEntry):
             rows = select_rows(access, view.table, await self._system_rows(view))
             counts.reads += len(rows)
@@ -85,7 +85,7 @@ class StoreTables:
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Apply an effect. Return the rows of `returning`. Errors: constraints, WriteConflict, OwnerNotFound."""
-        self._counts(effect.table).count(effect)
+        self._row_counts(effect.table).count(effect)
         view = self._views[effect.table]
         assert isinstance(view, TableView)
         effect = await self._sequences.fill_serials(view, effect, self._snapshot.now)
@@ -96,11 +96,11 @@ class StoreTables:
     async def finish(self) -> None:
         """Do nothing: the snapshot has all writes, and its commit makes them durable."""
 
-    async def record(self, container: int, key: bytes) -> Record | None:
+    async def get_record(self, container: int, key: bytes) -> Record | None:
         """Return the record with this key. Errors: WriteConflict, OwnerNotFound."""
         return await self._snapshot.get(container, partition_of(key), key)
 
-    def _counts(self, path: str) -> RowCounts:
+    def _row_counts(self, path: str) -> RowCounts:
         return self._accessed.setdefault(path, RowCounts())
 
     def _check_index(self, view: TableView, name: str | None) -> None:
@@ -119,9 +119,9 @@ def select_rows(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
     names = [column.name for column in table.columns]
     key = [names.index(name) for name in table.key]
     order = [sort_key(table.columns[place].type) for place in key]
-    picked = [names.index(name) for name in access.columns]
+    places = [names.index(name) for name in access.columns]
 
-    def place_of(row: Row) -> list[object]:
+    def sort_place(row: Row) -> list[object]:
         return [by(row[place]) for by, place in zip(order, key, strict=True)]
 
     def lies_in(place: list[object], part: KeyRange) -> bool:
@@ -132,8 +132,8 @@ def select_rows(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
             high < upper or (high == upper and not part.upper_open) or not upper
         )
 
-    placed = sorted(((place_of(row), row) for row in rows), key=lambda each: each[0], reverse=access.descending)
+    placed = sorted(((sort_place(row), row) for row in rows), key=lambda each: each[0], reverse=access.descending)
     found: dict[int, Row] = {}
     for part in access.ranges or (KeyRange(),):
         found.update({id(row): row for place, row in placed if lies_in(place, part)})
-    return [tuple(row[place] for place in picked) for row in found.values()][: access.limit]
+    return [tuple(row[place] for place in places) for row in found.values()][: access.limit]

@@ -16,12 +16,12 @@ from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.schemas import RandomSource
 
-Mode = Literal[
+TransactionMode = Literal[
     "serializable_read_write", "snapshot_read_only", "snapshot_read_write", "online_read_only", "stale_read_only"
 ]
 
-READ_ONLY: Final = frozenset({"snapshot_read_only", "online_read_only", "stale_read_only"})
-ONE_SHOT: Final = frozenset({"online_read_only", "stale_read_only"})
+READ_ONLY_MODES: Final = frozenset({"snapshot_read_only", "online_read_only", "stale_read_only"})
+QUERY_ONLY_MODES: Final = frozenset({"online_read_only", "stale_read_only"})
 """Modes without a BeginTransaction request.
 
 Only queries begin such a transaction, and in the table service the same query has to commit it.
@@ -45,7 +45,7 @@ class TransactionControl(msgspec.Struct, frozen=True):
     """
 
     id: str = ""
-    begin: Mode | None = None
+    begin: TransactionMode | None = None
     commit: bool = False
 
 
@@ -53,7 +53,7 @@ class OpenTransaction(msgspec.Struct, eq=False):
     """A transaction between two requests. `snapshot` None: nothing was read or written yet."""
 
     id: str
-    mode: Mode
+    mode: TransactionMode
     snapshot: Snapshot | None = None
 
     async def commit(self, now: Instant) -> None:
@@ -75,13 +75,13 @@ class Transactions:
         self._chance = chance
         self._open = session.transactions
 
-    def begin(self, mode: Mode) -> OpenTransaction:
+    def begin(self, mode: TransactionMode) -> OpenTransaction:
         """Begin a transaction on request. BAD_REQUEST for a mode that only queries may begin."""
-        if mode in ONE_SHOT:
+        if mode in QUERY_ONLY_MODES:
             raise begin_refusal(mode)
         return self.add(mode)
 
-    def add(self, mode: Mode) -> OpenTransaction:
+    def add(self, mode: TransactionMode) -> OpenTransaction:
         """Begin a transaction for a query."""
         transaction = OpenTransaction(new_id(self._chance), mode)
         self._open[transaction.id] = transaction
@@ -91,7 +91,7 @@ class Transactions:
         """Return the transaction with this id. Faults: NOT_FOUND, code 2015."""
         found = self._open.get(id)
         if not isinstance(found, OpenTransaction):
-            raise not_found(id)
+            raise unknown_transaction(id)
         return found
 
     def end(self, transaction: OpenTransaction) -> None:
@@ -106,11 +106,11 @@ def new_id(chance: RandomSource) -> str:
     return "".join(_DIGITS[bits >> shift & 31] for shift in range(0, 130, 5))
 
 
-def _mode_name(mode: Mode) -> str:
+def _mode_name(mode: TransactionMode) -> str:
     return "".join(word.capitalize() for word in mode.split("_"))
 
 
-def begin_refusal(mode: Mode) -> Fault:
+def begin_refusal(mode: TransactionMode) -> Fault:
     """The fault of BeginTransaction in a mode that only queries may begin."""
     text = f"Failed to begin transaction: open transactions not supported for transaction mode {_mode_name(mode)}"
     return fault(
@@ -119,18 +119,18 @@ def begin_refusal(mode: Mode) -> Fault:
     )
 
 
-def uncommitted_refusal(mode: Mode) -> Fault:
+def uncommitted_refusal(mode: TransactionMode) -> Fault:
     """The fault of a table service query that begins a transaction in such a mode and does not commit it."""
     text = f"Failed to execute query: open transactions not supported for transaction mode: {_mode_name(mode)}"
     return fault(f"{text}, use commit_tx flag to explicitely commit transaction.", status="BAD_REQUEST")
 
 
-def not_found(id: str) -> Fault:
+def unknown_transaction(id: str) -> Fault:
     """The fault of an unknown or ended transaction."""
     return fault(f"Transaction not found: {id}", status="NOT_FOUND", code=2015)
 
 
-def aborted(table: str | None) -> Fault:
+def invalid_locks(table: str | None) -> Fault:
     """The fault of a write conflict. Nothing was written."""
     where = "" if table is None else f" Table: `{table}`"
     return Fault(
@@ -140,29 +140,29 @@ def aborted(table: str | None) -> Fault:
     )
 
 
-def scheme_change(table: str | None) -> Fault:
+def schema_conflict(table: str | None) -> Fault:
     """The fault of a table whose definition has changed since the query was planned."""
     return fault(
         "Schema changed" if table is None else f"Schema changed. Table: `{table}`", status="ABORTED", code=2028
     )
 
 
-def read_only(verb: str) -> Fault:
+def write_refusal(verb: str) -> Fault:
     """The fault of a write in a read-only mode."""
     return fault(f"Operation '{verb.capitalize()}' can't be performed in read only transaction", code=2008)
 
 
-def no_scheme(verb: str) -> Fault:
+def data_statement_refusal(verb: str) -> Fault:
     """The fault of a data statement in a request for definitions."""
     return fault(f"Operation '{verb.capitalize()}' can't be performed in scheme query", code=2008)
 
 
-def scheme_in_transaction() -> Fault:
+def definition_refusal() -> Fault:
     """The fault of a definition with transaction control."""
     return fault("Scheme operations cannot be executed inside transaction", status="PRECONDITION_FAILED")
 
 
-def mixed_statements() -> Fault:
+def mixed_statements_refusal() -> Fault:
     """The fault of definitions and data in one query."""
     text = "Queries with mixed data and scheme operations are not supported."
     return fault(f"{text} Use separate queries for different types of operations.", code=2009)

@@ -52,15 +52,15 @@ def anchor_of(type_name: str, unit: str | None, value: Any) -> Instant | None:
         raise ValueError(f"no TTL column: {type_name} in {unit}")
     if value is None:
         return None
-    instant = value * DATE_TYPES[type_name] if unit is None else _count_to_instant(type_name, unit, value)
+    instant = value * DATE_TYPES[type_name] if unit is None else _number_to_instant(type_name, unit, value)
     return None if instant > DATE_LIMIT else max(-DATE_LIMIT, instant)
 
 
-def _count_to_instant(type_name: str, unit: str, value: Any) -> Instant:
-    size = UNITS[unit]
+def _number_to_instant(type_name: str, unit: str, value: Any) -> Instant:
+    unit_span = UNITS[unit]
     # YDB compares integers in whole nanoseconds, rounded down, and DyNumbers exactly. So a DyNumber is due at the next
     # whole unit.
     whole: int = value if type_name != "DyNumber" else math.ceil(value)
-    if size is not None:
-        return whole * size
+    if unit_span is not None:
+        return whole * unit_span
     return whole // 1000 if type_name != "DyNumber" else -(-whole // 1000)

@@ -59,14 +59,14 @@ def parse_identities(node: Node, id: str) -> list[tuple[bytes, bytes]]:
         given = None
     if isinstance(given, list) and len(given) == len(types):
         readings.append([each if each is None or isinstance(each, str) else str(each) for each in given])
-    keys = [key for reading in readings if (key := _key(types, reading)) is not None]
+    keys = [key for reading in readings if (key := _parse_key(types, reading)) is not None]
     if not keys:
         hint = f"write a JSON list of {len(types)} values" if len(types) > 1 else f"write a {bare(types[0])}"
         raise BadRequest(f"{id!r} is no key of {node.name}", hint=hint)
     return [(partition_of(key), key) for key in keys]
 
 
-def _key(types: list[Type], texts: list[str | None]) -> bytes | None:
+def _parse_key(types: list[Type], texts: list[str | None]) -> bytes | None:
     values = [None if text is None else from_text(bare(type), text) for type, text in zip(types, texts, strict=True)]
     if any(value is None and text is not None for value, text in zip(values, texts, strict=True)):
         return None
@@ -102,25 +102,25 @@ def _resolve_column(body: TableBody, change: Change) -> StoredColumn:
     return column
 
 
-def _unit(body: TableBody, column: StoredColumn, change: Change) -> Unit | None:
+def _resolve_unit(body: TableBody, column: StoredColumn, change: Change) -> Unit | None:
     """Return the unit of a TTL column: the requested one, the current one, or seconds.
 
     None for a date. BadRequest for a unit that does not fit the type.
     """
-    counts = bare(type_of(column.type)) in COUNTS
+    is_number = bare(type_of(column.type)) in COUNTS
     if change.unit is not None:
         units: tuple[Unit, ...] = get_args(Unit)
         unit = next((each for each in units if each == change.unit), None)
-        if unit is None or not counts:
-            hint = f"one of {', '.join(units)}" if counts else "leave unit out"
+        if unit is None or not is_number:
+            hint = f"one of {', '.join(units)}" if is_number else "leave unit out"
             raise BadRequest(f"{column.name} is {column.type}: it does not count in {change.unit}", hint=hint)
         return unit
     if body.ttl is not None and body.ttl.column == column.name:
         return body.ttl.unit
-    return "SECONDS" if counts else None
+    return "SECONDS" if is_number else None
 
 
-def _run_interval(body: TableBody, column: StoredColumn, change: Change) -> int | None:
+def _resolve_run_interval(body: TableBody, column: StoredColumn, change: Change) -> int | None:
     """Return the seconds between removal runs: the requested or the current setting; None: the server's default."""
     if change.run_interval is None and body.ttl is not None and body.ttl.column == column.name:
         return body.ttl.run_interval
@@ -138,7 +138,7 @@ def preview_change(database: str, node: Node, change: Change) -> Proposal:
         raise BadRequest(f"{column.name} is {column.type}: no row dies by it")
     if change.seconds < 0:
         raise BadRequest("a TTL column has a span of 0 seconds or more")
-    unit, runs = _unit(body, column, change), _run_interval(body, column, change)
+    unit, runs = _resolve_unit(body, column, change), _resolve_run_interval(body, column, change)
     has_dates = body.ttl is not None and (body.ttl.column, body.ttl.unit) == (column.name, unit)
     slot = body.ttl.slot if body.ttl is not None and has_dates else next_number(node.definition)
     ttl = TtlSettings(column.name, change.seconds, unit, runs, slot)
@@ -158,18 +158,20 @@ def _date_adder(node: Node, column: StoredColumn, unit: Unit | None, slot: int) 
     return add_date
 
 
-async def change_ttl(schemes: Schemes, database: str, node: Node, wanted: Change) -> None:
+async def change_ttl(schemes: Schemes, database: str, node: Node, change: Change) -> None:
     """Change the TTL of a table. Errors as of `preview_change`, and the refusals of TTL settings."""
     body = body_of(node.definition)
-    column = _resolve_column(body, wanted)
-    preview_change(database, node, wanted)
+    column = _resolve_column(body, change)
+    preview_change(database, node, change)
     now = await schemes.engine.now()
     path = paths.join(database, node.name)
-    if wanted.seconds is None:
+    if change.seconds is None:
         if body.ttl is not None and body.ttl.column == column.name:
             await schemes.alter(path, AlterSpec(ttl=DropTtl()), now)
         return
-    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column, wanted), _run_interval(body, column, wanted))
+    ttl = TtlSpec(
+        column.name, change.seconds, _resolve_unit(body, column, change), _resolve_run_interval(body, column, change)
+    )
     await schemes.alter(path, AlterSpec(ttl=ttl), now)
 
 

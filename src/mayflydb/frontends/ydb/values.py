@@ -39,13 +39,13 @@ from mayflydb.query.yql.types import (
     format_long,
 )
 
-Encode: TypeAlias = Callable[[Value], bytes]
+ValueEncoder: TypeAlias = Callable[[Value], bytes]
 """Encodes a value as the inside of a Value message."""
 
-Decode: TypeAlias = Callable[[Any], Value]
+ValueDecoder: TypeAlias = Callable[[Any], Value]
 """Decodes a Value message."""
 
-NUMBERS: Final = {
+PRIMITIVE_TYPE_IDS: Final = {
     "Bool": 0x06,
     "Int8": 0x07,
     "Uint8": 0x05,
@@ -78,53 +78,60 @@ NUMBERS: Final = {
 }
 """PrimitiveTypeId by canonical name."""
 
-_BY_NUMBER: Final = {number: PRIMITIVES[name] for name, number in NUMBERS.items()}
+_PRIMITIVES_BY_ID: Final = {number: PRIMITIVES[name] for name, number in PRIMITIVE_TYPE_IDS.items()}
 _NULL_FLAG: Final = b"\x50\x00"
 _MASK_128: Final = (1 << 128) - 1
-_NO_HIGH: Final = bytes(8)
+_ZERO_HALF: Final = bytes(8)
 _MAX_DEPTH: Final = 100
 
 # --- types ---------------------------------------------------------------------------------------------------------------
 
 
 @cache
-def type_bytes(type: Type) -> bytes:
+def encode_type(type: Type) -> bytes:
     """Return the inside of a Type message."""
     match type:
         case Primitive(name):
-            return b"\x08" + wire.varint(NUMBERS[name])
+            return b"\x08" + wire.varint(PRIMITIVE_TYPE_IDS[name])
         case DecimalType(precision, scale):
-            return wire.block(2, wire.number(1, precision) + wire.number(2, scale))
+            return wire.bytes_field(2, wire.int_field(1, precision) + wire.int_field(2, scale))
         case OptionalType(item):
-            return wire.block(101, wire.block(1, type_bytes(item)))
+            return wire.bytes_field(101, wire.bytes_field(1, encode_type(item)))
         case ListType(item):
-            return wire.block(102, wire.block(1, type_bytes(item)))
+            return wire.bytes_field(102, wire.bytes_field(1, encode_type(item)))
         case TupleType() | StructType():
-            return wire.block(103 if isinstance(type, TupleType) else 104, _members(type))
+            return wire.bytes_field(103 if isinstance(type, TupleType) else 104, _encode_member_types(type))
         case DictType(key, payload):
-            return wire.block(105, wire.block(1, type_bytes(key)) + wire.block(2, type_bytes(payload)))
+            return wire.bytes_field(
+                105, wire.bytes_field(1, encode_type(key)) + wire.bytes_field(2, encode_type(payload))
+            )
         case VariantType(over):
-            return wire.block(106, wire.block(1 if isinstance(over, TupleType) else 2, _members(over)))
+            return wire.bytes_field(
+                106, wire.bytes_field(1 if isinstance(over, TupleType) else 2, _encode_member_types(over))
+            )
         case TaggedType(tag, item):
-            return wire.block(107, wire.text(1, tag) + wire.block(2, type_bytes(item)))
+            return wire.bytes_field(107, wire.text_field(1, tag) + wire.bytes_field(2, encode_type(item)))
     special = {VoidType: 201, NullType: 202, EmptyListType: 203, EmptyDictType: 204}[type.__class__]
     return wire.varint(special << 3) + b"\x00"
 
 
-def _members(type: Type) -> bytes:
+def _encode_member_types(type: Type) -> bytes:
     if isinstance(type, TupleType):
-        return b"".join(wire.block(1, type_bytes(item)) for item in type.items)
+        return b"".join(wire.bytes_field(1, encode_type(item)) for item in type.items)
     assert isinstance(type, StructType)
-    return b"".join(wire.block(1, wire.text(1, name) + wire.block(2, type_bytes(item))) for name, item in type.members)
+    return b"".join(
+        wire.bytes_field(1, wire.text_field(1, name) + wire.bytes_field(2, encode_type(item)))
+        for name, item in type.members
+    )
 
 
-def type_of(given: Any) -> Type:
+def decode_type(given: Any) -> Type:
     """Return the type in a Type message. Faults: BAD_REQUEST for an unknown or missing type."""
-    return _type_of(given.SerializeToString(deterministic=True))
+    return _decode_type_bytes(given.SerializeToString(deterministic=True))
 
 
 @lru_cache(4096)
-def _type_of(data: bytes) -> Type:
+def _decode_type_bytes(data: bytes) -> Type:
     return _decode_type(message("Ydb.Type").FromString(data), 0)
 
 
@@ -133,7 +140,7 @@ def _decode_type(given: Any, depth: int) -> Type:
     if depth > _MAX_DEPTH:
         raise _bad_request("a type is nested too deep")
     if kind == "type_id":
-        found = _BY_NUMBER.get(given.type_id)
+        found = _PRIMITIVES_BY_ID.get(given.type_id)
         if found is None:
             raise _bad_request(f"Unknown type id: {given.type_id}")
         return found
@@ -179,15 +186,17 @@ _TYPE_DECODERS: Final[dict[str | None, Callable[[Any, int], Type]]] = {
 }
 
 
-def columns_block(columns: Iterable[tuple[str, Type]]) -> bytes:
+def columns_field(columns: Iterable[tuple[str, Type]]) -> bytes:
     """Return the `columns` field of a ResultSet."""
-    return b"".join(wire.block(1, wire.text(1, name) + wire.block(2, type_bytes(type))) for name, type in columns)
+    return b"".join(
+        wire.bytes_field(1, wire.text_field(1, name) + wire.bytes_field(2, encode_type(type))) for name, type in columns
+    )
 
 
 # --- values to bytes -----------------------------------------------------------------------------------------------------
 
 
-def _packer(tag: bytes, form: str) -> Encode:
+def _fixed_size_encoder(tag: bytes, form: str) -> ValueEncoder:
     pack = struct.Struct(f"<{len(tag)}s{form}").pack
     return lambda value: pack(tag, value)
 
@@ -197,58 +206,58 @@ def _add_length(tag: bytes, content: bytes) -> bytes:
     return tag + (bytes((size,)) if size < 128 else wire.varint(size)) + content
 
 
-def _bytes(value: Value) -> bytes:
+def _encode_bytes(value: Value) -> bytes:
     return _add_length(b"\x42", value)
 
 
-def _text(value: Value) -> bytes:
+def _encode_text(value: Value) -> bytes:
     return _add_length(b"\x4a", value.encode())
 
 
-def _bool(value: Value) -> bytes:
+def _encode_bool(value: Value) -> bytes:
     return b"\x08\x01" if value else b"\x08\x00"
 
 
-def _int128(value: Value) -> bytes:
-    return _halves((value & _MASK_128).to_bytes(16, "little"))
+def _encode_int128(value: Value) -> bytes:
+    return _encode_halves((value & _MASK_128).to_bytes(16, "little"))
 
 
-def _halves(value: bytes) -> bytes:
+def _encode_halves(value: bytes) -> bytes:
     """Encode 16 bytes as two halves.
 
     The lower half is a member of the oneof and always present; the upper half is a field of its own, left out when 0.
     """
     low, high = value[:8], value[8:]
-    return b"\x79" + low if high == _NO_HIGH else b"\x79" + low + b"\x81\x01" + high
+    return b"\x79" + low if high == _ZERO_HALF else b"\x79" + low + b"\x81\x01" + high
 
 
-_SMALL, _UNSIGNED, _LARGE, _LARGE_UNSIGNED = (
-    _packer(tag, form) for tag, form in ((b"\x15", "i"), (b"\x1d", "I"), (b"\x21", "q"), (b"\x29", "Q"))
+_encode_int32, _encode_uint32, _encode_int64, _encode_uint64 = (
+    _fixed_size_encoder(tag, form) for tag, form in ((b"\x15", "i"), (b"\x1d", "I"), (b"\x21", "q"), (b"\x29", "Q"))
 )
 
-_PRIMITIVE_ENCODERS: Final[dict[str, Encode]] = {
-    "Bool": _bool,
-    **dict.fromkeys(("Int8", "Int16", "Int32", "Date32"), _SMALL),
-    **dict.fromkeys(("Uint8", "Uint16", "Uint32", "Date", "Datetime"), _UNSIGNED),
-    **dict.fromkeys(("Int64", "Interval", "Datetime64", "Timestamp64", "Interval64"), _LARGE),
-    **dict.fromkeys(("Uint64", "Timestamp"), _LARGE_UNSIGNED),
-    "Float": _packer(b"\x35", "f"),
-    "Double": _packer(b"\x39", "d"),
-    **dict.fromkeys(("String", "Yson"), _bytes),
-    **dict.fromkeys(("Utf8", "Json", "JsonDocument"), _text),
-    "Uuid": _halves,
+_PRIMITIVE_ENCODERS: Final[dict[str, ValueEncoder]] = {
+    "Bool": _encode_bool,
+    **dict.fromkeys(("Int8", "Int16", "Int32", "Date32"), _encode_int32),
+    **dict.fromkeys(("Uint8", "Uint16", "Uint32", "Date", "Datetime"), _encode_uint32),
+    **dict.fromkeys(("Int64", "Interval", "Datetime64", "Timestamp64", "Interval64"), _encode_int64),
+    **dict.fromkeys(("Uint64", "Timestamp"), _encode_uint64),
+    "Float": _fixed_size_encoder(b"\x35", "f"),
+    "Double": _fixed_size_encoder(b"\x39", "d"),
+    **dict.fromkeys(("String", "Yson"), _encode_bytes),
+    **dict.fromkeys(("Utf8", "Json", "JsonDocument"), _encode_text),
+    "Uuid": _encode_halves,
 }
 
 
 @cache
-def encoder(type: Type) -> Encode:
+def encoder(type: Type) -> ValueEncoder:
     """Return the encoder of values of this type as the inside of a Value message."""
     match type:
         case Primitive(name):
             found = _PRIMITIVE_ENCODERS.get(name)
             return found or _text_encoder(type)
         case DecimalType():
-            return _int128
+            return _encode_int128
         case OptionalType(item):
             return _optional_encoder(item)
         case ListType(item):
@@ -268,11 +277,11 @@ def encoder(type: Type) -> Encode:
     return lambda value: _NULL_FLAG
 
 
-def _text_encoder(type: Type) -> Encode:
-    return lambda value: _text(texts.to_text(type, value))
+def _text_encoder(type: Type) -> ValueEncoder:
+    return lambda value: _encode_text(texts.to_text(type, value))
 
 
-def _optional_encoder(item: Type) -> Encode:
+def _optional_encoder(item: Type) -> ValueEncoder:
     inner = encoder(item)
     if isinstance(item, (OptionalType, NullType)):
 
@@ -283,19 +292,19 @@ def _optional_encoder(item: Type) -> Encode:
     return lambda value: _NULL_FLAG if value is None else inner(value)
 
 
-def _items_encoder(item: Type) -> Encode:
+def _items_encoder(item: Type) -> ValueEncoder:
     inner = encoder(item)
     return lambda value: b"".join([_add_length(b"\x62", inner(each)) for each in value])
 
 
-def _row_encoder(types: Sequence[Type]) -> Encode:
+def _row_encoder(types: Sequence[Type]) -> ValueEncoder:
     inners = tuple(encoder(each) for each in types)
     return lambda value: b"".join(
         [_add_length(b"\x62", inner(each)) for inner, each in zip(inners, value, strict=True)]
     )
 
 
-def _pairs_encoder(key: Encode, payload: Encode) -> Encode:
+def _pairs_encoder(key: ValueEncoder, payload: ValueEncoder) -> ValueEncoder:
     def encode(value: Value) -> bytes:
         return b"".join(
             [
@@ -307,17 +316,17 @@ def _pairs_encoder(key: Encode, payload: Encode) -> Encode:
     return encode
 
 
-def _variant_encoder(over: Type) -> Encode:
-    inners = [encoder(each) for each in alternatives(over)]
+def _variant_encoder(over: Type) -> ValueEncoder:
+    inners = [encoder(each) for each in member_types(over)]
 
     def encode(value: Value) -> bytes:
         index, content = value
-        return _add_length(b"\x5a", inners[index](content)) + wire.number(14, index)
+        return _add_length(b"\x5a", inners[index](content)) + wire.int_field(14, index)
 
     return encode
 
 
-def alternatives(over: Type) -> tuple[Type, ...]:
+def member_types(over: Type) -> tuple[Type, ...]:
     """Return the alternatives of a Variant over this tuple or struct."""
     if isinstance(over, TupleType):
         return over.items
@@ -325,9 +334,9 @@ def alternatives(over: Type) -> tuple[Type, ...]:
     return tuple(item for _, item in over.members)
 
 
-def typed_value(type: Type, value: Value) -> bytes:
+def encode_typed_value(type: Type, value: Value) -> bytes:
     """Return the inside of a TypedValue message."""
-    return wire.block(1, type_bytes(type)) + wire.block(2, encoder(type)(value))
+    return wire.bytes_field(1, encode_type(type)) + wire.bytes_field(2, encoder(type)(value))
 
 
 # --- messages to values --------------------------------------------------------------------------------------------------
@@ -337,7 +346,7 @@ def _bad_request(text: str) -> Fault:
     return fault(text, status="BAD_REQUEST")
 
 
-def _field_decoder(type: Type, field: str, low: int | None = None, high: int | None = None) -> Decode:
+def _field_decoder(type: Type, field: str, low: int | None = None, high: int | None = None) -> ValueDecoder:
     """Return the decoder of a value in this field.
 
     `low`, `high`: limits of the type, inclusive, if the field could hold more.
@@ -359,11 +368,11 @@ def _mismatch(type: Type, given: Any) -> Fault:
     return _bad_request(f"Invalid value representation for type: {format_long(type)}, found {found}")
 
 
-_DAYS: Final = 49_673
-_SECONDS: Final = _DAYS * 86_400
-_MICROSECONDS: Final = _SECONDS * 1_000_000
+_END_DAY: Final = 49_673
+_END_SECOND: Final = _END_DAY * 86_400
+_END_MICROSECOND: Final = _END_SECOND * 1_000_000
 
-_LIMITS: Final[dict[str, tuple[str, int | None, int | None]]] = {
+_VALUE_FIELDS: Final[dict[str, tuple[str, int | None, int | None]]] = {
     "Bool": ("bool_value", None, None),
     "Int8": ("int32_value", -(1 << 7), (1 << 7) - 1),
     "Int16": ("int32_value", -(1 << 15), (1 << 15) - 1),
@@ -378,10 +387,10 @@ _LIMITS: Final[dict[str, tuple[str, int | None, int | None]]] = {
     "String": ("bytes_value", None, None),
     "Yson": ("bytes_value", None, None),
     "Utf8": ("text_value", None, None),
-    "Date": ("uint32_value", 0, _DAYS - 1),
-    "Datetime": ("uint32_value", 0, _SECONDS - 1),
-    "Timestamp": ("uint64_value", 0, _MICROSECONDS - 1),
-    "Interval": ("int64_value", 1 - _MICROSECONDS, _MICROSECONDS - 1),
+    "Date": ("uint32_value", 0, _END_DAY - 1),
+    "Datetime": ("uint32_value", 0, _END_SECOND - 1),
+    "Timestamp": ("uint64_value", 0, _END_MICROSECOND - 1),
+    "Interval": ("int64_value", 1 - _END_MICROSECOND, _END_MICROSECOND - 1),
     "Date32": ("int32_value", -53_375_809, 53_375_807),
     "Datetime64": ("int64_value", -4_611_669_897_600, 4_611_669_811_199),
     "Timestamp64": ("int64_value", -4_611_669_897_600_000_000, 4_611_669_811_199_999_999),
@@ -391,11 +400,11 @@ _LIMITS: Final[dict[str, tuple[str, int | None, int | None]]] = {
 
 
 @cache
-def decoder(type: Type) -> Decode:
+def decoder(type: Type) -> ValueDecoder:
     """Return the decoder of Value messages of this type. Faults: BAD_REQUEST for an invalid value."""
     match type:
-        case Primitive(name) if name in _LIMITS:
-            return _field_decoder(type, *_LIMITS[name])
+        case Primitive(name) if name in _VALUE_FIELDS:
+            return _field_decoder(type, *_VALUE_FIELDS[name])
         case Primitive("Uuid"):
             return _uuid_decoder(type)
         case Primitive():
@@ -418,13 +427,13 @@ def decoder(type: Type) -> Decode:
     return _constant_decoder(type)
 
 
-def _constant_decoder(type: Type) -> Decode:
+def _constant_decoder(type: Type) -> ValueDecoder:
     if isinstance(type, EmptyListType):
         return lambda given: []
     return lambda given: {} if isinstance(type, EmptyDictType) else None
 
 
-def _text_decoder(type: Type) -> Decode:
+def _text_decoder(type: Type) -> ValueDecoder:
     decode_text = _field_decoder(type, "text_value")
 
     def decode(given: Any) -> Value:
@@ -437,25 +446,25 @@ def _text_decoder(type: Type) -> Decode:
     return decode
 
 
-def _low_and_high(type: Type, given: Any) -> tuple[int, int]:
+def _read_halves(type: Type, given: Any) -> tuple[int, int]:
     if given.WhichOneof("value") != "low_128":
         raise _mismatch(type, given)
     return given.low_128, given.high_128
 
 
-def _uuid_decoder(type: Type) -> Decode:
+def _uuid_decoder(type: Type) -> ValueDecoder:
     def decode(given: Any) -> Value:
-        low, high = _low_and_high(type, given)
+        low, high = _read_halves(type, given)
         return low.to_bytes(8, "little") + high.to_bytes(8, "little")
 
     return decode
 
 
-def _decimal_decoder(type: DecimalType) -> Decode:
+def _decimal_decoder(type: DecimalType) -> ValueDecoder:
     largest, infinite = 10**type.precision, 10**35
 
     def decode(given: Any) -> Value:
-        low, high = _low_and_high(type, given)
+        low, high = _read_halves(type, given)
         value = (high << 64 | low) - ((high >> 63) << 128)
         if abs(value) >= largest and value not in (infinite, -infinite, infinite + 1):
             raise _bad_request(f"Value is out of range for type {format_long(type)}")
@@ -464,7 +473,7 @@ def _decimal_decoder(type: DecimalType) -> Decode:
     return decode
 
 
-def _optional_decoder(item: Type) -> Decode:
+def _optional_decoder(item: Type) -> ValueDecoder:
     inner = decoder(item)
     if isinstance(item, (OptionalType, NullType)):
 
@@ -479,8 +488,8 @@ def _optional_decoder(item: Type) -> Decode:
     return lambda given: None if given.WhichOneof("value") == "null_flag_value" else inner(given)
 
 
-def _row_decoder(type: TupleType | StructType) -> Decode:
-    inners = tuple(decoder(each) for each in alternatives(type))
+def _row_decoder(type: TupleType | StructType) -> ValueDecoder:
+    inners = tuple(decoder(each) for each in member_types(type))
 
     def decode(given: Any) -> Value:
         items = given.items
@@ -491,17 +500,17 @@ def _row_decoder(type: TupleType | StructType) -> Decode:
     return decode
 
 
-def _pairs_decoder(key: Decode, payload: Decode) -> Decode:
-    return lambda given: {hashable(key(pair.key)): payload(pair.payload) for pair in given.pairs}
+def _pairs_decoder(key: ValueDecoder, payload: ValueDecoder) -> ValueDecoder:
+    return lambda given: {to_hashable(key(pair.key)): payload(pair.payload) for pair in given.pairs}
 
 
-def hashable(value: Value) -> Value:
+def to_hashable(value: Value) -> Value:
     """Return a value that can be a key of a dict."""
-    return tuple(map(hashable, value)) if isinstance(value, list) else value
+    return tuple(map(to_hashable, value)) if isinstance(value, list) else value
 
 
-def _variant_decoder(type: Type, over: Type) -> Decode:
-    inners = [decoder(each) for each in alternatives(over)]
+def _variant_decoder(type: Type, over: Type) -> ValueDecoder:
+    inners = [decoder(each) for each in member_types(over)]
 
     def decode(given: Any) -> Value:
         if given.variant_index >= len(inners) or given.WhichOneof("value") != "nested_value":
@@ -513,5 +522,5 @@ def _variant_decoder(type: Type, over: Type) -> Decode:
 
 def decode_typed_value(given: Any) -> tuple[Type, Value]:
     """Return type and value of a TypedValue message. Faults: BAD_REQUEST."""
-    type = type_of(given.type)
+    type = decode_type(given.type)
     return type, decoder(type)(given.value)

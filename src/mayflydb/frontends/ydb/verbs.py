@@ -28,8 +28,8 @@ from mayflydb.query.yql.types import Value, bare
 
 T = TypeVar("T")
 
-EXISTS: Final = "Conflict with existing key."
-TWICE: Final = "Duplicated keys found."
+KEY_EXISTS: Final = "Conflict with existing key."
+DUPLICATE_KEYS: Final = "Duplicated keys found."
 
 MAX_VALUE_BYTES: Final = 16 << 20
 """Limit of one value, in bytes, as YDB's data shards have it."""
@@ -65,7 +65,7 @@ async def keyed_rows(effect: Effect, rows: GivenRows) -> list[tuple[bytes, Row]]
     if effect.verb != "INSERT" or len({key for key, _ in keyed}) == len(keyed):
         return keyed
     if not effect.ignore_existing:
-        raise constraint_violation(effect.table, TWICE)
+        raise constraint_violation(effect.table, DUPLICATE_KEYS)
     return list({key: (key, row) for key, row in reversed(keyed)}.values())[::-1]
 
 
@@ -84,12 +84,12 @@ def command_factory(effect: Effect, rows: GivenRows) -> Callable[[bytes, Row], C
 
 def merges_rows(effect: Effect, rows: GivenRows) -> bool:
     """True if the written row depends on the stored one: an UPSERT without all columns."""
-    return effect.verb == "UPSERT" and not rows.complete
+    return effect.verb == "UPSERT" and not rows.has_all_columns
 
 
 def key_conflict(effect: Effect) -> Fault:
     """The fault of a taken key or unique value: PRECONDITION_FAILED."""
-    return constraint_violation(effect.table, EXISTS)
+    return constraint_violation(effect.table, KEY_EXISTS)
 
 
 class GivenRows:
@@ -97,26 +97,28 @@ class GivenRows:
 
     def __init__(self, layout: RowLayout, columns: Sequence[str], generated: Sequence[str] = ()) -> None:
         self._layout = layout
-        self._given = [(place, layout.numbers[name]) for place, name in enumerate(columns) if name not in generated]
+        self._merged_places = [
+            (place, layout.numbers[name]) for place, name in enumerate(columns) if name not in generated
+        ]
         self._numbers = [layout.numbers[name] for name in columns]
         places = [columns.index(name) for name in layout.view.table.key]
-        self._key = itemgetter(*places) if len(places) > 1 else _single(places[0])
-        self._keys = places
+        self._key = itemgetter(*places) if len(places) > 1 else _single_value_getter(places[0])
+        self._key_places = places
         types = {column.name: str(bare(column.type)) for column in layout.view.table.columns}
-        self._variable = [place for place, name in enumerate(columns) if types[name] in VARIABLE_LENGTH]
-        self.complete = len(set(columns)) == len(layout.numbers) and not generated
+        self._variable_places = [place for place, name in enumerate(columns) if types[name] in VARIABLE_LENGTH]
+        self.has_all_columns = len(set(columns)) == len(layout.numbers) and not generated
 
     def key_of(self, row: Row) -> bytes:
         """Return the key of a row's record. BAD_REQUEST for a value or key above its limit."""
-        for place in self._variable:
+        for place in self._variable_places:
             if row[place] is not None and len(row[place]) > UNMEASURED_BYTES:
-                self._measure(row)
+                self._check_sizes(row)
                 break
         return self._layout.key_from(self._key(row))
 
-    def _measure(self, row: Row) -> None:
-        sizes = {place: _size(row[place]) for place in self._variable}
-        key = sum(sizes.get(place, 8) for place in self._keys)
+    def _check_sizes(self, row: Row) -> None:
+        sizes = {place: _value_bytes(row[place]) for place in self._variable_places}
+        key = sum(sizes.get(place, 8) for place in self._key_places)
         if key > MAX_KEY_BYTES:
             raise _too_large("key", key, MAX_KEY_BYTES)
         for size in sizes.values():
@@ -147,12 +149,12 @@ class GivenRows:
         if before is None:
             return self.new_row(row)
         values = self._layout.decode(before.value)
-        for place, number in self._given:
+        for place, number in self._merged_places:
             values[number] = row[place]
         return values
 
 
-def _size(value: Value) -> int:
+def _value_bytes(value: Value) -> int:
     if value is None:
         return 0
     return len(value.encode()) if isinstance(value, str) else len(value)
@@ -163,5 +165,5 @@ def _too_large(what: str, size: int, most: int) -> Fault:
     return fault(text, status="BAD_REQUEST", code=2017)
 
 
-def _single(place: int) -> Callable[[Row], tuple[Value, ...]]:
+def _single_value_getter(place: int) -> Callable[[Row], tuple[Value, ...]]:
     return lambda row: (row[place],)

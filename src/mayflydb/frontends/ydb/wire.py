@@ -17,7 +17,7 @@ from mayflydb.query.yql.faults import Issue, Position
 
 _SMALL: Final = tuple(bytes((number,)) for number in range(128))
 
-ANY_PREFIX: Final = "type.googleapis.com/"
+TYPE_URL_PREFIX: Final = "type.googleapis.com/"
 
 
 def varint(number: int) -> bytes:
@@ -32,19 +32,19 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def block(field: int, content: bytes) -> bytes:
+def bytes_field(field: int, content: bytes) -> bytes:
     """Encode a field of bytes, text or a message."""
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
-def number(field: int, value: int) -> bytes:
+def int_field(field: int, value: int) -> bytes:
     """Encode a field of a whole number. 0 is left out, since a missing field means 0."""
     return varint(field << 3) + varint(value) if value else b""
 
 
-def text(field: int, value: str) -> bytes:
+def text_field(field: int, value: str) -> bytes:
     """Encode a field of text. An empty text is left out."""
-    return block(field, value.encode()) if value else b""
+    return bytes_field(field, value.encode()) if value else b""
 
 
 @cache
@@ -53,41 +53,41 @@ def status_number(status: str) -> int:
     return enum_number("Ydb.StatusIds.StatusCode", status)
 
 
-def issue(given: Issue) -> bytes:
+def issue_message(given: Issue) -> bytes:
     """Encode an IssueMessage."""
     place = b"" if given.position is None else _position(given.position)
-    inner = b"".join(block(6, issue(each)) for each in given.issues)
-    end = block(3, place) if place else b""
-    start = block(1, place) if place else b""
-    return start + text(2, given.message) + end + number(4, given.code) + number(5, given.severity) + inner
+    inner = b"".join(bytes_field(6, issue_message(each)) for each in given.issues)
+    end = bytes_field(3, place) if place else b""
+    start = bytes_field(1, place) if place else b""
+    return start + text_field(2, given.message) + end + int_field(4, given.code) + int_field(5, given.severity) + inner
 
 
 def _position(position: Position) -> bytes:
-    return number(1, position.row) + number(2, position.column)
+    return int_field(1, position.row) + int_field(2, position.column)
 
 
-def issues(field: int, given: Iterable[Issue]) -> bytes:
+def issues_field(field: int, given: Iterable[Issue]) -> bytes:
     """Encode a repeated field of issues."""
-    return b"".join(block(field, issue(each)) for each in given)
+    return b"".join(bytes_field(field, issue_message(each)) for each in given)
 
 
 @cache
-def any_head(type_name: str) -> bytes:
+def any_prefix(type_name: str) -> bytes:
     """Return the beginning of an Any that holds a message of this name, such as `Ydb.Table.ExecuteQueryResult`."""
-    return block(1, (ANY_PREFIX + type_name).encode())
+    return bytes_field(1, (TYPE_URL_PREFIX + type_name).encode())
 
 
 def any_message(type_name: str, content: bytes) -> bytes:
     """Encode an Any."""
-    return any_head(type_name) + block(2, content)
+    return any_prefix(type_name) + bytes_field(2, content)
 
 
 @cache
-def _head(status: str) -> bytes:
-    return b"\x10\x01" + number(3, status_number(status))
+def _ready_field(status: str) -> bytes:
+    return b"\x10\x01" + int_field(3, status_number(status))
 
 
-def operation(
+def operation_response(
     status: str = "SUCCESS",
     result: bytes = b"",
     type_name: str = "",
@@ -99,7 +99,7 @@ def operation(
 
     `result`: a message of the type `type_name`, if that is given. `metadata`: a packed Any.
     """
-    return block(1, operation_message(status, result, type_name, issues, metadata=metadata))
+    return bytes_field(1, operation_message(status, result, type_name, issues, metadata=metadata))
 
 
 def operation_message(
@@ -116,30 +116,27 @@ def operation_message(
 
     A running operation has a status too: that of the request that began it.
     """
-    content = text(1, id) + (_head(status) if ready else number(3, status_number(status)))
+    content = text_field(1, id) + (_ready_field(status) if ready else int_field(3, status_number(status)))
     if issues:
-        content += _issues(4, issues)
+        content += issues_field(4, issues)
     if type_name:
-        content += block(5, any_message(type_name, result))
+        content += bytes_field(5, any_message(type_name, result))
     if metadata:
-        content += block(6, metadata)
+        content += bytes_field(6, metadata)
     return content
 
 
-_issues = issues
-
-
 @cache
-def _direct_head(status: str) -> bytes:
-    return number(1, status_number(status))
+def _status_field(status: str) -> bytes:
+    return int_field(1, status_number(status))
 
 
-def direct(status: str = "SUCCESS", rest: bytes = b"", issues: Sequence[Issue] = ()) -> bytes:
+def plain_response(status: str = "SUCCESS", rest: bytes = b"", issues: Sequence[Issue] = ()) -> bytes:
     """Encode a response with status and issues of its own. `rest`: its other fields, packed."""
-    return _direct_head(status) + _issues(2, issues) + rest
+    return _status_field(status) + issues_field(2, issues) + rest
 
 
-def part(
+def query_response_part(
     index: int = 0,
     result_set: bytes | None = None,
     *,
@@ -153,9 +150,9 @@ def part(
     `result_set`: the inside of a ResultSet; None: the message has none. `tx_id`: None: the message says nothing of a
     transaction; empty: the transaction has ended. `stats`: a QueryStats.
     """
-    pieces = [_direct_head(status)]
+    pieces = [_status_field(status)]
     if issues:
-        pieces.append(_issues(2, issues))
+        pieces.append(issues_field(2, issues))
     if index:
         pieces.append(b"\x18" + varint(index))
     if result_set is not None:
@@ -163,5 +160,5 @@ def part(
     if stats:
         pieces += (b"\x2a", varint(len(stats)), stats)
     if tx_id is not None:
-        pieces.append(block(6, text(1, tx_id)))
+        pieces.append(bytes_field(6, text_field(1, tx_id)))
     return b"".join(pieces)

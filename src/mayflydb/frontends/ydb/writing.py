@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.reading import TableReader, rows_of
+from mayflydb.frontends.ydb.reading import TableReader, pick_columns
 from mayflydb.frontends.ydb.rows import RowLayout, Values, partition_of
 from mayflydb.frontends.ydb.verbs import BATCH_ROWS, GivenRows, command_factory, key_conflict, keyed_rows, merges_rows
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
@@ -31,7 +31,7 @@ class TableWriter:
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Apply an effect. Errors: PRECONDITION_FAILED for taken keys, WriteConflict, OwnerNotFound."""
-        done: list[Values] = []
+        written_rows: list[Values] = []
         rows = GivenRows(self._layout, effect.columns, effect.generated)
         keyed = await keyed_rows(effect, rows)
         if effect.verb == "INSERT":
@@ -42,14 +42,14 @@ class TableWriter:
                 await asyncio.sleep(0)
             try:
                 if command is None:
-                    after = await self._update(effect, rows, key, row)
+                    after = await self._update_row(effect, rows, key, row)
                 else:
-                    after = await self._change(effect, rows, row, command(key, row))
+                    after = await self._write_row(effect, rows, row, command(key, row))
             except Conflict:
                 raise key_conflict(effect) from None
             if after is not None:
-                done.append(after)
-        return () if effect.returning is None else rows_of(self._layout, effect.returning, done)
+                written_rows.append(after)
+        return () if effect.returning is None else pick_columns(self._layout, effect.returning, written_rows)
 
     async def _new_rows(self, effect: Effect, keyed: list[tuple[bytes, Row]]) -> list[tuple[bytes, Row]]:
         """Return the rows of an INSERT whose keys have no row yet.
@@ -64,13 +64,13 @@ class TableWriter:
     async def _get(self, key: bytes) -> Record | None:
         return await self._snapshot.get(self._container, partition_of(key), key)
 
-    async def _change(self, effect: Effect, rows: GivenRows, row: Row, command: Command) -> Values | None:
+    async def _write_row(self, effect: Effect, rows: GivenRows, row: Row, command: Command) -> Values | None:
         """Write one row of INSERT, UPSERT, REPLACE or DELETE.
 
         Return the written or removed row if the effect returns rows.
         """
         if self._unique and effect.verb != "DELETE":
-            await self._check_change(effect, rows, row, command.key)
+            await self._check_written_row(effect, rows, row, command.key)
         blind = self._blind and effect.returning is None
         try:
             written = await self._snapshot.run(self._container, command, blind=blind)
@@ -80,14 +80,14 @@ class TableWriter:
             return None  # A DELETE of a missing row has nothing to do.
         return None if effect.returning is None else self._layout.decode(written.record.value)
 
-    async def _check_change(self, effect: Effect, rows: GivenRows, row: Row, key: bytes) -> None:
+    async def _check_written_row(self, effect: Effect, rows: GivenRows, row: Row, key: bytes) -> None:
         if merges_rows(effect, rows):
             if any(name in index.columns for index in self._unique for name in effect.columns):
                 await self._check_unique(effect, key, rows.merge_into(await self._get(key), row))
         else:
             await self._check_unique(effect, key, rows.new_row(row))
 
-    async def _update(self, effect: Effect, rows: GivenRows, key: bytes, row: Row) -> Values | None:
+    async def _update_row(self, effect: Effect, rows: GivenRows, key: bytes, row: Row) -> Values | None:
         before = await self._get(key)
         if before is None:
             return None

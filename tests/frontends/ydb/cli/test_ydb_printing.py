@@ -7,7 +7,7 @@ import pytest
 from mayflydb.cli.ydb.results import Printer
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.packing import rows_encoder
-from mayflydb.frontends.ydb.values import columns_block
+from mayflydb.frontends.ydb.values import columns_field
 from mayflydb.query.yql.types import UTF8
 
 
@@ -23,7 +23,7 @@ from mayflydb.query.yql.types import UTF8
 @pytest.mark.parametrize("always", [True, False])
 def test_parts(capsys: pytest.CaptureFixture[str], form: str, expected: str, always: bool) -> None:
     """`always`: the columns stand in every part, not in the first one alone."""
-    columns, encode = columns_block([("a", UTF8)]), rows_encoder([UTF8])
+    columns, encode = columns_field([("a", UTF8)]), rows_encoder([UTF8])
     printer = Printer(form)
     for number, text in enumerate(("x", "y")):
         block = columns if always or not number else b""

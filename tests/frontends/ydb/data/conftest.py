@@ -11,7 +11,7 @@ import pytest
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.query_run import ResultPart
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
@@ -57,8 +57,8 @@ class Place:
         return self.runner.run(work)
 
     @property
-    def call(self) -> Call:
-        return Call("/local", self.now)
+    def call(self) -> GrpcCall:
+        return GrpcCall("/local", self.now)
 
     def parts(
         self,

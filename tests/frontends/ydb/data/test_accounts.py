@@ -42,7 +42,7 @@ def test_little_is_kept_of_names_that_are_made_up(place: Place, monkeypatch: pyt
     for number in range(25):
         place.run(refusals(known, f"stranger {number}", 1))
     assert len(known._unknown_failures) <= 10
-    assert set(known._known) == {"alice"}
+    assert set(known._cached_users) == {"alice"}
     assert place.run(refusals(known, "alice", 1)) == {f"User alice {DENIED}": 1}
 
 
@@ -58,4 +58,4 @@ def test_two_changes_of_one_user_at_once_both_hold(place: Place) -> None:
         )
         return await known.groups_of("alice")
 
-    assert set(place.run(both())) == {"one", "two", accounts.ALL_USERS}
+    assert set(place.run(both())) == {"one", "two", accounts.ALL_USERS_GROUP}

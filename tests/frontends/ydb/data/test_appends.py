@@ -16,7 +16,7 @@ import planted
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.container_snapshot import ContainerSnapshot
 from mayflydb.engine.open import open_engine
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
@@ -41,7 +41,7 @@ def run_of(executor: Executor) -> Run:
     session = Session()
 
     async def run(text: str, control: TransactionControl | None) -> tuple[list[Any], str]:
-        call = Call("/local", NOW)
+        call = GrpcCall("/local", NOW)
         parts = [part async for part in executor.execute(call, session, text, {}, control)]
         return [row for part in parts for row in part.rows], parts[-1].tx_id
 

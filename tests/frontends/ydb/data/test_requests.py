@@ -12,7 +12,7 @@ from mayflydb.frontends.ydb.commands.table import COMMANDS
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.sessions import Sessions
-from mayflydb.frontends.ydb.values import type_bytes, typed_value
+from mayflydb.frontends.ydb.values import encode_type, encode_typed_value
 from mayflydb.model.instant import HOUR
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import INT64, UINT64, UTF8, ListType, OptionalType, StructType, TupleType
@@ -96,8 +96,8 @@ def test_a_prepared_query_is_executed_by_its_id(asker: Asker) -> None:
     prepared = asker.ask(
         f"{TABLES}/PrepareDataQuery", "Ydb.Table.PrepareQueryResult", session_id=asker.session, yql_text=text
     )
-    assert prepared.parameters_types["$id"].SerializeToString() == type_bytes(UINT64)
-    given = message("Ydb.TypedValue").FromString(typed_value(UINT64, 2))
+    assert prepared.parameters_types["$id"].SerializeToString() == encode_type(UINT64)
+    given = message("Ydb.TypedValue").FromString(encode_typed_value(UINT64, 2))
     other = asker.place.run(asker.new_session())
     fields: dict[str, Any] = {
         "session_id": other,
@@ -183,7 +183,7 @@ def test_a_query_is_explained(asker: Asker) -> None:
 )
 def test_rows_by_their_keys(asker: Asker, names: list[str], keys: list[int], found: list[Any]) -> None:
     type = ListType(StructType((("id", UINT64),)))
-    given = message("Ydb.TypedValue").FromString(typed_value(type, [(key,) for key in keys]))
+    given = message("Ydb.TypedValue").FromString(encode_typed_value(type, [(key,) for key in keys]))
     answer = asker.ask(f"{TABLES}/ReadRows", path="t", keys=given, columns=names)
     assert answer.status == 400000
     assert values_of(answer.result_set) == found
@@ -191,7 +191,7 @@ def test_rows_by_their_keys(asker: Asker, names: list[str], keys: list[int], fou
 
 
 def bound(*values: Any, type: Any = UINT64) -> Any:
-    return message("Ydb.TypedValue").FromString(typed_value(TupleType((type,) * len(values)), list(values)))
+    return message("Ydb.TypedValue").FromString(encode_typed_value(TupleType((type,) * len(values)), list(values)))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_table_is_read_in_a_range(asker: Asker, fields: dict[str, Any], found:
 
 
 def rows(*members: tuple[str, Any], values: list[tuple[Any, ...]]) -> Any:
-    return message("Ydb.TypedValue").FromString(typed_value(ListType(StructType(members)), values))
+    return message("Ydb.TypedValue").FromString(encode_typed_value(ListType(StructType(members)), values))
 
 
 OPTIONAL = OptionalType(INT64)
@@ -335,5 +335,5 @@ def test_scripts_are_explained(asker: Asker) -> None:
         script="DECLARE $a AS Int64; SELECT $a",
         mode=3,
     )
-    assert explained.parameters_types["$a"].SerializeToString() == type_bytes(INT64)
+    assert explained.parameters_types["$a"].SerializeToString() == encode_type(INT64)
     assert explained.plan

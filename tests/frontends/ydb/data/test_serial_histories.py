@@ -13,7 +13,7 @@ import pytest
 import planted
 from mayflydb.engine.container_snapshot import ContainerSnapshot
 from mayflydb.engine.version_cache import VersionCache
-from mayflydb.frontends.ydb.transactions import Mode, TransactionControl
+from mayflydb.frontends.ydb.transactions import TransactionControl, TransactionMode
 from mayflydb.frontends.ydb.writing import TableWriter
 from mayflydb.query.yql.faults import Fault
 
@@ -158,7 +158,7 @@ def writes(chance: Random) -> Step:
 class History:
     """Clients, what each has seen, and the rows as those that committed have left them."""
 
-    def __init__(self, place: Any, chance: Random, modes: list[Mode]) -> None:
+    def __init__(self, place: Any, chance: Random, modes: list[TransactionMode]) -> None:
         self.place = place
         self.chance = chance
         self.modes = modes
@@ -196,7 +196,7 @@ def attempt(work: Callable[[], Any]) -> Any:
 class Client:
     """One transaction."""
 
-    def __init__(self, history: History, mode: Mode) -> None:
+    def __init__(self, history: History, mode: TransactionMode) -> None:
         self.history = history
         self.mode = mode
         self.id = ""
@@ -264,7 +264,7 @@ class Client:
             assert told == step.of(self.history.rows), f"{step.text} in {[step.text for step, _ in self.log]}"
 
 
-def run_history(place: Any, chance: Random, modes: list[Mode]) -> History:
+def run_history(place: Any, chance: Random, modes: list[TransactionMode]) -> History:
     """STEPS statements of up to four clients. AssertionError where an answer, or the rows after a commit, are not the model's."""
     place.parts(TABLE)
     history = History(place, chance, modes)
@@ -275,7 +275,7 @@ def run_history(place: Any, chance: Random, modes: list[Mode]) -> History:
     return history
 
 
-MODES: dict[str, list[Mode]] = {
+MODES: dict[str, list[TransactionMode]] = {
     "serializable": ["serializable_read_write"],
     "and snapshots that read": ["serializable_read_write", "serializable_read_write", "snapshot_read_only"],
     "snapshots": ["snapshot_read_write"],

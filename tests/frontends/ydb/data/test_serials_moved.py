@@ -10,7 +10,7 @@ import pytest
 
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.open import open_engine
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.model.instant import SECOND
@@ -33,7 +33,7 @@ async def inserted(store: Store, *texts: str) -> list[Any]:
     executor = executor_of(engine, schemes)
     found: list[Any] = []
     for text in texts:
-        call = Call("/local", NOW)
+        call = GrpcCall("/local", NOW)
         async for part in executor.execute(call, None, text, {}):
             found += part.rows
     await schemes.close()

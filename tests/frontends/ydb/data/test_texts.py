@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayflydb.frontends.ydb.query_cache import MAX_LENGTH, LruCache, QueryCache
+from mayflydb.frontends.ydb.query_cache import MAX_CACHED_LENGTH, LruCache, QueryCache
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,5 @@ def test_what_is_put_again_counts_once() -> None:
 def test_large_texts_do_not_pile_up() -> None:
     texts = QueryCache()
     for number in range(5):
-        texts.script(f"SELECT {number} -- {'x' * (MAX_LENGTH // 3)}")
-    assert len(texts._scripts) == 2
+        texts.parse(f"SELECT {number} -- {'x' * (MAX_CACHED_LENGTH // 3)}")
+    assert len(texts._trees) == 2

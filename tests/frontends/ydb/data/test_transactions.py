@@ -298,7 +298,7 @@ def test_plans_are_made_anew_when_the_scheme_changes(t: Any) -> None:
 def test_stats_count_rows(t: Any) -> None:
     text = "UPDATE t SET a = 0 WHERE id = 1; SELECT id FROM t"
     first, second = (t.parts(text, stats=True)[-1].stats for _ in range(2))
-    accessed = first.accessed["/local/t"]
+    accessed = first.row_counts["/local/t"]
     assert (accessed.updates, accessed.deletes, accessed.reads >= 2) == (1, 0, True)
     assert (first.cached, second.cached) == (False, True)
 
@@ -307,9 +307,9 @@ def test_stats_count_rows(t: Any) -> None:
 def test_a_query_is_described_without_being_run(t: Any, text: str) -> None:
     text = text.replace("EXPLAINED", "UPSERT INTO t (id, a) VALUES ($id, 0)")
     types = {"id": INT64} if "$id" in text else {}
-    described = t.run(t.executor.describe(t.call, text, types))
+    described = t.run(t.executor.describe_query(t.call, text, types))
     assert described.parameters == types
     assert described.writes == bool(types)
-    assert described.plan.startswith("{")
+    assert described.plan_json.startswith("{")
     assert t.executor.cache.text_of(described.id) == text
     assert rows(t) == BOTH

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.commands import directories, schemes
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.describing import describe_table
@@ -20,7 +20,7 @@ TABLE = "Ydb.Table."
 def handled(place: Any, handler: Any, request: Any) -> Any:
     """The bytes that answer a request; its handler asks for schemes alone."""
     services = SimpleNamespace(schemes=place.schemes)
-    return place.run(handler(services, Call("/local", place.now), request))
+    return place.run(handler(services, GrpcCall("/local", place.now), request))
 
 
 def answered(place: Any, handler: Any, request: Any) -> Any:

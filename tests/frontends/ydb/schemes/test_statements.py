@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.schemes import ddl
 from mayflydb.query.yql.definitions import Definition, ShowCreate
 from mayflydb.query.yql.faults import Fault, Issue
@@ -18,7 +18,7 @@ from ydb_queries import accounts_of
 def run(place: Any, text: str, prefix: str | None = None) -> list[Any]:
     """The rows that SHOW CREATE gives, if there is any."""
     rows = []
-    call = Call("/local", place.now)
+    call = GrpcCall("/local", place.now)
     accounts = accounts_of(place.engine)
     for each in parse(text).statements:
         if isinstance(each, Pragma):
@@ -26,7 +26,7 @@ def run(place: Any, text: str, prefix: str | None = None) -> list[Any]:
         elif isinstance(each, ShowCreate):
             rows.append(place.run(ddl.show_create(place.schemes, call, each, prefix)))
         elif isinstance(each, DEFINITIONS):
-            place.run(ddl.define(place.schemes, accounts, call, each, prefix))
+            place.run(ddl.execute_definition(place.schemes, accounts, call, each, prefix))
         else:
             raise AssertionError(each)
     return rows

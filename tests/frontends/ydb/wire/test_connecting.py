@@ -11,7 +11,7 @@ import pytest
 
 from mayflydb.announcement import StartFailed
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.frontends.ydb.commands.discovery import HostAddress, address_for
+from mayflydb.frontends.ydb.commands.discovery import HostAddress, reachable_address
 from ydb_raw import connected
 
 ydb: Any = pytest.importorskip("ydb")
@@ -79,7 +79,7 @@ def test_the_port_with_tls_shows_a_certificate_for_every_name(ydb_server: Runnin
     ],
 )
 def test_a_peer_is_told_an_address_that_it_can_reach(peer: str, place: HostAddress) -> None:
-    assert address_for(peer) == place
+    assert reachable_address(peer) == place
 
 
 def test_an_advertised_address_goes_before_all() -> None:

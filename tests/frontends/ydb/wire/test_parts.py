@@ -100,7 +100,7 @@ def test_messages_have_no_more_rows_than_asked_for(count: int, most: int, rows: 
 
 @pytest.mark.parametrize(("once", "heads"), [(True, [1, 0, 0]), (False, [1, 1, 1])])
 def test_columns_stand_in_each_message_or_in_the_first(once: bool, heads: list[int]) -> None:
-    found, _ = messages(RowMessages(b"H", encode, 10, once=once), [(b"x" * 10,)] * 3)
+    found, _ = messages(RowMessages(b"H", encode, 10, columns_once=once), [(b"x" * 10,)] * 3)
     assert [content.count(b"H") for content in found] == heads
 
 

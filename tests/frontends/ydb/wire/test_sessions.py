@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.sessions import Sessions
 from mayflydb.model.instant import MINUTE
 from mayflydb.query.yql.faults import Fault
@@ -117,8 +117,8 @@ class Open:
         self.closed = True
 
 
-def call(now: int = 0) -> Call:
-    return Call("/local", now)
+def call(now: int = 0) -> GrpcCall:
+    return GrpcCall("/local", now)
 
 
 def run(body: Any) -> None:
@@ -126,7 +126,7 @@ def run(body: Any) -> None:
 
 
 def made(most: int = 3, time: Callable[[], float] | None = None) -> Sessions:
-    return Sessions(Random(1), idle=20 * MINUTE, most=most, time=time)
+    return Sessions(Random(1), idle=20 * MINUTE, max_sessions=most, time=time)
 
 
 def test_one_request_at_a_time_has_a_session() -> None:

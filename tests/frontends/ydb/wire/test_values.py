@@ -13,13 +13,13 @@ import pytest
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.values import (
-    columns_block,
+    columns_field,
+    decode_type,
     decode_typed_value,
     decoder,
+    encode_type,
+    encode_typed_value,
     encoder,
-    type_bytes,
-    type_of,
-    typed_value,
 )
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import (
@@ -101,8 +101,8 @@ def parsed(kind: Any, text: str) -> Any:
 @pytest.mark.parametrize(("type", "text"), TYPES, ids=lambda each: str(each)[:40])
 def test_types_both_ways(type: Type, text: str) -> None:
     expected = parsed(TypeMessage, text)
-    assert TypeMessage.FromString(type_bytes(type)) == expected
-    assert type_of(expected) == type
+    assert TypeMessage.FromString(encode_type(type)) == expected
+    assert decode_type(expected) == type
 
 
 def test_every_primitive_type_has_the_number_of_the_protocol() -> None:
@@ -110,7 +110,7 @@ def test_every_primitive_type_has_the_number_of_the_protocol() -> None:
     names = {name.replace("_", "").lower(): value.number for name, value in numbers.items() if value.number}
     assert {name.lower() for name in PRIMITIVES} == set(names)
     for name, type in PRIMITIVES.items():
-        assert TypeMessage.FromString(type_bytes(type)).type_id == names[name.lower()]
+        assert TypeMessage.FromString(encode_type(type)).type_id == names[name.lower()]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_every_primitive_type_has_the_number_of_the_protocol() -> None:
 )
 def test_types_that_are_none(text: str, status: str, said: str) -> None:
     with pytest.raises(Fault, match=said) as raised:
-        type_of(parsed(TypeMessage, text))
+        decode_type(parsed(TypeMessage, text))
     assert raised.value.status == status
 
 
@@ -280,7 +280,7 @@ def test_values_of_any_type_come_back(chance: Random) -> None:
     for _ in range(400):
         type = drawn_type(chance)
         value = drawn_value(chance, type)
-        typed = message("Ydb.TypedValue").FromString(typed_value(type, value))
+        typed = message("Ydb.TypedValue").FromString(encode_typed_value(type, value))
         assert decode_typed_value(typed) == (type, value)
         # What protobuf itself would write means the same.
         again = message("Ydb.TypedValue").FromString(typed.SerializeToString())
@@ -294,11 +294,11 @@ def test_rows_are_those_of_protobuf(chance: Random) -> None:
         rows = [tuple(drawn_value(chance, type) for type in types) for _ in range(chance.randrange(5))]
         expected = ResultSet()
         for name, type in columns:
-            expected.columns.add(name=name).type.ParseFromString(type_bytes(type))
+            expected.columns.add(name=name).type.ParseFromString(encode_type(type))
         for row in rows:
             items = expected.rows.add().items
             for type, value in zip(types, row, strict=True):
                 items.add().ParseFromString(encoder(type)(value))
-        packed = columns_block(columns) + rows_encoder(types)(rows)
+        packed = columns_field(columns) + rows_encoder(types)(rows)
         assert ResultSet.FromString(packed) == expected
         assert packed == expected.SerializeToString(deterministic=True)

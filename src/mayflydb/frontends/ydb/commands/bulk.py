@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import bulk, values, wire
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.tables import TableView
@@ -26,7 +26,7 @@ def _bad_request(text: str) -> Fault:
     return fault(text, status="BAD_REQUEST")
 
 
-async def bulk_upsert(services: Services, call: Call, request: Any) -> bytes:
+async def bulk_upsert(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`BulkUpsert`: all rows or none. Of several rows with one key, the last one counts."""
     view = await services.schemes.get_table(resolve(call.database, None, request.table))
     form = request.WhichOneof("data_format")
@@ -38,12 +38,12 @@ async def bulk_upsert(services: Services, call: Call, request: Any) -> bytes:
         names, rows = _from_list(view, request.rows)
     _check_nulls(view, names, rows)
     effect = Effect("UPSERT", view.table.path, tuple(names), rows)
-    await bulk.write(services.engine, [(services.environment.layouts.of(view), effect)], call.now)
-    return wire.operation(type_name="Ydb.Table.BulkUpsertResult")
+    await bulk.write_effects(services.engine, [(services.environment.layouts.of(view), effect)], call.now)
+    return wire.operation_response(type_name="Ydb.Table.BulkUpsertResult")
 
 
 def _from_list(view: TableView, given: Any) -> tuple[list[str], list[Row]]:
-    type = values.type_of(given.type)
+    type = values.decode_type(given.type)
     if not isinstance(type, ListType) or not isinstance(type.item, StructType):
         raise _bad_request("Rows must be a list of structs")
     members = type.item.members
@@ -90,7 +90,7 @@ class _Dialect(csv.excel):
 
 def _from_csv(view: TableView, settings: Any, data: bytes) -> tuple[list[str], list[Row]]:
     try:
-        dialect = type("_Given", (_Dialect,), _dialect(settings))
+        dialect = type("_Given", (_Dialect,), _dialect_settings(settings))
         # Only CR and LF end a line here; Unicode has other line ends.
         lines = islice(io.StringIO(data.decode(), newline=""), settings.skip_rows, None)
         read = [line for line in csv.reader(lines, dialect=dialect) if line]
@@ -104,7 +104,7 @@ def _from_csv(view: TableView, settings: Any, data: bytes) -> tuple[list[str], l
     return names, list(_parse_rows(view, names, read, null))
 
 
-def _dialect(settings: Any) -> dict[str, Any]:
+def _dialect_settings(settings: Any) -> dict[str, Any]:
     delimiter = settings.delimiter.decode() or ","
     if len(delimiter) != 1:
         raise _bad_request(f"Invalid CSV delimiter: '{delimiter}'")
@@ -119,25 +119,25 @@ def _dialect(settings: Any) -> dict[str, Any]:
 
 def _parse_rows(view: TableView, names: Sequence[str], lines: Sequence[Sequence[str]], null: str) -> Iterator[Row]:
     columns = _columns(view)
-    readers = [_reader(columns[name]) for name in names]
+    parsers = [_field_parser(columns[name]) for name in names]
     for number, line in enumerate(lines, 1):
         if len(line) != len(names):
             raise _bad_request(
                 f"Cannot read CSV: row {number} has {len(line)} fields, and there are {len(names)} columns"
             )
-        yield tuple([None if text == null else read(text) for read, text in zip(readers, line, strict=True)])
+        yield tuple([None if text == null else read(text) for read, text in zip(parsers, line, strict=True)])
 
 
-def _reader(column: Column) -> Callable[[str], Value]:
+def _field_parser(column: Column) -> Callable[[str], Value]:
     type = bare(column.type)
 
-    def read(text: str) -> Value:
+    def parse(text: str) -> Value:
         value = texts.from_text(type, text.lower() if type == BOOL else text)
         if value is None:
             raise _bad_request(f"Cannot read CSV: '{text}' is no {format_type(type)}, for column {column.name}")
         return value
 
-    return read
+    return parse
 
 
 COMMANDS: Final[Mapping[str, Unary]] = {"Ydb.Table.V1.TableService/BulkUpsert": bulk_upsert}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.describing import entry_message
@@ -17,7 +17,7 @@ from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
 
-async def list_directory(services: Services, call: Call, request: Any) -> bytes:
+async def list_directory(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ListDirectory`. A table or view has no children."""
     path = resolve(call.database, None, request.path)
     schemes = services.schemes
@@ -37,10 +37,10 @@ async def list_directory(services: Services, call: Call, request: Any) -> bytes:
                 child.name = database.strip("/")
     else:
         raise not_found(path)
-    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Scheme.ListDirectoryResult")
+    return wire.operation_response(result=result.SerializeToString(), type_name="Ydb.Scheme.ListDirectoryResult")
 
 
-async def describe_path(services: Services, call: Call, request: Any) -> bytes:
+async def describe_path(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DescribePath`"""
     path = resolve(call.database, None, request.path)
     entry = await services.schemes.find(path)
@@ -48,24 +48,24 @@ async def describe_path(services: Services, call: Call, request: Any) -> bytes:
         raise not_found(path)
     result = message("Ydb.Scheme.DescribePathResult")()
     result.self.CopyFrom(entry_message(entry))
-    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Scheme.DescribePathResult")
+    return wire.operation_response(result=result.SerializeToString(), type_name="Ydb.Scheme.DescribePathResult")
 
 
-async def make_directory(services: Services, call: Call, request: Any) -> bytes:
+async def make_directory(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`MakeDirectory`. An existing directory is accepted."""
     path = resolve(call.database, None, request.path)
     if await services.schemes.make_directory(path, call.now, call.user):
-        return wire.operation()
-    return wire.operation(issues=(exists_notice(path),))
+        return wire.operation_response()
+    return wire.operation_response(issues=(exists_notice(path),))
 
 
-async def remove_directory(services: Services, call: Call, request: Any) -> bytes:
+async def remove_directory(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`RemoveDirectory`"""
     await services.schemes.remove_directory(resolve(call.database, None, request.path))
-    return wire.operation()
+    return wire.operation_response()
 
 
-async def modify_permissions(services: Services, call: Call, request: Any) -> bytes:
+async def modify_permissions(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ModifyPermissions`. Permissions are stored and described, and never checked."""
     path = resolve(call.database, None, request.path)
     if request.WhichOneof("inheritance") is not None and request.interrupt_inheritance:
@@ -78,7 +78,7 @@ async def modify_permissions(services: Services, call: Call, request: Any) -> by
         return body
 
     await services.schemes.modify(path, update, call.now)
-    return wire.operation()
+    return wire.operation_response()
 
 
 def _apply_action(body: Mapping[str, Any], action: Any) -> dict[str, Any]:

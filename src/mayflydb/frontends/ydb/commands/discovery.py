@@ -13,13 +13,13 @@ from urllib.parse import unquote
 import msgspec
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.schemes.paths import join
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
 LOCATION: Final = "1"
-NODE: Final = 1
+NODE_ID: Final = 1
 
 SERVICES: Final = (
     "discovery",
@@ -41,7 +41,7 @@ class HostAddress(msgspec.Struct, frozen=True):
     ipv6: str = ""
 
 
-async def list_endpoints(services: Services, call: Call, request: Any) -> bytes:
+async def list_endpoints(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ListEndpoints`: the single endpoint, at an address that the client can reach."""
     database = join(request.database or call.database)
     if database not in services.options.databases:
@@ -52,23 +52,23 @@ async def list_endpoints(services: Services, call: Call, request: Any) -> bytes:
     if advertised is not None:
         host_address, port = HostAddress(advertised[0]), advertised[1] or port
     else:
-        host_address = await asyncio.to_thread(address_for, call.peer)
+        host_address = await asyncio.to_thread(reachable_address, call.peer)
     endpoint = b"".join(
         (
-            wire.text(1, host_address.host),
-            wire.number(2, port),
-            wire.number(4, int(served_port is not None and served_port.tls)),
-            *(wire.text(5, each) for each in SERVICES),
-            wire.text(6, LOCATION),
-            wire.number(7, NODE),
-            wire.text(9, host_address.ipv6),
+            wire.text_field(1, host_address.host),
+            wire.int_field(2, port),
+            wire.int_field(4, int(served_port is not None and served_port.tls)),
+            *(wire.text_field(5, each) for each in SERVICES),
+            wire.text_field(6, LOCATION),
+            wire.int_field(7, NODE_ID),
+            wire.text_field(9, host_address.ipv6),
         )
     )
-    result = wire.block(1, endpoint) + wire.text(2, LOCATION)
-    return wire.operation(result=result, type_name="Ydb.Discovery.ListEndpointsResult")
+    result = wire.bytes_field(1, endpoint) + wire.text_field(2, LOCATION)
+    return wire.operation_response(result=result, type_name="Ydb.Discovery.ListEndpointsResult")
 
 
-def address_for(peer: str) -> HostAddress:
+def reachable_address(peer: str) -> HostAddress:
     """Return the address by which a peer, as gRPC writes it, reaches this machine."""
     kind, _, rest = unquote(peer).partition(":")
     host = rest.rpartition(":")[0].strip("[]").partition("%")[0]
@@ -89,11 +89,11 @@ def address_for(peer: str) -> HostAddress:
     return HostAddress(own, own if address.version == 6 else "")
 
 
-async def who_am_i(services: Services, call: Call, request: Any) -> bytes:
+async def who_am_i(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`WhoAmI`"""
     groups = await services.accounts.groups_of(call.user) if request.include_groups else ()
-    result = wire.text(1, call.user) + b"".join(wire.text(2, each) for each in groups)
-    return wire.operation(result=result, type_name="Ydb.Discovery.WhoAmIResult")
+    result = wire.text_field(1, call.user) + b"".join(wire.text_field(2, each) for each in groups)
+    return wire.operation_response(result=result, type_name="Ydb.Discovery.WhoAmIResult")
 
 
 COMMANDS: Final[Mapping[str, Unary]] = {

@@ -7,22 +7,22 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import arrow, wire
-from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.query_run import ResultPart, Stats
+from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.query_run import QueryStats, ResultPart
 from mayflydb.frontends.ydb.results import ProtobufFormat, ResultFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming
-from mayflydb.frontends.ydb.transactions import Mode, TransactionControl
+from mayflydb.frontends.ydb.transactions import TransactionControl, TransactionMode
 from mayflydb.frontends.ydb.values import decode_typed_value
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.types import Type, Value
 
 PARSE, VALIDATE, EXPLAIN, EXECUTE = 10, 20, 30, 50
-BASIC, FULL = 20, 30
-POSTGRES: Final = 2
-ARROW: Final = 2
-FIRST_ONLY: Final = 2
+STATS_BASIC, STATS_FULL = 20, 30
+SYNTAX_PG: Final = 2
+FORMAT_ARROW: Final = 2
+SCHEMA_FIRST_ONLY: Final = 2
 
-MODES: Final[Mapping[str, Mode]] = {
+MODES: Final[Mapping[str, TransactionMode]] = {
     "serializable_read_write": "serializable_read_write",
     "online_read_only": "online_read_only",
     "stale_read_only": "stale_read_only",
@@ -31,7 +31,7 @@ MODES: Final[Mapping[str, Mode]] = {
 }
 
 
-def mode_of(settings: Any) -> Mode:
+def mode_of(settings: Any) -> TransactionMode:
     """Return the mode in TransactionSettings; serializable by default."""
     return MODES[settings.WhichOneof("tx_mode") or "serializable_read_write"]
 
@@ -57,22 +57,22 @@ def parameters_of(given: Any) -> dict[str, tuple[Type, Value]]:
     return found
 
 
-def _get_text(request: Any) -> str:
+def _query_text(request: Any) -> str:
     if request.WhichOneof("query") is None or not request.query_content.text.strip():
         raise fault("Query content is empty", status="BAD_REQUEST")
-    if request.query_content.syntax == POSTGRES:
+    if request.query_content.syntax == SYNTAX_PG:
         raise fault("PostgreSQL syntax is not supported", status="UNSUPPORTED")
     text: str = request.query_content.text
     return text
 
 
-async def execute_query(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
+async def execute_query(services: Services, call: GrpcCall, request: Any) -> AsyncIterator[bytes]:
     """`ExecuteQuery`
 
     Each message is held until the next one is there, because the session has to be free before the last one goes out.
     """
     with services.sessions.hold(call, request.session_id) as hold:
-        text = _get_text(request)
+        text = _query_text(request)
         if request.exec_mode in (PARSE, VALIDATE, EXPLAIN):
             answer = await _explain(services, call, request, text)
             hold.release()
@@ -83,13 +83,15 @@ async def execute_query(services: Services, call: Call, request: Any) -> AsyncIt
         control = control_of(request)
         stats_mode = request.stats_mode
         results = services.executor.execute(
-            call, hold.session, text, parameters_of(request.parameters), control, stats_mode >= BASIC
+            call, hold.session, text, parameters_of(request.parameters), control, stats_mode >= STATS_BASIC
         )
         held: bytes | None = None
         # A client that disconnects ends the query at once, before its session is free.
         async with (
             aclosing(results),
-            aclosing(_messages(results, _result_format(request), control is not None, stats_mode >= FULL)) as messages,
+            aclosing(
+                _encode_messages(results, _result_format(request), control is not None, stats_mode >= STATS_FULL)
+            ) as messages,
         ):
             async for message in messages:
                 if held is not None:
@@ -101,59 +103,71 @@ async def execute_query(services: Services, call: Call, request: Any) -> AsyncIt
 
 
 def _result_format(request: Any) -> ResultFormat:
-    if request.result_set_format == ARROW:
-        return arrow.arrow_format(request.arrow_format_settings, request.schema_inclusion_mode == FIRST_ONLY)
-    return ProtobufFormat(request.response_part_limit_bytes, request.schema_inclusion_mode == FIRST_ONLY)
+    if request.result_set_format == FORMAT_ARROW:
+        return arrow.arrow_format(request.arrow_format_settings, request.schema_inclusion_mode == SCHEMA_FIRST_ONLY)
+    return ProtobufFormat(request.response_part_limit_bytes, request.schema_inclusion_mode == SCHEMA_FIRST_ONLY)
 
 
-async def _messages(
+async def _encode_messages(
     results: AsyncIterator[ResultPart], result_format: ResultFormat, in_transaction: bool, with_plan: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield the messages of a stream. The first message names the transaction."""
-    said = not in_transaction
+    is_tx_named = not in_transaction
     async with aclosing(encode_results(results, result_format)) as pieces:
         async for piece in pieces:
-            tx_id = None if said else piece.tx_id
-            said = True
+            tx_id = None if is_tx_named else piece.tx_id
+            is_tx_named = True
             stats = b"" if piece.stats is None else stats_message(piece.stats, with_plan)
-            yield wire.part(max(0, piece.index), piece.content, tx_id=tx_id, stats=stats, issues=piece.warnings)
+            yield wire.query_response_part(
+                max(0, piece.index), piece.content, tx_id=tx_id, stats=stats, issues=piece.warnings
+            )
 
 
-async def _explain(services: Services, call: Call, request: Any, text: str) -> bytes:
+async def _explain(services: Services, call: GrpcCall, request: Any, text: str) -> bytes:
     """Return the answer to a query that is only parsed, validated or explained: success alone, or the plan."""
     types = {name: type for name, (type, _) in parameters_of(request.parameters).items()}
     if request.exec_mode == PARSE:
-        services.executor.cache.script(text)
-        return wire.part()
-    described = await services.executor.describe(call, text, types or None)
+        services.executor.cache.parse(text)
+        return wire.query_response_part()
+    described = await services.executor.describe_query(call, text, types or None)
     if request.exec_mode == VALIDATE:
-        return wire.part()
-    return wire.part(stats=wire.text(4, described.plan) + wire.text(5, described.text))
+        return wire.query_response_part()
+    return wire.query_response_part(stats=wire.text_field(4, described.plan_json) + wire.text_field(5, described.text))
 
 
-def stats_message(stats: Stats, with_plan: bool) -> bytes:
+def stats_message(stats: QueryStats, with_plan: bool) -> bytes:
     """Encode a QueryStats."""
     tables = b"".join(
-        wire.block(2, wire.text(1, path) + _rows(3, each.reads) + _rows(4, each.updates) + _rows(5, each.deletes))
-        for path, each in stats.accessed.items()
+        wire.bytes_field(
+            2,
+            wire.text_field(1, path)
+            + _row_count_field(3, each.reads)
+            + _row_count_field(4, each.updates)
+            + _row_count_field(5, each.deletes),
+        )
+        for path, each in stats.row_counts.items()
     )
-    running = max(0, stats.whole - stats.planning)
-    phase = wire.number(1, running) + tables + wire.number(3, running)
-    compilation = wire.number(1, int(stats.cached)) + wire.number(2, stats.planning) + wire.number(3, stats.planning)
+    running = max(0, stats.total_us - stats.planning_us)
+    phase = wire.int_field(1, running) + tables + wire.int_field(3, running)
+    compilation = (
+        wire.int_field(1, int(stats.cached))
+        + wire.int_field(2, stats.planning_us)
+        + wire.int_field(3, stats.planning_us)
+    )
     return b"".join(
         (
-            wire.block(1, phase),
-            wire.block(2, compilation),
-            wire.number(3, running),
-            wire.text(4, stats.plan) if with_plan else b"",
-            wire.number(6, stats.whole),
-            wire.number(7, stats.whole),
+            wire.bytes_field(1, phase),
+            wire.bytes_field(2, compilation),
+            wire.int_field(3, running),
+            wire.text_field(4, stats.plan_json) if with_plan else b"",
+            wire.int_field(6, stats.total_us),
+            wire.int_field(7, stats.total_us),
         )
     )
 
 
-def _rows(field: int, count: int) -> bytes:
-    return wire.block(field, wire.number(1, count)) if count else b""
+def _row_count_field(field: int, count: int) -> bytes:
+    return wire.bytes_field(field, wire.int_field(1, count)) if count else b""
 
 
 COMMANDS: Final[Mapping[str, Streaming]] = {"Ydb.Query.V1.QueryService/ExecuteQuery": execute_query}

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb import values, wire
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.commands import bulk
-from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
+from mayflydb.frontends.ydb.commands.data import COLLECT_BASIC, COLLECT_FULL, query_text
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.query_run import Columns
@@ -27,7 +27,7 @@ from mayflydb.query.yql.schemas import Access, KeyRange, Row, Table
 from mayflydb.query.yql.types import ListType, StructType, TupleType, Type, Value, bare, format_type, optional
 
 
-async def _get_table(services: Services, call: Call, name: str) -> TableView | IndexEntry:
+async def _get_table(services: Services, call: GrpcCall, name: str) -> TableView | IndexEntry:
     path = resolve(call.database, None, name)
     entry = await services.schemes.find(path)
     if not isinstance(entry, (TableView, IndexEntry)):
@@ -44,7 +44,9 @@ def _columns(table: Table, names: Sequence[str]) -> Columns:
     return tuple((name, types[name]) for name in names or types)
 
 
-async def _tables(services: Services, call: Call, view: TableView | IndexEntry) -> tuple[Snapshot, StoreTables]:
+async def _open_tables(
+    services: Services, call: GrpcCall, view: TableView | IndexEntry
+) -> tuple[Snapshot, StoreTables]:
     environment = services.environment
     snapshot = await environment.snapshot(call, serializable=False)
     return snapshot, environment.tables(snapshot, {view.table.path: view}, "snapshot_read_only", {})
@@ -53,15 +55,15 @@ async def _tables(services: Services, call: Call, view: TableView | IndexEntry) 
 # --- ReadRows ------------------------------------------------------------------------------------------------------------
 
 
-async def read_rows(services: Services, call: Call, request: Any) -> bytes:
+async def read_rows(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ReadRows`: the existing rows among these keys."""
     view = await _get_table(services, call, request.path)
     columns = _columns(view.table, request.columns)
-    keys = _keys(view.table, request.keys)
+    keys = _parse_keys(view.table, request.keys)
     access = Access(
         view.table.path, tuple(name for name, _ in columns), None, tuple(KeyRange(key, key) for key in keys)
     )
-    snapshot, tables = await _tables(services, call, view)
+    snapshot, tables = await _open_tables(services, call, view)
     found: list[Row] = []
     try:
         async for rows in tables.read(access):
@@ -69,11 +71,11 @@ async def read_rows(services: Services, call: Call, request: Any) -> bytes:
     finally:
         snapshot.close()
     encode = rows_encoder(type for _, type in columns)
-    return wire.direct(rest=wire.block(3, values.columns_block(columns) + encode(found)))
+    return wire.plain_response(rest=wire.bytes_field(3, values.columns_field(columns) + encode(found)))
 
 
-def _keys(table: Table, given: Any) -> list[Row]:
-    type = values.type_of(given.type)
+def _parse_keys(table: Table, given: Any) -> list[Row]:
+    type = values.decode_type(given.type)
     if not isinstance(type, ListType) or not isinstance(type.item, StructType):
         raise _bad_request("Keys must be a list of structs")
     members = type.item.members
@@ -103,38 +105,42 @@ def _check_types(table: Table, given: Sequence[Type]) -> None:
 # --- StreamReadTable -----------------------------------------------------------------------------------------------------
 
 
-async def stream_read_table(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
+async def stream_read_table(services: Services, call: GrpcCall, request: Any) -> AsyncIterator[bytes]:
     """`StreamReadTable`: rows of a table or an index in a key range, from one snapshot."""
     if request.session_id:
         services.sessions.get(call, request.session_id)
     view = await _get_table(services, call, request.path)
     columns = _columns(view.table, request.columns)
     # FeatureFlag: 1 is ENABLED, 2 is DISABLED. Unless disabled, columns that are NOT NULL are sent as optional.
-    shown = columns if request.return_not_null_data_as_optional == 2 else tuple((n, optional(t)) for n, t in columns)
-    within = _range(view.table, request.key_range)
+    sent_columns = (
+        columns if request.return_not_null_data_as_optional == 2 else tuple((n, optional(t)) for n, t in columns)
+    )
+    within = _parse_range(view.table, request.key_range)
     limit = request.row_limit or None
     access = Access(view.table.path, tuple(name for name, _ in columns), None, (within,), False, limit)
-    block = values.columns_block(shown)
-    encode = rows_encoder(type for _, type in shown)
+    block = values.columns_field(sent_columns)
+    encode = rows_encoder(type for _, type in sent_columns)
     most_bytes = min(request.batch_limit_bytes or DEFAULT_MESSAGE_BYTES, DEFAULT_MESSAGE_BYTES)
     messages = RowMessages(block, encode, most_bytes, request.batch_limit_rows)
     node = view.node if isinstance(view, TableView) else view.view.node
-    seen = wire.number(1, call.now // 1000) + wire.number(2, await services.engine.lsn(node.id))
-    snapshot, tables = await _tables(services, call, view)
+    snapshot_field = wire.int_field(1, call.now // 1000) + wire.int_field(2, await services.engine.lsn(node.id))
+    snapshot, tables = await _open_tables(services, call, view)
     try:
         async for rows in tables.read(access):
             async for content in messages.add(rows):
-                yield _read_part(content, seen)
+                yield _read_message(content, snapshot_field)
     finally:
         snapshot.close()
-    yield _read_part(messages.flush(), seen)
+    yield _read_message(messages.flush(), snapshot_field)
 
 
-def _read_part(result_set: bytes, seen: bytes) -> bytes:
-    return wire.direct(rest=wire.block(3, wire.block(1, result_set)) + wire.block(4, seen))
+def _read_message(result_set: bytes, snapshot_field: bytes) -> bytes:
+    return wire.plain_response(
+        rest=wire.bytes_field(3, wire.bytes_field(1, result_set)) + wire.bytes_field(4, snapshot_field)
+    )
 
 
-def _range(table: Table, given: Any) -> KeyRange:
+def _parse_range(table: Table, given: Any) -> KeyRange:
     lower, lower_open = _parse_bound(table, given, "from_bound", "greater")
     upper, upper_open = _parse_bound(table, given, "to_bound", "less")
     return KeyRange(lower, upper, lower_open, upper_open)
@@ -158,30 +164,30 @@ def _parse_bound(table: Table, given: Any, side: str, exclusive: str) -> tuple[t
 _EXPLAIN: Final = 1
 
 
-async def stream_execute_scan_query(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
+async def stream_execute_scan_query(services: Services, call: GrpcCall, request: Any) -> AsyncIterator[bytes]:
     """`StreamExecuteScanQuery`: a query with a single result set of any length, over one snapshot."""
     executor = services.executor
-    text = text_of(services, request.query)
+    text = query_text(services, request.query)
     parameters = parameters_of(request.parameters)
-    described = await executor.describe(call, text, {name: type for name, (type, _) in parameters.items()})
+    described = await executor.describe_query(call, text, {name: type for name, (type, _) in parameters.items()})
     if described.writes:
         raise fault("Scan query cannot have data modifications.", status="PRECONDITION_FAILED", code=2029)
     if len(described.results) != 1:
         raise fault("Scan query should have a single result set.", status="PRECONDITION_FAILED", code=2029)
     if request.mode == _EXPLAIN:
-        stats = wire.text(4, described.plan) + wire.text(5, described.text)
-        yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
+        stats = wire.text_field(4, described.plan_json) + wire.text_field(5, described.text)
+        yield wire.plain_response(rest=wire.bytes_field(3, wire.bytes_field(6, stats)))
         return
     control = TransactionControl(begin="snapshot_read_only", commit=True)
-    with_stats = request.collect_stats >= BASIC
+    with_stats = request.collect_stats >= COLLECT_BASIC
     results = executor.execute(call, None, text, parameters, control, with_stats)
     async with aclosing(results), aclosing(encode_results(results, ProtobufFormat())) as pieces:
         async for piece in pieces:
-            content = wire.block(1, piece.content or b"")
-            yield wire.direct(rest=wire.block(3, content), issues=piece.warnings)
+            content = wire.bytes_field(1, piece.content or b"")
+            yield wire.plain_response(rest=wire.bytes_field(3, content), issues=piece.warnings)
             if piece.stats is not None:
-                stats = stats_message(piece.stats, request.collect_stats >= FULL)
-                yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
+                stats = stats_message(piece.stats, request.collect_stats >= COLLECT_FULL)
+                yield wire.plain_response(rest=wire.bytes_field(3, wire.bytes_field(6, stats)))
 
 
 COMMANDS: Final[Mapping[str, Unary | Streaming]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
 from mayflydb.frontends.ydb.schemes.describing import describe_table
@@ -28,17 +28,17 @@ from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql.faults import fault
 
 
-async def create_table(services: Services, call: Call, request: Any) -> bytes:
+async def create_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`CreateTable`. A table that already exists is accepted with a notice."""
     path = resolve(call.database, None, request.path)
     with refuse_invalid(CREATING):
         spec = table_spec(request)
     if await services.schemes.ensure(path, spec, call.now, call.user):
-        return wire.operation()
-    return wire.operation(issues=(exists_notice(path),))
+        return wire.operation_response()
+    return wire.operation_response(issues=(exists_notice(path),))
 
 
-async def alter_table(services: Services, call: Call, request: Any) -> bytes:
+async def alter_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`AlterTable`: all changes at once. The answer waits until new indexes are complete."""
     path = resolve(call.database, None, request.path)
     with refuse_invalid(ALTERING):
@@ -46,34 +46,34 @@ async def alter_table(services: Services, call: Call, request: Any) -> bytes:
     view = await services.schemes.alter(path, spec, call.now)
     if spec.add_indexes:
         await services.schemes.builds.wait_until_complete(view)
-        return wire.operation(metadata=_build_metadata(path, request))
-    return wire.operation()
+        return wire.operation_response(metadata=_build_metadata(path, request))
+    return wire.operation_response()
 
 
 def _build_metadata(path: str, request: Any) -> bytes:
     """Return an Any with the metadata of the first index that was built."""
-    description = message("Ydb.Table.IndexBuildMetadata")(state=_DONE, progress=100.0)
+    description = message("Ydb.Table.IndexBuildMetadata")(state=_BUILD_DONE, progress=100.0)
     description.description.path = path
     description.description.index.CopyFrom(request.add_indexes[0])
     return wire.any_message("Ydb.Table.IndexBuildMetadata", description.SerializeToString())
 
 
-async def drop_table(services: Services, call: Call, request: Any) -> bytes:
+async def drop_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DropTable`"""
     await services.schemes.drop(resolve(call.database, None, request.path))
-    return wire.operation()
+    return wire.operation_response()
 
 
-async def copy_table(services: Services, call: Call, request: Any) -> bytes:
+async def copy_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`CopyTable`"""
     copy = Copy(
         resolve(call.database, None, request.source_path), resolve(call.database, None, request.destination_path)
     )
     await copy_tables(services.schemes, [copy], call.now)
-    return wire.operation()
+    return wire.operation_response()
 
 
-async def copy_tables_request(services: Services, call: Call, request: Any) -> bytes:
+async def copy_tables_request(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`CopyTables`: copies from one snapshot, all or none."""
     if not request.tables:
         raise fault("At least one table should be provided", status="BAD_REQUEST")
@@ -86,10 +86,10 @@ async def copy_tables_request(services: Services, call: Call, request: Any) -> b
         for each in request.tables
     ]
     await copy_tables(services.schemes, copies, call.now)
-    return wire.operation()
+    return wire.operation_response()
 
 
-async def rename_tables(services: Services, call: Call, request: Any) -> bytes:
+async def rename_tables(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`RenameTables`: all or none, in order."""
     if not request.tables:
         raise fault("At least one table should be provided", status="BAD_REQUEST")
@@ -102,10 +102,10 @@ async def rename_tables(services: Services, call: Call, request: Any) -> bytes:
         for each in request.tables
     ]
     await services.schemes.rename(moves, call.now)
-    return wire.operation()
+    return wire.operation_response()
 
 
-async def describe_table_request(services: Services, call: Call, request: Any) -> bytes:
+async def describe_table_request(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DescribeTable`. For other entries, the kind of the entry alone."""
     path = resolve(call.database, None, request.path)
     entry = await services.schemes.find(path)
@@ -118,16 +118,16 @@ async def describe_table_request(services: Services, call: Call, request: Any) -
             describe_bounds(entry, result)
         if request.include_table_stats:
             await describe_statistics(services.engine, entry, result.table_stats, request, call.now)
-    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableResult")
+    return wire.operation_response(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableResult")
 
 
-async def describe_options(services: Services, call: Call, request: Any) -> bytes:
+async def describe_options(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DescribeTableOptions`: empty, since no presets exist."""
     result = message("Ydb.Table.DescribeTableOptionsResult")()
-    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableOptionsResult")
+    return wire.operation_response(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableOptionsResult")
 
 
-async def describe_system_view(services: Services, call: Call, request: Any) -> bytes:
+async def describe_system_view(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DescribeSystemView`"""
     path = resolve(call.database, None, request.path)
     entry = await services.schemes.find(path)
@@ -140,11 +140,11 @@ async def describe_system_view(services: Services, call: Call, request: Any) -> 
     result.primary_key.extend(description.primary_key)
     result.sys_view_name = entry.name
     result.sys_view_id = VIEW_TYPES[entry.name]
-    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeSystemViewResult")
+    return wire.operation_response(result=result.SerializeToString(), type_name="Ydb.Table.DescribeSystemViewResult")
 
 
 _SERVICE: Final = "Ydb.Table.V1.TableService"
-_DONE: Final = 4
+_BUILD_DONE: Final = 4
 
 COMMANDS: Final[Mapping[str, Unary]] = {
     f"{_SERVICE}/CreateTable": create_table,

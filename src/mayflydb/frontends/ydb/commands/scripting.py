@@ -7,61 +7,61 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_block
+from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.commands.data import COLLECT_BASIC, COLLECT_FULL, ResultSets, parameter_types_field
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.results import ProtobufFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.query.yql.faults import Issue
 
 
-async def execute_yql(services: Services, call: Call, request: Any) -> bytes:
+async def execute_yql(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ExecuteYql`"""
     parameters = parameters_of(request.parameters)
     sets = ResultSets(services.options.result_rows)
     stats = None
     warnings: list[Issue] = []
-    with_stats = request.collect_stats >= BASIC
+    with_stats = request.collect_stats >= COLLECT_BASIC
     async for part in services.executor.execute(call, None, request.script, parameters, None, with_stats):
         if part.index >= 0:
             sets.add(part.index, part.columns, part.rows)
         stats = part.stats
         warnings += part.warnings
-    result = sets.blocks(1)
+    result = sets.encode_fields(1)
     if stats is not None:
-        result += wire.block(2, stats_message(stats, request.collect_stats >= FULL))
-    return wire.operation(result=result, type_name="Ydb.Scripting.ExecuteYqlResult", issues=warnings)
+        result += wire.bytes_field(2, stats_message(stats, request.collect_stats >= COLLECT_FULL))
+    return wire.operation_response(result=result, type_name="Ydb.Scripting.ExecuteYqlResult", issues=warnings)
 
 
-async def stream_execute_yql(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
+async def stream_execute_yql(services: Services, call: GrpcCall, request: Any) -> AsyncIterator[bytes]:
     """`StreamExecuteYql`"""
     parameters = parameters_of(request.parameters)
-    with_stats = request.collect_stats >= BASIC
+    with_stats = request.collect_stats >= COLLECT_BASIC
     results = services.executor.execute(call, None, request.script, parameters, None, with_stats)
     async with aclosing(results), aclosing(encode_results(results, ProtobufFormat())) as pieces:
         async for piece in pieces:
-            index = wire.number(1, max(0, piece.index))
-            content = b"" if piece.content is None else wire.block(3, index + wire.block(2, piece.content))
+            index = wire.int_field(1, max(0, piece.index))
+            content = b"" if piece.content is None else wire.bytes_field(3, index + wire.bytes_field(2, piece.content))
             stats = b""
             if piece.stats is not None:
-                stats_bytes = stats_message(piece.stats, request.collect_stats >= FULL)
-                stats = wire.block(3, index + wire.block(3, stats_bytes))
+                stats_bytes = stats_message(piece.stats, request.collect_stats >= COLLECT_FULL)
+                stats = wire.bytes_field(3, index + wire.bytes_field(3, stats_bytes))
             if content or not stats:
-                yield wire.direct(rest=content, issues=piece.warnings)
+                yield wire.plain_response(rest=content, issues=piece.warnings)
             if stats:
-                yield wire.direct(rest=stats)
+                yield wire.plain_response(rest=stats)
 
 
 _PLAN: Final = 3
 
 
-async def explain_yql(services: Services, call: Call, request: Any) -> bytes:
+async def explain_yql(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ExplainYql`: validates a query and returns the types of its parameters, and the plan on request."""
-    described = await services.executor.describe(call, request.script)
-    result = types_block(1, described.parameters)
+    described = await services.executor.describe_query(call, request.script)
+    result = parameter_types_field(1, described.parameters)
     if request.mode == _PLAN:
-        result += wire.text(2, described.plan)
-    return wire.operation(result=result, type_name="Ydb.Scripting.ExplainYqlResult")
+        result += wire.text_field(2, described.plan_json)
+    return wire.operation_response(result=result, type_name="Ydb.Scripting.ExplainYqlResult")
 
 
 COMMANDS: Final[Mapping[str, Unary | Streaming]] = {

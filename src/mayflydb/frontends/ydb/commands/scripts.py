@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.commands.queries import BASIC, EXECUTE, POSTGRES, parameters_of, stats_message
+from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.commands.queries import EXECUTE, STATS_BASIC, SYNTAX_PG, parameters_of, stats_message
 from mayflydb.frontends.ydb.operations import DEFAULT_LIFETIME, ScriptRun
-from mayflydb.frontends.ydb.results import result_set
+from mayflydb.frontends.ydb.results import encode_result_set
 from mayflydb.frontends.ydb.services import Services, Unary
-from mayflydb.frontends.ydb.values import columns_block
+from mayflydb.frontends.ydb.values import columns_field
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import fault
 
@@ -21,12 +21,12 @@ MAX_PAGE_ROWS: Final = 1000
 _RUNNING, _CANCELLED, _COMPLETED, _FAILED = 10, 30, 40, 50
 
 
-async def execute_script(services: Services, call: Call, request: Any) -> bytes:
+async def execute_script(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ExecuteScript`: starts the script and answers at once with its operation."""
     text: str = request.script_content.text
     if not text.strip():
         raise fault("Script content is empty", status="BAD_REQUEST")
-    if request.script_content.syntax == POSTGRES:
+    if request.script_content.syntax == SYNTAX_PG:
         raise fault("PostgreSQL syntax is not supported", status="UNSUPPORTED")
     if request.exec_mode != EXECUTE:
         raise fault("Scripts are supported in execute mode alone", status="UNSUPPORTED")
@@ -34,17 +34,19 @@ async def execute_script(services: Services, call: Call, request: Any) -> bytes:
     operations = services.operations
     script = ScriptRun(operations.new_id(), text, request.exec_mode, call.database, call.user, call.now, lifetime)
     parameters = parameters_of(request.parameters)
-    operations.begin(script, services.executor.execute(call, None, text, parameters, None, request.stats_mode >= BASIC))
-    return operation_of(script)
+    operations.start(
+        script, services.executor.execute(call, None, text, parameters, None, request.stats_mode >= STATS_BASIC)
+    )
+    return encode_operation(script)
 
 
-async def fetch_script_results(services: Services, call: Call, request: Any) -> bytes:
+async def fetch_script_results(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`FetchScriptResults`: a page of one result set, and the token of the next page."""
     script = services.operations.get(request.operation_id, call.user, call.now)
     if script.status is None:
         raise fault("Script is running", status="BAD_REQUEST")
     if script.status != "SUCCESS":
-        return wire.direct(script.status, issues=script.issues)
+        return wire.plain_response(script.status, issues=script.issues)
     found = script.results.get(request.result_set_index)
     if found is None:
         raise fault("Result set index is out of bounds", status="BAD_REQUEST")
@@ -56,12 +58,12 @@ async def fetch_script_results(services: Services, call: Call, request: Any) -> 
         raise fault("Invalid fetch token or limit", status="BAD_REQUEST")
     end = start + (min(request.rows_limit, MAX_PAGE_ROWS) or MAX_PAGE_ROWS)
     following = str(end) if end < len(found.rows) else ""
-    rows = result_set(found.columns, found.rows[start:end])
-    rest = wire.number(3, request.result_set_index) + wire.block(4, rows) + wire.text(5, following)
-    return wire.direct(rest=rest)
+    rows = encode_result_set(found.columns, found.rows[start:end])
+    rest = wire.int_field(3, request.result_set_index) + wire.bytes_field(4, rows) + wire.text_field(5, following)
+    return wire.plain_response(rest=rest)
 
 
-def operation_of(script: ScriptRun) -> bytes:
+def encode_operation(script: ScriptRun) -> bytes:
     """Encode an Operation message."""
     metadata = wire.any_message("Ydb.Query.ExecuteScriptMetadata", _metadata(script))
     if script.status is None:
@@ -74,12 +76,12 @@ def _metadata(script: ScriptRun) -> bytes:
     sets = (script.results[index] for index in sorted(script.results))
     return b"".join(
         (
-            wire.text(1, script.id.rpartition("id=")[2]),
-            wire.number(2, states.get(script.status, _FAILED)),
-            wire.block(3, wire.number(1, 1) + wire.text(2, script.text)),
-            *(wire.block(4, columns_block(each.columns)) for each in sets),
-            wire.number(5, script.mode),
-            b"" if script.stats is None else wire.block(6, stats_message(script.stats, with_plan=True)),
+            wire.text_field(1, script.id.rpartition("id=")[2]),
+            wire.int_field(2, states.get(script.status, _FAILED)),
+            wire.bytes_field(3, wire.int_field(1, 1) + wire.text_field(2, script.text)),
+            *(wire.bytes_field(4, columns_field(each.columns)) for each in sets),
+            wire.int_field(5, script.mode),
+            b"" if script.stats is None else wire.bytes_field(6, stats_message(script.stats, with_plan=True)),
         )
     )
 

@@ -6,61 +6,61 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.commands.discovery import NODE
+from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.commands.discovery import NODE_ID
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.query.yql.faults import fault
 
-_READY = wire.number(1, 1)
-_HINTS: Final = {"session_shutdown": 3, "node_shutdown": 4}
+_STATUS_READY = wire.int_field(1, 1)
+_HINT_FIELDS: Final = {"session_shutdown": 3, "node_shutdown": 4}
 
 
-async def create_table_session(services: Services, call: Call, request: Any) -> bytes:
+async def create_table_session(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`TableService.CreateSession`"""
     session = services.sessions.create(call, "table")
-    return wire.operation(result=wire.text(1, session.id), type_name="Ydb.Table.CreateSessionResult")
+    return wire.operation_response(result=wire.text_field(1, session.id), type_name="Ydb.Table.CreateSessionResult")
 
 
-async def keep_alive(services: Services, call: Call, request: Any) -> bytes:
+async def keep_alive(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`KeepAlive`: marks the session used; its status is ready unless a request uses it."""
     session = services.sessions.get(call, request.session_id)
-    status = wire.number(1, 2) if session.busy else _READY
-    return wire.operation(result=status, type_name="Ydb.Table.KeepAliveResult")
+    status = wire.int_field(1, 2) if session.busy else _STATUS_READY
+    return wire.operation_response(result=status, type_name="Ydb.Table.KeepAliveResult")
 
 
-async def delete_table_session(services: Services, call: Call, request: Any) -> bytes:
+async def delete_table_session(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`TableService.DeleteSession`"""
     _delete(services, call, request.session_id)
-    return wire.operation()
+    return wire.operation_response()
 
 
-async def create_query_session(services: Services, call: Call, request: Any) -> bytes:
+async def create_query_session(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`QueryService.CreateSession`"""
     session = services.sessions.create(call, "query")
-    return wire.direct(rest=wire.text(3, session.id) + wire.number(4, NODE))
+    return wire.plain_response(rest=wire.text_field(3, session.id) + wire.int_field(4, NODE_ID))
 
 
-async def attach(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
+async def attach(services: Services, call: GrpcCall, request: Any) -> AsyncIterator[bytes]:
     """`AttachSession`: one message at once, then an open stream until the session ends."""
     sessions = services.sessions
     session = sessions.get(call, request.session_id)
     sessions.attach(session)
     try:
-        yield wire.direct()
+        yield wire.plain_response()
         hint = await session.wait_for_close()
         if hint is not None:
-            yield wire.direct(rest=wire.block(_HINTS[hint], b""))
+            yield wire.plain_response(rest=wire.bytes_field(_HINT_FIELDS[hint], b""))
     finally:
         sessions.detach(session)
 
 
-async def delete_query_session(services: Services, call: Call, request: Any) -> bytes:
+async def delete_query_session(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`QueryService.DeleteSession`"""
     _delete(services, call, request.session_id)
-    return wire.direct()
+    return wire.plain_response()
 
 
-def _delete(services: Services, call: Call, id: str) -> None:
+def _delete(services: Services, call: GrpcCall, id: str) -> None:
     """Close a session.
 
     An unknown session is no error: client pools delete a session again when they learn that it has ended, and `ydb-sdk`

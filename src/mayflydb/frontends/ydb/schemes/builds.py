@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.rows import RowLayout, keys_of
+from mayflydb.frontends.ydb.rows import RowLayout, index_keys_getter
 from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import MayflyError, Unavailable
@@ -92,7 +92,7 @@ class Builds:
                 elif slot.state == "building":
                     await self._engine.dates.build(id, slot.number, date_of(view))
             if any(index.state != "ready" for index in node.definition.indexes):
-                self._engine.indexes.resume(id, keys_of(view))
+                self._engine.indexes.resume(id, index_keys_getter(view))
                 await self._engine.indexes.wait_for(id)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mayflydb.frontends.ydb import user_statements
 from mayflydb.frontends.ydb.accounts import Accounts
-from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.entries import Entry, ViewEntry
@@ -33,10 +33,10 @@ CLUSTER = "db"
 """YDB's texts name a cluster; this is the name of the only one."""
 
 
-async def define(
+async def execute_definition(
     schemes: Schemes,
     accounts: Accounts,
-    call: Call,
+    call: GrpcCall,
     statement: ast.Definition,
     prefix: str | None = None,
     lenient: bool = False,
@@ -67,7 +67,7 @@ async def define(
     return ()
 
 
-async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
+async def show_create(schemes: Schemes, call: GrpcCall, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
     """Return (the statement that creates a table or view, its path below the database, its kind).
 
     Faults: the entry does not exist, or is of another kind.
@@ -86,7 +86,7 @@ async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, p
 
 
 async def _create_table(
-    schemes: Schemes, call: Call, statement: ast.CreateTable, prefix: str | None, lenient: bool
+    schemes: Schemes, call: GrpcCall, statement: ast.CreateTable, prefix: str | None, lenient: bool
 ) -> tuple[Issue, ...]:
     path = resolve(call.database, prefix, statement.table)
     with refuse_invalid(CREATING):
@@ -99,7 +99,7 @@ async def _create_table(
     return () if made or statement.if_not_exists else (exists_notice(path),)
 
 
-async def _alter_table(schemes: Schemes, call: Call, statement: ast.AlterTable, prefix: str | None) -> None:
+async def _alter_table(schemes: Schemes, call: GrpcCall, statement: ast.AlterTable, prefix: str | None) -> None:
     path = resolve(call.database, prefix, statement.table)
     entry = await _get_entry(schemes, path, statement.at)
     with refuse_invalid(ALTERING):
@@ -117,7 +117,7 @@ async def _alter_table(schemes: Schemes, call: Call, statement: ast.AlterTable, 
         await schemes.builds.wait_until_complete(view)
 
 
-async def _drop_table(schemes: Schemes, call: Call, statement: ast.DropTable, prefix: str | None) -> None:
+async def _drop_table(schemes: Schemes, call: GrpcCall, statement: ast.DropTable, prefix: str | None) -> None:
     if statement.kind != "TABLE":
         raise unsupported(f"DROP {statement.kind}", statement.at)
     path = resolve(call.database, prefix, statement.table)
@@ -129,7 +129,7 @@ async def _drop_table(schemes: Schemes, call: Call, statement: ast.DropTable, pr
         await schemes.drop(path)
 
 
-async def _alter_sequence(schemes: Schemes, call: Call, statement: ast.AlterSequence, prefix: str | None) -> None:
+async def _alter_sequence(schemes: Schemes, call: GrpcCall, statement: ast.AlterSequence, prefix: str | None) -> None:
     path = resolve(call.database, prefix, statement.name)
     table, _, name = path.rpartition("/")
     entry = await schemes.find(table)
@@ -149,7 +149,7 @@ async def _alter_sequence(schemes: Schemes, call: Call, statement: ast.AlterSequ
             raise missing(path) from None
 
 
-async def _create_view(schemes: Schemes, call: Call, statement: ast.CreateView, prefix: str | None) -> None:
+async def _create_view(schemes: Schemes, call: GrpcCall, statement: ast.CreateView, prefix: str | None) -> None:
     path = resolve(call.database, prefix, statement.name)
     asked = {setting.name.lower(): setting.value for setting in statement.settings}
     if asked.get("security_invoker") not in (True, b"true", "true", "TRUE"):
@@ -165,7 +165,7 @@ async def _create_view(schemes: Schemes, call: Call, statement: ast.CreateView, 
         await schemes.create_view(path, statement.text, call.now, call.user)
 
 
-async def _drop_view(schemes: Schemes, call: Call, statement: ast.DropView, prefix: str | None) -> None:
+async def _drop_view(schemes: Schemes, call: GrpcCall, statement: ast.DropView, prefix: str | None) -> None:
     path = resolve(call.database, prefix, statement.name)
     entry = await schemes.find(path)
     if entry is None and statement.if_exists:
@@ -174,7 +174,7 @@ async def _drop_view(schemes: Schemes, call: Call, statement: ast.DropView, pref
         await schemes.drop_view(path)
 
 
-async def _grant(schemes: Schemes, call: Call, statement: ast.Grant, prefix: str | None) -> None:
+async def _grant(schemes: Schemes, call: GrpcCall, statement: ast.Grant, prefix: str | None) -> None:
     names = permissions.names_of(statement)
     change = permissions.revoke if statement.revoke else permissions.grant
     for each in statement.paths:

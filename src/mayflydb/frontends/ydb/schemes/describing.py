@@ -12,7 +12,7 @@ from mayflydb.frontends.ydb.schemes.paths import leaf
 from mayflydb.frontends.ydb.schemes.physical import describe_partitioning, describe_rest
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name
 from mayflydb.frontends.ydb.tables import TableBody, TableView, TtlSettings
-from mayflydb.frontends.ydb.values import type_bytes, typed_value
+from mayflydb.frontends.ydb.values import encode_type, encode_typed_value
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.yql.schemas import Column, Index, Table
 
@@ -109,12 +109,12 @@ def _describe_columns(table: Table, result: Any) -> None:
 
 def _describe_column(column: Column, into: Any) -> None:
     into.name = column.name
-    into.type.ParseFromString(type_bytes(column.type))
+    into.type.ParseFromString(encode_type(column.type))
     if column.not_null:
         into.not_null = True
     into.family = column.family
     if column.has_default:
-        into.from_literal.ParseFromString(typed_value(column.type, column.default))
+        into.from_literal.ParseFromString(encode_typed_value(column.type, column.default))
 
 
 def _describe_sequence(column: str, sequence: Sequence, into: Any, with_position: bool) -> None:

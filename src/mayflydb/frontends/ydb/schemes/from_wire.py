@@ -24,7 +24,7 @@ from mayflydb.frontends.ydb.schemes.specs import (
 )
 from mayflydb.frontends.ydb.serials import Sequence, sequence_of
 from mayflydb.frontends.ydb.tables import Unit
-from mayflydb.frontends.ydb.values import decode_typed_value, type_of
+from mayflydb.frontends.ydb.values import decode_type, decode_typed_value
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.types import bare, is_optional, optional
 
@@ -135,7 +135,7 @@ def ttl_spec(given: Any) -> TtlSpec:
 
 
 def _column(given: Any) -> ColumnSpec:
-    type = type_of(given.type)
+    type = decode_type(given.type)
     if given.HasField("not_null"):
         type = bare(type) if given.not_null else optional(type)
     family = "" if given.family == "default" else given.family
@@ -154,9 +154,9 @@ def _column(given: Any) -> ColumnSpec:
 
 def _sequence(given: Any) -> Sequence:
     """Return the sequence in a SequenceDescription. Fields that are not set have the values of the column's type."""
-    usual = sequence_of(type_of(given.type))
+    usual = sequence_of(decode_type(given.type))
     if usual is None:
-        raise Invalid(f"Column '{given.name}' of type {type_of(given.type)} cannot have a sequence as its default")
+        raise Invalid(f"Column '{given.name}' of type {decode_type(given.type)} cannot have a sequence as its default")
     said = given.from_sequence
     named = {
         "low": "min_value",
@@ -175,7 +175,7 @@ def _sequence(given: Any) -> Sequence:
 def _change(given: Any) -> ColumnChange:
     if given.WhichOneof("default_value") is not None:
         raise Invalid(f"Cannot set default from literal for column '{given.name}'")
-    if given.HasField("type") and not is_optional(type_of(given.type)):
+    if given.HasField("type") and not is_optional(decode_type(given.type)):
         raise Invalid(f"Cannot alter type for column '{given.name}'")
     nullable = given.HasField("not_null") and not given.not_null
     return ColumnChange(given.name, nullable, given.family or None)

@@ -8,7 +8,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.physical import partitions
 from mayflydb.frontends.ydb.tables import TableView
-from mayflydb.frontends.ydb.values import typed_value
+from mayflydb.frontends.ydb.values import encode_typed_value
 from mayflydb.model.instant import MICROSECOND, SECOND, Instant
 from mayflydb.query.yql.types import (
     INTEGERS,
@@ -64,7 +64,7 @@ def describe_bounds(view: TableView, result: Any) -> None:
     key = [types[name] for name in view.body.key]
     for values in _borders(view, key):
         bound = tuple(key[: len(values)])
-        result.shard_key_bounds.add().ParseFromString(typed_value(TupleType(bound), tuple(values)))
+        result.shard_key_bounds.add().ParseFromString(encode_typed_value(TupleType(bound), tuple(values)))
 
 
 def _borders(view: TableView, key: list[Type]) -> list[list[Value]]:
