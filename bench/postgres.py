@@ -30,6 +30,7 @@ from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import HOUR, SECOND
 from mayflydb.serving.process import loop_factory
 
@@ -290,7 +291,7 @@ async def _container(engine: Engine) -> int:
 async def _sweep(engine: Engine, container: int) -> None:
     """The reaper purges everything."""
     now = await engine.now()
-    purged = await engine.reaper.sweep_due(now, now, "bench")
+    purged = await engine.reaper.sweep_due(PurgeRequest(now, now, "bench"))
     if purged[container] != COUNT:
         raise RuntimeError(f"{purged[container]} of {COUNT} records were purged")
 

@@ -19,6 +19,7 @@ from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import HOUR, SECOND, floor_to_second
 from mayflydb.serving.process import loop_factory
 from mayflydb.store.sqlite import SqliteStore
@@ -81,7 +82,7 @@ async def _purge(path: Path | None, length: int) -> tuple[float, Lateness]:
     await asyncio.sleep(0.2)
     watchdog.restart()
     began = perf_counter()
-    purged = await engine.reaper.sweep_due(now, now, "bench")
+    purged = await engine.reaper.sweep_due(PurgeRequest(now, now, "bench"))
     taken = perf_counter() - began
     await asyncio.sleep(0.005)
     late = watchdog.restart()

@@ -15,6 +15,7 @@ from mayflydb.engine.catalog import OWNER_MISSING
 from mayflydb.engine.commands import Command
 from mayflydb.engine.locks import LockWaits
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import Conflict, WriteConflict
 from mayflydb.store.interface import Committed, Urgency
 
@@ -39,7 +40,7 @@ def commit(site: Site, snapshot: Snapshot) -> None:
 
 def sweep(site: Site) -> int:
     """How many a sweep has removed of what is due."""
-    return site.run(site.engine.reaper.sweep_due(site.now, site.now, "sweep"))[site.it]
+    return site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep")))[site.it]
 
 
 def plain(site: Site, wanted: Command, lock_waits: LockWaits | None = None) -> Coroutine[Any, Any, Any]:
@@ -151,7 +152,7 @@ def test_a_write_while_a_purge_is_under_way(
 
     async def race() -> None:
         gate = Gate(site, monkeypatch, before)
-        purge = asyncio.create_task(site.engine.reaper.sweep_due(site.now, site.now, "sweep"))
+        purge = asyncio.create_task(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep")))
         await gate.came.wait()
         write = asyncio.create_task(snapshot.run(site.it, replace(A, b"2")))
         await locked(site)

@@ -18,6 +18,7 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.engine.timeline import SweepMode, Timeline
 from mayflydb.expiry.passes import end_schedule, following
 from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import Corrupt, NotFound, WriteConflict
 from mayflydb.model.instant import SECOND
 from mayflydb.store.interface import Expiries
@@ -223,7 +224,7 @@ def test_a_run_that_was_missed_is_made_up_for(tables: Tables) -> None:
     tables.put(table, b"a", 1020)
     tables.put(table, b"b", 1021)
     site.clock.set(3_000 * SECOND)
-    assert site.run(site.engine.reaper.sweep_due(site.now, site.now, "sweep")) == {table: 1}
+    assert site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep"))) == {table: 1}
     assert tables.keys(table) == [b"b"]
     assert tables.last(table) == (1020, 1)
     assert tables.deaths() == [(b"a", 1020, 3000, "sweep")]
@@ -244,7 +245,7 @@ def test_one_that_fails_waits_and_others_go_on(tables: Tables, monkeypatch: pyte
     site.clock.set(1020 * SECOND)
 
     def sweep() -> dict[int, int]:
-        return dict(site.run(site.engine.reaper.sweep_due(site.now, site.now, "sweep")))
+        return dict(site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep"))))
 
     assert sweep() == {bad: 0, good: 1}
     broken = False
@@ -266,9 +267,9 @@ def test_a_new_schedule_is_known_to_those_who_write(tables: Tables) -> None:
     tables.advance(30)
     tables.put(table, b"a", 1000)
     site.clock.set(1200 * SECOND)
-    assert site.run(site.engine.reaper.sweep_due(site.now, site.now, "sweep")) == {}
+    assert site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep"))) == {}
     site.clock.set(4620 * SECOND)
-    assert site.run(site.engine.reaper.sweep_due(site.now, site.now, "sweep")) == {table: 1}
+    assert site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep"))) == {table: 1}
 
 
 def test_what_is_due_when_it_is_written_waits_for_the_next_run(tables: Tables) -> None:

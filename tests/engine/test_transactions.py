@@ -9,6 +9,7 @@ from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Mode
 from mayflydb.engine.history import versions
 from mayflydb.engine.transactions import Transaction
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, PreconditionFailed
 from mayflydb.model.instant import SECOND
 
@@ -128,7 +129,7 @@ def test_a_draft_that_fails_to_be_indexed_buries_nobody(site: Site) -> None:
 def test_the_reaper_hears_of_the_earliest_deadline(site: Site) -> None:
     other = site.container("other")
     reaper = site.engine.reaper
-    site.run(reaper.sweep_due(site.now, site.now, "sweep"))
+    site.run(reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep")))
 
     def body(transaction: Transaction) -> Steps[None]:
         here = yield from transaction.on(site.it)

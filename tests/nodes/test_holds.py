@@ -19,6 +19,7 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.locks import LockHolder
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import HOUR, MILLISECOND, SECOND, Instant, Span
@@ -83,7 +84,7 @@ async def sweep(member: Member) -> int:
     """How many records a sweep of a node has removed."""
     engine = member.engine
     await engine.reaper.survey()
-    return (await engine.reaper.sweep_due(engine.time.horizon(), await engine.now(), "run now")).total()
+    return (await engine.reaper.sweep_due(PurgeRequest(engine.time.horizon(), await engine.now(), "run now"))).total()
 
 
 async def left(member: Member, container: int) -> int:

@@ -15,7 +15,7 @@ import pytest
 from mayflydb.clock import wall_us
 from mayflydb.engine import reaper as reaping
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.expiry.sweep import Limits
+from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.instant import MILLISECOND, SECOND, Instant, Span
 from mayflydb.model.record import Expiry
 from mayflydb.store.interface import Count, Expiries
@@ -98,7 +98,7 @@ class Graves:
         """Sweeps on demand, which ask for no lease."""
         engine = member.engine
         while not done.is_set():
-            await engine.reaper.sweep_due(engine.time.horizon(), await engine.now(), "run now")
+            await engine.reaper.sweep_due(PurgeRequest(engine.time.horizon(), await engine.now(), "run now"))
             await asyncio.sleep(0)
 
     async def work(self, *others: Coroutine[Any, Any, None], purging: Iterable[Member] = ()) -> None:

@@ -16,6 +16,7 @@ from mayflydb.engine.open import open_engine
 from mayflydb.engine.timeline import Advanced, Timeline
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, from_rfc3339
 from mayflydb.model.record import Dates, Expiry, Record
@@ -73,7 +74,7 @@ class Town:
     def sweep(self) -> None:
         """A pass now."""
         now = self.run(self.engine.now())
-        self.run(self.engine.reaper.sweep_due(now, now, "sweep", at_once=True))
+        self.run(self.engine.reaper.sweep_due(PurgeRequest(now, now, "sweep", override="all")))
 
     def events(self) -> list[Expiry]:
         return self.store.read(Expiries(self.node.id, 0, 100))
@@ -219,7 +220,7 @@ def test_a_disabled_monitor_purges_nothing_in_its_space(store: Subject) -> None:
     assert town.scheduled() == 1
     assert (town.seen(b"dated"), town.seen(b"plain"), town.stored(b"plain")) == (True, False, True)
     now = town.run(engine.now())
-    assert town.run(engine.reaper.sweep_due(now, now, "run now", at_once=True)).total() == 0
+    assert town.run(engine.reaper.sweep_due(PurgeRequest(now, now, "run now", override="all"))).total() == 0
     assert (engine.monitor.passes(now), engine.monitor.deleted_documents) == (0, 0)
     town.run(engine.monitor.set_enabled(True, now))
     assert town.scheduled() == 2
@@ -231,7 +232,7 @@ def test_purging_on_demand_does_not_wait_for_a_pass(store: Subject) -> None:
     town.write(b"k", ((SLOT, T),))
     now = town.run(town.engine.now())
     assert town.scheduled() == 0
-    assert town.run(town.engine.reaper.sweep_due(now, now, "run now", at_once=True)).total() == 1
+    assert town.run(town.engine.reaper.sweep_due(PurgeRequest(now, now, "run now", override="all"))).total() == 1
     assert town.events()[0].how == "run now"
 
 

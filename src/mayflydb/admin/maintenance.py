@@ -10,6 +10,7 @@ from mayflydb.admin.clock_control import ClockControl
 from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.targets import TargetResolver
 from mayflydb.engine.engine import Engine
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import MayflyError
 
 
@@ -36,8 +37,8 @@ class Maintenance:
             if container.node.definition.schedule is not None and container.node.rules
         ]
         done = Counter({id: (await reaper.run_now(id, now)).erased for id in own})
-        only = None if target is None else [container.node.id for container in containers]
-        done += await reaper.sweep_due(self._engine.time.horizon(), now, "run now", only, at_once=True)
+        only = None if target is None else frozenset(container.node.id for container in containers)
+        done += await reaper.sweep_due(PurgeRequest(self._engine.time.horizon(), now, "run now", only, override="all"))
         by_target = {container.target: done[container.node.id] for container in containers if done[container.node.id]}
         answer = {"now": formats.time(now), "purged": sum(by_target.values()), "by_target": by_target}
         # A run on demand of a container with a schedule of its own goes on in spite of a pause of purging.

@@ -23,10 +23,9 @@ from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
-from mayflydb.engine.sweeping import next_deadline
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, ExpirableRecords, Transaction
-from mayflydb.engine.version_cache import VersionCache
+from mayflydb.engine.upcoming import next_deadline
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError, WriteConflict
@@ -137,7 +136,7 @@ class Engine:
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks)
         self.dates = DateIndexes(store, nodes, reaper.invalidate)
         self.nodes = nodes
-        self.version_cache = reaper.version_cache = VersionCache()
+        self.version_cache = reaper.version_cache
         self.locks = reaper.locks
         self._written_at: Instant = 0
         self._changed_at: Instant = time.latest

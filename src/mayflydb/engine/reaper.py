@@ -1,7 +1,7 @@
-"""The reaper: purges due records in bounded sweeps, as soon as the clock's horizon allows.
+"""The reaper: the background loop that purges due records as soon as the clock's horizon allows.
 
-It keeps the next deadline of each container, so that it sleeps until a record expires. The planner chooses the next sweep,
-and each sweep's own transaction decides which records are due.
+The loop sleeps until the agenda's next purge, and asks the sweeper for all that is due. `expiry/agenda` knows what comes next,
+`engine/surveyor` reads it from the store, `engine/sweeper` carries out requests.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Iterable
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from mayflydb.engine.billing import Billing
-from mayflydb.engine.catalog import Nodes, Run, catalogue
-from mayflydb.engine.history import forget_old
+from mayflydb.engine.catalog import Nodes, Run
+from mayflydb.engine.housekeeping import Housekeeping
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
-from mayflydb.engine.ordered_histories import ChangeNotifier, OrderedHistories
-from mayflydb.engine.runs import CADENCE, Cadence, Runs
-from mayflydb.engine.sweeping import PassOverride, next_purge, overrides_pass, purge_due
+from mayflydb.engine.ordered_histories import ChangeNotifier
+from mayflydb.engine.runs import CADENCE, Cadence
+from mayflydb.engine.surveyor import Surveyor
+from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.version_cache import VersionCache
+from mayflydb.expiry.agenda import Agenda
 from mayflydb.expiry.passes import Schedule, Upcoming
-from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
+from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
-from mayflydb.store.interface import Clear, Count, Decision, Dropped, Held, Holds, Outcome, Store
+from mayflydb.store.interface import Holds, Store
 
 log = logging.getLogger(__name__)
 
@@ -68,60 +69,48 @@ class Reaper:
         `holds`: keeps purges of other nodes from records that are locked on this one.
         """
         self.cadence = cadence
-        self._store = store
-        self._time = time
-        self._nodes = nodes
-        self._limits = limits
-        self._billing = billing
-        self._monitor = monitor
-        self._short: Span | None = None
-        self._interval = interval
-        self._lease = lease
-        self._next: dict[int, Upcoming] = {}
-        self._own: dict[int, Schedule] = {}
-        self._runs = Runs(nodes)
-        self._demanded: set[int] = set()
-        self._ended: dict[int, Instant] = {}
-        self._unknown: set[int] = set()
-        self._refresh_lock = asyncio.Lock()
-        self._refreshing: int | None = None
-        self._turns: dict[int, int] = {}
-        self._turn = 0
-        self._last: SweepResult | None = None
-        self._tidied: Instant = -MINUTE
-        self._wake = asyncio.Event()
-        self._sweeping = asyncio.Lock()
-        self._ordered_histories = OrderedHistories(store, nodes)
         self.notifier = ChangeNotifier()
-        self.version_cache: VersionCache | None = None
+        self.version_cache = VersionCache()
         """Gets the versions that are purged."""
         self.locks = Locks(self.invalidate, holds)
         """Records that open transactions have locked, which no purge removes."""
-        self.purged: Counter[int] = Counter()
+        self._time = time
+        self._monitor = monitor
+        self._interval = interval
+        self._lease = lease
+        self._wake = asyncio.Event()
+        self._agenda = Agenda()
+        self._surveyor = Surveyor(store, nodes, time, monitor, self.locks, self._agenda)
+        self._sweeper = Sweeper(
+            store,
+            nodes,
+            self._agenda,
+            self._surveyor,
+            limits,
+            billing,
+            monitor,
+            cadence,
+            self.locks,
+            self.version_cache,
+            self.notifier,
+        )
+        self._housekeeping = Housekeeping(store, nodes, limits.records)
         monitor.listen(self.survey)
 
-    # --- what others tell it ---------------------------------------------------------------------------------------
+    # --- news ------------------------------------------------------------------------------------------------------
 
     def notice(self, container: int, ahead: Upcoming, own: Schedule | None = None) -> None:
         """Take note of a written record's deadline and purge instant. `own`: its container's own schedule."""
-        if own is not None:
-            self._own[container] = own
-            if container not in self._unknown:
-                self._after_pass(container, own, self._next.get(container))
-            ahead = self._after_pass(container, own, ahead) or ahead
-        if container == self._refreshing:
-            # The look in progress may have missed this record, so look again.
-            self._unknown.add(container)
-        known = self._next.get(container)
-        sooner = ahead.sooner(known)
-        if sooner != known:
-            self._next[container] = sooner
-            if known is None or sooner.purge < known.purge:
-                self._wake.set()
+        if own is None:
+            is_sooner = self._agenda.note_write(container, ahead)
+        else:
+            is_sooner = self._agenda.note_scheduled_write(container, ahead, own, own.last(self._time.horizon()))
+        if is_sooner:
+            self._wake.set()
 
     def invalidate(self, container: int) -> None:
-        """Look at a container again: its rules have changed, or it is gone."""
-        self._unknown.add(container)
+        """Read the state of a container again: its rules have changed, or it is gone."""
+        self._agenda.mark_unknown(container)
         self._wake.set()
         self.notifier.notify()
 
@@ -131,81 +120,41 @@ class Reaper:
 
     def roll_back(self) -> None:
         """Forget finished passes: the clock was set back, and passes are counted from there."""
-        self._ended.clear()
-        self._unknown |= self._next.keys()
+        self._agenda.roll_back()
         self._wake.set()
 
     async def survey(self) -> None:
-        """Look at every container; at the start, and after a reset."""
-        found = {row.id for row in await catalogue(self._store)}
-        self._next = {container: ahead for container, ahead in self._next.items() if container in found}
-        self._unknown |= found
+        """Read the states of all containers again; at the start, and after a reset."""
+        await self._surveyor.survey()
         self._wake.set()
+
+    # --- questions -------------------------------------------------------------------------------------------------
 
     async def next_deadline(self) -> Instant | None:
         """Return the earliest deadline of all stored records that may be purged; it may be in the past."""
-        await self._refresh()
-        return min((ahead.deadline for ahead in self._next.values()), default=None)
+        await self._surveyor.refresh()
+        return self._agenda.next_deadline()
 
-    # --- sweeping --------------------------------------------------------------------------------------------------
+    async def next_pass(self, container: int) -> Instant | None:
+        """Return the instant of the next purge of a container with its own schedule, if a record in it expires."""
+        await self._surveyor.refresh()
+        return self._agenda.next_pass(container)
 
-    async def sweep_due(
-        self,
-        horizon: Instant,
-        now: Instant,
-        how: str,
-        only: Iterable[int] | None = None,
-        held: bool = False,
-        at_once: bool = False,
-        override: PassOverride = "none",
-    ) -> Counter[int]:
-        """Purge all records due at `horizon`, of all containers or of those named; return the number of records by container.
+    @property
+    def purged(self) -> Counter[int]:
+        """The number of purged records by container, since the process began."""
+        return self._sweeper.purged
 
-        `held`: purge only as much as budgets can pay for. `at_once`, `override`: rules with passes do not wait for one.
-        """
-        override = "all" if at_once else override
-        wanted = None if only is None else set(only)
-        done: Counter[int] = Counter()
-        rounds: Counter[int] = Counter()
-        short: dict[int, Span] = {}
-        async with self._sweeping:
-            while True:
-                await self._refresh()
-                await self._monitor.learn_members(self._next)
-                backlog = self._backlog(horizon, wanted, short, override, now)
-                sweep = next_sweep(backlog, self._last, self._limits)
-                if sweep is None:
-                    await self._write_runs()
-                    self._monitor.count_rounds(max(0, max(rounds.values(), default=1) - 1))
-                    if held:
-                        self._short = min(short.values(), default=None)
-                    return done
-                many, wait = await self._billing.affordable(sweep.container) if held else (None, 0)
-                if many == 0:
-                    short[sweep.container] = wait
-                else:
-                    limit = sweep.limit if many is None else min(sweep.limit, many)
-                    removed = await self._sweep_or_wait(sweep.container, limit, horizon, now, how, override)
-                    await self._billing.pay(sweep.container, removed, held=many is not None)
-                    done[sweep.container] += removed
-                    rounds[sweep.container] += bool(removed) and self._monitor.has_member(sweep.container)
+    @property
+    def run_totals(self) -> tuple[int, int]:
+        """(processed, erased) records of all passes over containers with a schedule of their own, since the process began."""
+        return self._sweeper.runs.processed, self._sweeper.runs.erased_in_all
 
-    def _backlog(
-        self, horizon: Instant, wanted: set[int] | None, short: Container[int], override: PassOverride, now: Instant
-    ) -> dict[int, Waiting]:
-        return {
-            container: Waiting(ahead.deadline, self._turns.get(container, 0))
-            for container, ahead in self._next.items()
-            if (ahead.deadline if overrides_pass(override, container in self._own) else ahead.purge) <= horizon
-            and (wanted is None or container in wanted)
-            and self._runs.postponed_until(container) <= now
-            and container not in short
-            and not (self._is_stopped(container) and override != "demanded")
-        }
+    # --- purges on demand ------------------------------------------------------------------------------------------
 
-    def _is_stopped(self, container: int) -> bool:
-        """Return whether the monitor or the cadence has switched off purging of a container."""
-        return self._monitor.is_stopped(container) or (container in self._own and not self.cadence.enabled)
+    async def sweep_due(self, request: PurgeRequest) -> Counter[int]:
+        """Purge all records that a request names; return the number of records by container."""
+        return await self._sweeper.sweep_due(request)
 
     async def run_now(self, container: int, now: Instant) -> Run:
         """Make a pass over one container at once, even if it is paused, and count the next pass from it; return the removal
@@ -213,189 +162,45 @@ class Reaper:
 
         Errors: NotFound; those of a write, which may leave due records behind.
         """
-        self._runs.resume(container)
-        self._demanded.add(container)
-        self._unknown.add(container)
-        try:
-            done = await self.sweep_due(self._time.horizon(), now, "run now", [container], override="demanded")
-        finally:
-            self._demanded.discard(container)
-            self._unknown.add(container)
-        run = Run(now, 0, done[container])
-        committed = await self._store.write(lambda: self._runs.finish_on_demand(container, run, self.cadence.tick))
-        self._runs.count(committed.reply)
+        request = PurgeRequest(self._time.horizon(), now, "run now", frozenset((container,)), override="demanded")
+        run = await self._sweeper.make_pass(container, request)
         self.invalidate(container)
-        return committed.reply
+        return run
 
-    @property
-    def run_totals(self) -> tuple[int, int]:
-        """(processed, erased) records of all passes over containers with a schedule of their own, since the process began."""
-        return self._runs.processed, self._runs.erased_in_all
-
-    async def _write_runs(self) -> None:
-        for container, run in self._runs.take_finished():
-            self._runs.count((await self._store.write(partial(self._runs.finish, container, run), "sweep")).reply)
-
-    async def _sweep_or_wait(
-        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
-        """Sweep; if a container with its own schedule cannot be swept, postpone it and let the others go on."""
-        own = self._own.get(container)
-        try:
-            removed = await self._sweep(container, limit, horizon, now, how, override)
-        except MayflyError as error:
-            if own is None or error.retryable or override == "demanded":
-                raise
-            log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
-            self._runs.postpone(container, now + self.cadence.retry)
-            return 0
-        if own is not None:
-            self._runs.resume(container)
-        if removed and own is not None and override != "demanded":
-            began = None if overrides_pass(override, own=True) else own.last(horizon)
-            self._runs.add_erased(container, now if began is None else began, removed)
-        return removed
-
-    async def _sweep(
-        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
-        self._turn += 1
-        self._turns[container] = self._turn
-        schedule, version_cache = self._monitor.schedule, self.version_cache
-        with (
-            self.locks.purge(container) as spared,
-            contextlib.nullcontext() if version_cache is None else version_cache.write(),
-        ):
-            if spared is None:
-                self._unknown.add(container)
-                return 0
-            committed = await self._store.write(
-                lambda: purge_due(
-                    self._nodes, container, horizon, now, limit, how, schedule, override, version_cache, spared
-                ),
-                "sweep",
-            )
-        removed = sum(purged.records for purged in committed.purged)
-        size = sum(purged.value_bytes for purged in committed.purged)
-        self._last = SweepResult(container, limit, removed, committed.held)
-        self.purged[container] += removed
-        self._monitor.count_sweep(container, removed, size, committed.held)
-        if removed:
-            self.notifier.notify()
-        self._unknown.add(container)
-        return removed
-
-    async def _refresh(self) -> None:
-        async with self._refresh_lock:
-            while self._unknown:
-                await self._refresh_container(self._unknown.pop())
-
-    async def _refresh_container(self, container: int) -> None:
-        self._refreshing = container
-        try:
-            override: PassOverride = "demanded" if container in self._demanded else "none"
-            spared, held = self.locks.spared_records(container), await self._store.read(Held(container))
-            left = (*(spared or ()), *(held or ()))
-            ahead, own, run = await next_purge(
-                self._store, self._nodes, container, self._monitor.schedule, override, left
-            )
-            if spared is None or held is None:
-                # A release of locks on this node causes another look; with other nodes, the next survey does.
-                ahead = None
-        except BaseException:
-            self._unknown.add(container)
-            raise
-        finally:
-            self._refreshing = None
-        if own is None:
-            self._own.pop(container, None)
-        else:
-            self._own[container] = own
-            if run is not None and run.instant == own.last(self._time.horizon()):
-                # A stored run means that its pass has ended, in this process or another.
-                self._ended[container] = run.instant
-            ahead = self._after_pass(container, own, ahead)
-        if ahead is None:
-            self._next.pop(container, None)
-            self._turns.pop(container, None)
-        else:
-            self._next[container] = ahead
-
-    def _after_pass(self, container: int, own: Schedule, ahead: Upcoming | None) -> Upcoming | None:
-        """Return the next purge after the last pass has ended: records written since wait for the next pass, even if they are
-        due.
-
-        A pass has ended when no record is left that was due at its instant. A new process cannot know whether a pass without
-        a stored run has ended, and repeats it.
-        """
-        last = own.last(self._time.horizon())
-        if last is None:
-            return ahead
-        if ahead is None or ahead.purge > last:
-            self._ended[container] = last
-        elif self._ended.get(container) == last:
-            return Upcoming(ahead.deadline, own.next(last + 1))
-        return ahead
-
-    async def next_pass(self, container: int) -> Instant | None:
-        """Return the instant of the next purge of a container with its own schedule, if a record in it expires."""
-        await self._refresh()
-        ahead = self._next.get(container) if container in self._own else None
-        return None if ahead is None else max(ahead.purge, self._runs.postponed_until(container))
-
-    async def _clear_dropped(self) -> None:
-        kept = {node.definition.keeps for node in await self._ordered_histories.read_kept()}
-        for container in await self._store.read(Dropped()):
-            if container in kept and not (await self._store.read(Count(container))).records:
-                continue  # The history is kept.
-            cleared = self._limits.records
-            while cleared:
-
-                def clear(container: int = container) -> Decision[None]:
-                    return Outcome((Clear(container, self._limits.records),), None)
-                    yield
-
-                cleared = (await self._store.write(clear, "sweep")).purged[0].records
-                if container in kept and not (await self._store.read(Count(container))).records:
-                    break
-
-    async def _forget_old(self, now: Instant) -> None:
-        # Histories are kept for minutes: once a minute is enough, unless a batch leaves a rest.
-        if 0 <= now - self._tidied < MINUTE:
-            return
-        await self._ordered_histories.forget_old(now)
-        if await forget_old(self._store, self._nodes, now):
-            self._wake.set()
-        else:
-            self._tidied = now
+    async def sweep_as_scheduled(self) -> Counter[int]:
+        """Run one turn of the loop: purge due records that budgets can pay for."""
+        request = PurgeRequest(self._time.horizon(), await self._time.now(), "sweep", within_budget=True)
+        return await self.sweep_due(request)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run until cancelled. After a failure of the store the loop tries again; waiting loses nothing."""
         while True:
+            # Before the work, not after it: a wake that comes meanwhile is not lost.
             self._wake.clear()
             try:
                 if await self._has_the_lease():
-                    await self._clear_dropped()
-                    await self._forget_old(self._time.horizon())
-                    if self._runs_by_itself():
-                        await self.sweep_as_scheduled()
+                    await self._work()
                 await self._sleep()
             except MayflyError as error:
                 log.warning("a sweep failed and will be tried again: %s", error)
                 await self._pause(RETRY)
 
-    async def sweep_as_scheduled(self) -> Counter[int]:
-        """Run one turn of the loop: purge due records that budgets can pay for."""
-        return await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep", held=True)
+    async def _work(self) -> None:
+        await self._housekeeping.clear_dropped()
+        if await self._housekeeping.forget_old(self._time.horizon()):
+            self._wake.set()
+        if self._runs_by_itself():
+            await self.sweep_as_scheduled()
 
     @property
     def rest(self) -> Span:
         """The pause of the loop after a turn, so that records that expire within it are purged together. Shorter after a
         budget was exhausted, or unused budget would be lost meanwhile.
         """
-        return self._interval if self._short is None else min(self._interval, max(self._short, SHORTEST_WAIT))
+        shortage = self._sweeper.shortage
+        return self._interval if shortage is None else min(self._interval, max(shortage, SHORTEST_WAIT))
 
     async def _has_the_lease(self) -> bool:
         if self._lease is None:
@@ -405,6 +210,7 @@ class Reaper:
         # Other nodes write without telling this one.
         await self._monitor.refresh(await self._time.now())
         await self.survey()
+        # The survey wakes the loop, which is awake and reads all states now.
         self._wake.clear()
         return True
 
@@ -414,16 +220,13 @@ class Reaper:
 
     async def _sleep(self) -> None:
         await self._pause(self.rest)
-        await self._refresh()
-        wait = self._time.clock.until(min(self._purges(), default=FOREVER))
+        await self._surveyor.refresh()
+        purge = self._agenda.next_purge(self._sweeper.is_stopped)
+        wait = self._time.clock.until(FOREVER if purge is None else purge)
         if wait is None:
             await self._wake.wait()
         elif not self._wake.is_set():
             await self._pause(min(wait, LONGEST_SLEEP if self._lease is None else LOOK))
-
-    def _purges(self) -> Iterable[Instant]:
-        waits = self._runs.postponed_until
-        return (max(ahead.purge, waits(id)) for id, ahead in self._next.items() if not self._is_stopped(id))
 
     async def _pause(self, span: Span) -> None:
         # Not wait_for, which loses a cancellation that arrives together with the wake.

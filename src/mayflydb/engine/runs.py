@@ -5,6 +5,8 @@ A pass that finds nothing is not stored: the schedule implies that it was made.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from mayflydb.engine.catalog import NODE_MISSING, Definition, Nodes, Run, row_of
@@ -30,7 +32,7 @@ CADENCE = Cadence()
 
 
 class Runs:
-    """Passes whose result is not stored yet, and failed passes, by container.
+    """Passes whose result is not stored yet, by container.
 
     `processed`, `erased_in_all`: records that passes have processed and erased, since the process began.
     """
@@ -38,7 +40,6 @@ class Runs:
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._open: dict[int, Run] = {}
-        self._failed: dict[int, Instant] = {}
         self.processed = 0
         self.erased_in_all = 0
 
@@ -48,21 +49,9 @@ class Runs:
         before = known.erased if known is not None and known.instant == instant else 0
         self._open[container] = Run(instant, 0, before + removed)
 
-    def postpone(self, container: int, until: Instant) -> None:
-        """Purge nothing in a container before an instant."""
-        self._failed[container] = until
-
-    def resume(self, container: int) -> None:
-        """End the postponement of a container."""
-        self._failed.pop(container, None)
-
-    def postponed_until(self, container: int) -> Instant:
-        """Return the instant until which a failed container waits; 0: it does not wait."""
-        return self._failed.get(container, 0)
-
-    def take_finished(self) -> list[tuple[int, Run]]:
-        """Return and clear the results to store. A stored result says that its pass has ended, so failed passes give none."""
-        done = [(container, run) for container, run in self._open.items() if container not in self._failed]
+    def take_finished(self, is_postponed: Callable[[int], bool]) -> list[tuple[int, Run]]:
+        """Return and clear the results to store: those of containers that are not postponed after a failure."""
+        done = [(container, run) for container, run in self._open.items() if not is_postponed(container)]
         for container, _ in done:
             del self._open[container]
         return done

@@ -14,7 +14,8 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reads import Reads
-from mayflydb.engine.sweeping import PassOverride, next_deadline, next_step
+from mayflydb.engine.upcoming import next_deadline, next_step
+from mayflydb.expiry.sweep import PassOverride, PurgeRequest
 from mayflydb.model.errors import Forbidden
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
@@ -102,7 +103,9 @@ class Timeline:
 
     async def _purge_at(self, instant: Instant, override: PassOverride = "none") -> Counter[int]:
         now = max(instant, await self._engine.now())
-        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep", override=override)
+        return await self._engine.reaper.sweep_due(
+            PurgeRequest(self._engine.time.horizon(), now, "sweep", override=override)
+        )
 
     async def _next_step(self, containers: Sequence[Node], after: Instant) -> Instant | None:
         engine = self._engine

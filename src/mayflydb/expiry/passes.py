@@ -90,7 +90,7 @@ class Upcoming(msgspec.Struct, frozen=True):
 
     def sooner(self, other: Upcoming | None) -> Upcoming:
         """Return the earlier of each."""
-        if other is None:
+        if other is None or (self.deadline <= other.deadline and self.purge <= other.purge):
             return self
         return Upcoming(min(self.deadline, other.deadline), min(self.purge, other.purge))
 

@@ -1,12 +1,36 @@
-"""The sweep planner: the container to sweep next, and the size of the sweep. Pure; the reaper's loop calls it."""
+"""The sweep planner: requests for purges, the container to sweep next, and the size of the sweep. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from mayflydb.model.instant import MILLISECOND, Instant, Span
+
+PassOverride = Literal["none", "monitor", "all", "demanded"]
+"""The passes for which a purge does not wait: none; those of the monitor; all; all, even if the container is paused."""
+
+
+class PurgeRequest(msgspec.Struct, frozen=True):
+    """A request to purge all records that are due at `horizon`.
+
+    `now`: the instant that expiry events state as that of the purge. `trigger`: what asked for it, for the events: `sweep` or
+    `run now`. `containers`: only these; None: all. `within_budget`: purge only as much as budgets can pay for. `override`: the
+    passes for which the purge does not wait.
+    """
+
+    horizon: Instant
+    now: Instant
+    trigger: str
+    containers: frozenset[int] | None = None
+    within_budget: bool = False
+    override: PassOverride = "none"
+
+    def overrides_pass(self, own: bool) -> bool:
+        """Return whether a container, with its `own` schedule or without, is purged without waiting for a pass."""
+        return self.override in ("all", "demanded") or (self.override == "monitor" and not own)
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.store.interface import Count
 from reliability.model.stores import finish
@@ -56,7 +57,7 @@ def live(engine: Engine, host: Host) -> tuple[int, Callable[[], int], Callable[[
         return sum(finish(engine.get(node, b"p", b"%d" % ttl, now)) is not None for ttl in TTLS)
 
     def stored() -> int:
-        finish(engine.reaper.sweep_due(engine.time.horizon(), host.wall, "sweep"))
+        finish(engine.reaper.sweep_due(PurgeRequest(engine.time.horizon(), host.wall, "sweep")))
         return finish(engine.store.read(Count(node.id))).records
 
     return node.id, visible, stored
@@ -130,7 +131,7 @@ def test_a_start_long_after_the_mark_is_fenced_for_fifteen_minutes(gap: int, fen
     clock = host.clock(mark)
     engine = finish(open_engine(store, clock))
     assert clock.fenced == fenced
-    finish(engine.reaper.sweep_due(clock.horizon(), host.wall, "sweep"))
+    finish(engine.reaper.sweep_due(PurgeRequest(clock.horizon(), host.wall, "sweep")))
     left = _records(engine)
     expected = mark if fenced else host.wall
     assert left == sorted(b"%d" % ttl for ttl in TTLS if START + ttl * S > expected)

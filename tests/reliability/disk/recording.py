@@ -19,6 +19,7 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import BatchRefused, Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.timekeeper import MARK
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import DAY
@@ -244,11 +245,11 @@ class Load:
         container = await self._container()
         self.containers.remove(container)
         await self.engine.definitions.drop(container)
-        await self.engine.reaper._clear_dropped()
+        await self.engine.reaper._housekeeping.clear_dropped()
         await self.create()
 
     async def sweep(self) -> None:
-        await self.engine.reaper.sweep_due(self.engine.time.horizon(), await self.now(), "sweep")
+        await self.engine.reaper.sweep_due(PurgeRequest(self.engine.time.horizon(), await self.now(), "sweep"))
 
     async def run(self, steps: int) -> None:
         """From an empty store on."""

@@ -23,7 +23,7 @@ from mayflydb.engine.open import open_engine
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.passes import following
 from mayflydb.expiry.rules import Rule
-from mayflydb.expiry.sweep import Limits
+from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import MINUTE, SECOND
 from mayflydb.model.order import FIRST_ORDERED, KeyRange, Order
@@ -121,7 +121,7 @@ class Interleaved:
         self.store = Direct()
         self.clock = VirtualClock(START)
         self.engine = finish(open_engine(Pausing(self.store), self.clock))
-        self.engine.reaper._limits = Limits(self.chance.choice((1, 2, 3, 100)), None)
+        self.engine.reaper._sweeper.limits = Limits(self.chance.choice((1, 2, 3, 100)), None)
         space = finish(self.engine.definitions.space("ydb", START))
         home = finish(self.engine.definitions.create(space.id, "local", Definition({}, START)))
         definition, self.slot = with_slot(Definition({}, START, indexes=(Index(FIRST_ORDERED, (), "ready"),)))
@@ -276,7 +276,7 @@ class Interleaved:
         """Time goes on to the next run, which is made."""
         self._run = self.clock.now() + MINUTE
         self.clock.set(self._run)
-        await self.engine.reaper.sweep_due(self._run, self._run, "sweep")
+        await self.engine.reaper.sweep_due(PurgeRequest(self._run, self._run, "sweep"))
         self.tally["runs"] += 1
 
     async def _begin(self) -> Snapshot:

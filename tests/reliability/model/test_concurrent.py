@@ -21,7 +21,7 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.timeline import SweepMode, Timeline
-from mayflydb.expiry.sweep import Limits
+from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable
 from mayflydb.model.order import Order
@@ -56,7 +56,7 @@ class Crowd:
         self.store = await SqliteStore.open(self.path)
         self.clock = VirtualClock(instant)
         self.engine: Engine = await open_engine(self.store, self.clock, 0)
-        self.engine.reaper._limits = Limits(self.random.choice((1, 2, 5, 1000)), None)
+        self.engine.reaper._sweeper.limits = Limits(self.random.choice((1, 2, 5, 1000)), None)
         self.timeline = Timeline(self.engine, self.clock)
         self.reaper = asyncio.create_task(self.engine.reaper.run())
 
@@ -291,9 +291,9 @@ def test_a_read_that_fails_does_not_make_the_reaper_forget() -> None:
         engine = await open_engine(store, VirtualClock(START + MICROS))
         store.failing = True
         with pytest.raises(Unavailable):
-            await engine.reaper.sweep_due(START + MICROS, START + MICROS, "sweep")
+            await engine.reaper.sweep_due(PurgeRequest(START + MICROS, START + MICROS, "sweep"))
         store.failing = False
-        assert (await engine.reaper.sweep_due(START + MICROS, START + MICROS, "sweep"))[node.id] == 1
+        assert (await engine.reaper.sweep_due(PurgeRequest(START + MICROS, START + MICROS, "sweep")))[node.id] == 1
 
     asyncio.run(check())
 

@@ -11,8 +11,7 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.engine import BatchRefused, Engine, Scope
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.sweeping import PassOverride
-from mayflydb.expiry.sweep import Limits
+from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY
@@ -92,15 +91,15 @@ class World:
 
     def _open(self) -> Engine:
         engine = finish(open_engine(Gate(self.store), VirtualClock(self.now)))
-        reaper = engine.reaper
-        reaper._limits = Limits(self.limit, None)
-        sweep = reaper._sweep
+        sweeper, housekeeping = engine.reaper._sweeper, engine.reaper._housekeeping
+        sweeper.limits, housekeeping.batch = Limits(self.limit, None), self.limit
+        sweep = sweeper._sweep
 
-        async def noted(container: int, limit: int, horizon: int, now: int, how: str, override: PassOverride) -> int:
+        async def noted(container: int, limit: int, request: PurgeRequest) -> int:
             self._picked = container, limit
-            return await sweep(container, limit, horizon, now, how, override)
+            return await sweep(container, limit, request)
 
-        reaper._sweep = noted  # type: ignore[method-assign]
+        sweeper._sweep = noted  # type: ignore[method-assign]
         return engine
 
     def containers(self) -> list[int]:
@@ -142,7 +141,7 @@ class World:
         self.unique.discard(container)
         del self.followers[container]
         finish(self.engine.definitions.drop(container))
-        finish(self.engine.reaper._clear_dropped())
+        finish(self.engine.reaper._housekeeping.clear_dropped())
         assert finish(self.engine.node_by_id(container)) is None
         assert finish(self.store.read(Scan(container, b"", None, Order.CREATED, None, 10))) == []
         self.create(ttl, unique)
@@ -296,7 +295,7 @@ class World:
         assert self._sweep is None
         self._sweep_horizon, self._sweep_now = self.horizon, self.now
         self._swept = Counter()
-        self._sweep = self.engine.reaper.sweep_due(self.horizon, self.now, "sweep")
+        self._sweep = self.engine.reaper.sweep_due(PurgeRequest(self.horizon, self.now, "sweep"))
         self._picked = None
         self._go_on()
         if self._picked is not None:

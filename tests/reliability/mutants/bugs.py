@@ -9,23 +9,24 @@ from typing import Any
 from unittest.mock import patch
 
 import apsw
+from msgspec.structs import replace
 
 from mayflydb.clock import SystemClock
-from mayflydb.engine import reaper as reaping
-from mayflydb.engine import workspace
+from mayflydb.engine import sweeper, workspace
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
 from mayflydb.engine.decide import TAKEN, expiry_event, resolve_draft
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.locks import Locks
-from mayflydb.engine.reaper import Reaper
-from mayflydb.engine.sweeping import PassOverride, purge_due
+from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry import deadline
 from mayflydb.expiry.ranges import due_ranges
 from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.frontends.cosmos import values
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant
@@ -67,14 +68,12 @@ def boundary() -> AbstractContextManager[object]:
 def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
-    async def sweep(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
+    async def sweep(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
         row = await self._store.read(Load(container))
         assert row is not None
         rules = self._nodes.of(row).rules
         picked: list[Record] = []
-        for due in due_ranges(rules, horizon):
+        for due in due_ranges(rules, request.horizon):
             found = await self._store.read(Due(container, due.path, due.upto, None, limit))
             picked.extend(found)
 
@@ -84,26 +83,24 @@ def purge_without_recheck() -> Iterator[None]:
                 current = yield from ask(Get(container, record.partition, record.key))
                 if current is not None:
                     lsn, _ = yield from ask(Allocate(container, False))
-                    event = expiry_event(container, record, rules, now, lsn, how)
+                    event = expiry_event(container, record, rules, request.now, lsn, request.trigger)
                     deletes.append(Delete(container, current, event))
             return Outcome(tuple(deletes), len(deletes))
 
         removed = (await self._store.write(decide, "sweep")).reply
-        self._unknown.add(container)
+        self._agenda.mark_unknown(container)
         return removed
 
-    with patch.object(Reaper, "_sweep", sweep):
+    with patch.object(Sweeper, "_sweep", sweep):
         yield
 
 
 @contextmanager
 def rule_as_of_the_pick() -> Iterator[None]:
     """The sweep decides in its transaction, but by the rule that was in force when it was picked."""
-    sweep = Reaper._sweep
+    sweep = Sweeper._sweep
 
-    async def early(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
+    async def early(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
         row = await self._store.read(Load(container))
 
         def decide(*asked: Any) -> Decision[None]:
@@ -118,10 +115,10 @@ def rule_as_of_the_pick() -> Iterator[None]:
                     outcome: Outcome[None] = end.value
                     return outcome
 
-        with patch.object(reaping, "purge_due", decide):
-            return await sweep(self, container, limit, horizon, now, how, override)
+        with patch.object(sweeper, "purge_due", decide):
+            return await sweep(self, container, limit, request)
 
-    with patch.object(Reaper, "_sweep", early):
+    with patch.object(Sweeper, "_sweep", early):
         yield
 
 
@@ -336,10 +333,10 @@ def any_number_is_a_ttl() -> AbstractContextManager[object]:
 def horizon_ignored() -> Iterator[None]:
     """Purging goes by the present, whatever the clock's fence says."""
 
-    def purge(nodes: Any, container: int, horizon: Instant, now: Instant, *rest: Any) -> Decision[None]:
-        return purge_due(nodes, container, now, now, *rest)
+    def purge(nodes: Any, container: int, limit: int, request: PurgeRequest, *rest: Any) -> Decision[None]:
+        return purge_due(nodes, container, limit, replace(request, horizon=request.now), *rest)
 
-    with patch.object(reaping, "purge_due", purge):
+    with patch.object(sweeper, "purge_due", purge):
         yield
 
 

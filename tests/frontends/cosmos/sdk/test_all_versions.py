@@ -354,9 +354,9 @@ def forget(service: Service, until: int) -> None:
     server = service.server
 
     async def done() -> None:
-        reaper = server._admin.engine.reaper
-        reaper._tidied = -(10**15)
-        await reaper._forget_old((T + until) * 1_000_000)
+        housekeeping = server._admin.engine.reaper._housekeeping
+        housekeeping._forgotten_at = -(10**15)
+        await housekeeping.forget_old((T + until) * 1_000_000)
 
     server._home.call(done())
 

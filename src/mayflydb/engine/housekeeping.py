@@ -1,0 +1,55 @@
+"""Housekeeping: removes records of dropped containers, and lines of histories that are too old."""
+
+from __future__ import annotations
+
+from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.history import forget_old
+from mayflydb.engine.ordered_histories import OrderedHistories
+from mayflydb.model.instant import MINUTE, Instant, Span
+from mayflydb.store.interface import Clear, Count, Decision, Dropped, Outcome, Store
+
+INTERVAL: Span = MINUTE
+"""The interval of looks for old lines. Histories are kept for minutes at least, so a look at each turn would find nothing."""
+
+
+class Housekeeping:
+    """The work of the reaper's loop that is not about expiry."""
+
+    def __init__(self, store: Store, nodes: Nodes, batch: int) -> None:
+        """`batch`: the records of dropped containers that one transaction removes."""
+        self.batch = batch
+        self._store = store
+        self._nodes = nodes
+        self._ordered_histories = OrderedHistories(store, nodes)
+        self._forgotten_at: Instant = -INTERVAL
+
+    async def clear_dropped(self) -> None:
+        """Remove all records of dropped containers, and their histories, except histories that outlive their containers."""
+        kept = {node.definition.keeps for node in await self._ordered_histories.read_kept()}
+        for container in await self._store.read(Dropped()):
+            # A clear of an empty container would remove its history, so each one is preceded by a look.
+            while not (container in kept and await self._is_empty(container)) and await self._clear(container):
+                pass
+
+    async def _is_empty(self, container: int) -> bool:
+        return not (await self._store.read(Count(container))).records
+
+    async def _clear(self, container: int) -> int:
+        """Remove one batch; return the number of removed records or versions."""
+
+        def decide() -> Decision[None]:
+            return Outcome((Clear(container, self.batch),), None)
+            yield
+
+        return (await self._store.write(decide, "sweep")).purged[0].records
+
+    async def forget_old(self, now: Instant) -> bool:
+        """Remove old lines of histories, at most once in an interval; True: a rest is left for the next turn."""
+        # Also after the clock was set back, when the last look lies in the future.
+        if 0 <= now - self._forgotten_at < INTERVAL:
+            return False
+        await self._ordered_histories.forget_old(now)
+        if await forget_old(self._store, self._nodes, now):
+            return True
+        self._forgotten_at = now
+        return False

@@ -1,0 +1,118 @@
+"""The decision of one sweep: the transaction that deletes also decides, by the rules as they are in it, what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence, Set
+from typing import Any
+
+from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.insight import path_place
+from mayflydb.engine.locks import Spared
+from mayflydb.engine.ordered_histories import next_stamp
+from mayflydb.engine.upcoming import schedule_of
+from mayflydb.engine.version_cache import VersionCache
+from mayflydb.expiry.passes import Schedule
+from mayflydb.expiry.ranges import DueRange, due_ranges
+from mayflydb.expiry.sweep import PurgeRequest
+from mayflydb.model.instant import Instant
+from mayflydb.model.order import Identity
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Decision, Due, Held, Load, NextDue, Outcome, Purge, Read, Rival, ask
+
+
+def purge_due(
+    nodes: Nodes,
+    container: int,
+    limit: int,
+    request: PurgeRequest,
+    schedule: Schedule | None = None,
+    version_cache: VersionCache | None = None,
+    spared: Spared = (),
+    shared: bool = True,
+) -> Decision[None]:
+    """Remove up to `limit` due records for a request in this transaction, oldest first on each path.
+
+    `schedule`: rules with passes purge records that were due at its last pass, or that of the container's own schedule; None:
+    all due records, as where the request overrides the pass. `version_cache`: gets the versions first, if a snapshot is open.
+    `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
+    container.
+    """
+    row = yield from ask(Load(container))
+    if row is None:
+        return Outcome((), None)
+    node = nodes.of(row)
+    if node.definition.paused and (node.definition.paused != "purge" or request.override != "demanded"):
+        return Outcome((), None)
+    waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
+    held = (yield from ask(Held(container, purging=True))) if shared else ()
+    if held is None:
+        return Outcome((), None)
+    spared = (*spared, *held)
+    ready = yield from _ready(
+        node, request.horizon, schedule_of(node, schedule) if schedule and waits else None, spared
+    )
+    share = max(1, limit // max(1, len(ready)))
+    if version_cache is not None and version_cache.wants_purged:
+        for due in ready:
+            records = yield from _read_due(container, due, share, frozenset(spared))
+            version_cache.note_purge(container, row.lsn, records)
+    history, orderer = bool(node.definition.history), node.definition.ordered
+    stamp = (yield from next_stamp(orderer, {})) if history and orderer is not None and ready else None
+    purges = tuple(
+        Purge(
+            container=container,
+            path=due.path,
+            upto=due.upto,
+            limit=share,
+            span=due.span,
+            not_before=due.rule.not_before,
+            cause=due.cause,
+            rule_version=due.rule.version,
+            purged=request.now,
+            how=request.trigger,
+            history=history,
+            rivals=_rivals(ready, n),
+            stamp=stamp,
+            spared=spared,
+        )
+        for n, due in enumerate(ready)
+    )
+    return Outcome(purges, None)
+
+
+def _ready(
+    node: Node, horizon: Instant, schedule: Schedule | None, spared: Spared
+) -> Generator[Read[Any], Any, list[DueRange]]:
+    """Return the ranges of a container in which a record is due."""
+    ready = []
+    for due in due_ranges(node.rules, horizon, schedule):
+        oldest = yield from ask(NextDue(node.id, due.path, None, spared))
+        if oldest is not None and oldest <= due.upto:
+            ready.append(due)
+    return ready
+
+
+def _read_due(
+    container: int, due: DueRange, limit: int, spared: Set[Identity]
+) -> Generator[Read[Any], Any, list[Record]]:
+    """Return the first records of a range in the order of their purge."""
+    found: list[Record] = []
+    after: tuple[int, int] | None = None
+    while len(found) < limit:
+        records = yield from ask(Due(container, due.path, due.upto, after, limit - len(found)))
+        if not records:
+            break
+        found += [record for record in records if (record.partition, record.key) not in spared]
+        after = path_place(records[-1], due.path)
+    return found
+
+
+def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
+    """Return the other purges that may have an earlier deadline for a record of the n-th. No record is on both paths without
+    a slot.
+    """
+    if isinstance(ready[n].path, int):
+        others = [(m, due) for m, due in enumerate(ready) if m != n]
+    else:
+        others = [(m, due) for m, due in enumerate(ready) if isinstance(due.path, int)]
+    return tuple(Rival(due.path, due.span, due.rule.not_before, m < n) for m, due in others)

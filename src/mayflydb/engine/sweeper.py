@@ -1,0 +1,172 @@
+"""The sweeper: carries out one purge request at a time, as a sequence of bounded sweeps.
+
+The planner chooses each sweep from the agenda's backlog, and the sweep's own transaction decides which records are due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from functools import partial
+
+from mayflydb.engine.billing import Billing
+from mayflydb.engine.catalog import Nodes, Run
+from mayflydb.engine.locks import Locks
+from mayflydb.engine.monitor import Monitor
+from mayflydb.engine.ordered_histories import ChangeNotifier
+from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.runs import Cadence, Runs
+from mayflydb.engine.surveyor import Surveyor
+from mayflydb.engine.version_cache import VersionCache
+from mayflydb.expiry.agenda import Agenda
+from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep, SweepResult, next_sweep
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import Span
+from mayflydb.store.interface import Store
+
+log = logging.getLogger("mayflydb.engine.reaper")
+"""Of the reaper, which is what operators of a server know."""
+
+
+class Sweeper:
+    """Purges due records of one store. `limits` may be replaced between two requests."""
+
+    def __init__(
+        self,
+        store: Store,
+        nodes: Nodes,
+        agenda: Agenda,
+        surveyor: Surveyor,
+        limits: Limits,
+        billing: Billing,
+        monitor: Monitor,
+        cadence: Cadence,
+        locks: Locks,
+        version_cache: VersionCache,
+        notifier: ChangeNotifier,
+    ) -> None:
+        self.limits = limits
+        self.runs = Runs(nodes)
+        self.purged: Counter[int] = Counter()
+        self.shortage: Span | None = None
+        """The host time until an exhausted budget can pay for a sweep again; None: no budget ended the last request."""
+        self._store = store
+        self._nodes = nodes
+        self._agenda = agenda
+        self._surveyor = surveyor
+        self._billing = billing
+        self._monitor = monitor
+        self._cadence = cadence
+        self._locks = locks
+        self._version_cache = version_cache
+        self._notifier = notifier
+        self._last: SweepResult | None = None
+        self._sweeping = asyncio.Lock()
+
+    def is_stopped(self, container: int) -> bool:
+        """Return whether the monitor or the cadence has switched off purging of a container."""
+        return self._monitor.is_stopped(container) or (
+            not self._cadence.enabled and self._agenda.schedule(container) is not None
+        )
+
+    # --- requests --------------------------------------------------------------------------------------------------
+
+    async def sweep_due(self, request: PurgeRequest) -> Counter[int]:
+        """Sweep until nothing is left that the request names; return the number of purged records by container.
+
+        Errors: those of a write, which may leave due records behind.
+        """
+        done: Counter[int] = Counter()
+        rounds: Counter[int] = Counter()
+        waits: dict[int, Span] = {}
+        async with self._sweeping:
+            while (sweep := await self._choose(request, waits)) is not None:
+                container = sweep.container
+                affordable, wait = await self._billing.affordable(container) if request.within_budget else (None, 0)
+                if affordable == 0:
+                    waits[container] = wait
+                    continue
+                removed = await self._sweep_and_pay(sweep, affordable, request)
+                done[container] += removed
+                rounds[container] += bool(removed) and self._monitor.has_member(container)
+            await self._store_finished_runs()
+            self._monitor.count_rounds(max(0, max(rounds.values(), default=1) - 1))
+            if request.within_budget:
+                self.shortage = min(waits.values(), default=None)
+            return done
+
+    async def _choose(self, request: PurgeRequest, excluded: dict[int, Span]) -> Sweep | None:
+        """Return the next sweep; None: the request is done."""
+        await self._surveyor.refresh()
+        await self._monitor.learn_members(self._agenda.containers)
+        return next_sweep(self._agenda.backlog(request, self.is_stopped, excluded), self._last, self.limits)
+
+    async def _sweep_and_pay(self, sweep: Sweep, affordable: int | None, request: PurgeRequest) -> int:
+        """Sweep at most the `affordable` number of records (None: no budget pays for them); return the number of purged ones."""
+        limit = sweep.limit if affordable is None else min(sweep.limit, affordable)
+        removed = await self._sweep_or_postpone(sweep.container, limit, request)
+        await self._billing.pay(sweep.container, removed, held=affordable is not None)
+        return removed
+
+    async def make_pass(self, container: int, request: PurgeRequest) -> Run:
+        """Make a pass on demand over one container, which `request` names; return the removal run.
+
+        Errors: NotFound; those of a write, which may leave due records behind.
+        """
+        self._agenda.resume(container)
+        with self._surveyor.ignore_pause(container):
+            done = await self.sweep_due(request)
+        run = Run(request.now, 0, done[container])
+        committed = await self._store.write(lambda: self.runs.finish_on_demand(container, run, self._cadence.tick))
+        self.runs.count(committed.reply)
+        return committed.reply
+
+    async def _store_finished_runs(self) -> None:
+        # A stored result says that its pass has ended, so the result of a failed pass waits.
+        for container, run in self.runs.take_finished(self._agenda.is_postponed):
+            self.runs.count((await self._store.write(partial(self.runs.finish, container, run), "sweep")).reply)
+
+    # --- one sweep -------------------------------------------------------------------------------------------------
+
+    async def _sweep_or_postpone(self, container: int, limit: int, request: PurgeRequest) -> int:
+        """Sweep; if a container with its own schedule cannot be swept, postpone it and let the others go on."""
+        schedule = self._agenda.schedule(container)
+        try:
+            removed = await self._sweep(container, limit, request)
+        except MayflyError as error:
+            if schedule is None or error.retryable or request.override == "demanded":
+                raise
+            log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
+            self._agenda.postpone(container, request.now + self._cadence.retry)
+            return 0
+        if schedule is not None:
+            self._agenda.resume(container)
+        if removed and schedule is not None and request.override != "demanded":
+            began = None if request.overrides_pass(own=True) else schedule.last(request.horizon)
+            self.runs.add_erased(container, request.now if began is None else began, removed)
+        return removed
+
+    async def _sweep(self, container: int, limit: int, request: PurgeRequest) -> int:
+        """Purge up to `limit` records in one transaction; return their number."""
+        self._agenda.count_turn(container)
+        # The same schedule if the store decides the transaction again.
+        schedule = self._monitor.schedule
+        with self._locks.purge(container) as spared, self._version_cache.write():
+            if spared is None:
+                self._agenda.mark_unknown(container)
+                return 0
+            committed = await self._store.write(
+                lambda: purge_due(self._nodes, container, limit, request, schedule, self._version_cache, spared),
+                "sweep",
+            )
+        removed = sum(purged.records for purged in committed.purged)
+        size = sum(purged.value_bytes for purged in committed.purged)
+        self._last = SweepResult(container, limit, removed, committed.held)
+        self.purged[container] += removed
+        self._monitor.count_sweep(container, removed, size, committed.held)
+        if removed:
+            self._notifier.notify()
+        # The next record of the container is found by a read.
+        self._agenda.mark_unknown(container)
+        return removed

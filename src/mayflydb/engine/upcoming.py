@@ -1,0 +1,58 @@
+"""Searches for the next deadline and the next purge of a container."""
+
+from __future__ import annotations
+
+from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.locks import Spared
+from mayflydb.expiry.agenda import ContainerState
+from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
+from mayflydb.expiry.ranges import lanes
+from mayflydb.model.instant import Instant
+from mayflydb.store.interface import Load, NextDue, Store
+
+
+def schedule_of(node: Node, schedule: Schedule) -> Schedule:
+    """Return the schedule of a container's passes: its own, or the given common one."""
+    return schedule if node.definition.schedule is None else node.definition.schedule
+
+
+async def read_state(
+    store: Store, nodes: Nodes, container: int, schedule: Schedule, ignores_pause: bool = False, spared: Spared = ()
+) -> ContainerState:
+    """Read the state of a container for the agenda. `schedule`: the common one. Records that are `spared` do not count."""
+    row = await store.read(Load(container))
+    node = None if row is None else nodes.of(row)
+    if node is None or (node.definition.paused and not (node.definition.paused == "purge" and ignores_pause)):
+        return ContainerState(None)
+    ahead = await _earliest(store, node, None, schedule, spared)
+    run = node.definition.run
+    return ContainerState(ahead, node.definition.schedule, None if run is None else run.instant)
+
+
+async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
+    """Return the earliest deadline of a container's stored records, greater than `after` if given; None: no record expires."""
+    row = await store.read(Load(container))
+    found = None if row is None else await _earliest(store, nodes.of(row), after, None)
+    return None if found is None else found.deadline
+
+
+async def next_step(store: Store, nodes: Nodes, container: int, after: Instant, schedule: Schedule) -> Instant | None:
+    """Return the first instant after `after` at which a record of a container may be purged; None: there is none."""
+    row = await store.read(Load(container))
+    found = None if row is None else await _earliest(store, nodes.of(row), after, schedule)
+    return None if found is None else found.purge
+
+
+async def _earliest(
+    store: Store, node: Node, after: Instant | None, schedule: Schedule | None, spared: Spared = ()
+) -> Upcoming | None:
+    earliest: Upcoming | None = None
+    schedule = None if schedule is None else schedule_of(node, schedule)
+    for lane in lanes(node.rules):
+        # Records due at the last pass are gone; records due since then wait for the next.
+        done = None if after is None else horizon_of(lane.rule, after, schedule)
+        value = await store.read(NextDue(node.id, lane.path, None if done is None else lane.highest_due(done), spared))
+        if value is not None:
+            deadline = lane.deadline(value)
+            earliest = Upcoming(deadline, purge_instant(deadline, lane.rule, schedule)).sooner(earliest)
+    return earliest
