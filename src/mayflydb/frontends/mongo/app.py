@@ -51,7 +51,7 @@ _FAILED = error_document(1, "An internal error occurred.")
 
 
 class Hangup(Exception):
-    """End the connection without an answer."""
+    """Raised to end the connection without an answer."""
 
 
 class MongoApp:
@@ -135,10 +135,12 @@ class MongoApp:
             raise MqlError(59, f"no such command: '{call.name}'")
         services.require_right(call, command.right)
         services.counters.count(call.name, call.sequences)
+        # Arguments are looked at only now: a client without the right learns nothing from their errors.
         check_api_version(call)
         check_concerns(call)
         if "lsid" in call.body:
             self._enter_session(call)
+        # Sessions also end by other clients' commands, or by age. The next command of any client cleans up after them.
         if services.sessions.ended:
             await services.close_ended_sessions(call.now)
         if len(services.transactions):
@@ -154,6 +156,7 @@ class MongoApp:
         try:
             answer = await (answering if not limit or command.handles_time_limit else run_within(limit, answering))
         finally:
+            # Also after an error: what the command has read until then is paid.
             if call.name in PRICED:
                 settle(services, call)
         if isinstance(answer, bytes):
@@ -170,6 +173,7 @@ class MongoApp:
 
     def _enter_session(self, call: Call) -> None:
         id = parse_session_id(call.body["lsid"], f"{call.name}.lsid")
+        # Without a login there is no session: anyone could fill the table of sessions.
         if call.connection.user is not None or not self.services.options.auth:
             call.session = self.services.sessions.use(id, call.owner)
 
@@ -192,6 +196,7 @@ class MongoApp:
 def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
     """Decode the command, and leave its arrays of documents as bytes. Raise MqlError 22 for invalid BSON."""
     data, sequences = message.body, message.sequences
+    # A mark may also occur within a value. `_extract_arrays` then finds no such element, and only time is lost.
     present = [mark for mark in RAW_ARRAYS if mark in data]
     if present:
         data, sequences = _extract_arrays(data, dict(sequences), {RAW_ARRAYS[mark] for mark in present})
@@ -200,6 +205,7 @@ def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
     raw.check_depth(data)
     body = decode(data)
     if message.opcode == OP_QUERY:
+        # Older drivers wrap the command, to send a read preference beside it.
         wrapped = next((body[name] for name in QUERY_WRAPPERS if next(iter(body), "") == name), None)
         body = wrapped if isinstance(wrapped, dict) else body
     return body, sequences
@@ -230,6 +236,7 @@ def _database_of(message: Message, name: str, body: Document) -> str:
         if not isinstance(database, str):
             raise type_mismatch(f"{name}.$db", type_name(database), "string")
         return database
+    # Drivers send their first hello as OP_QUERY, before they know that the server speaks OP_MSG.
     if name not in HELLO_NAMES or not message.collection.endswith(".$cmd"):
         text = f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
         raise MqlError(352, text)

@@ -12,6 +12,7 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
 from mayflydb.query.mongo.values import Document, decode, encode
 
+# OutcomeUnknown for a time limit (50): a change of indexes goes on without its caller.
 _ERRORS_BY_CODE: Final[Mapping[int, type[MayflyError]]] = {
     1: MayflyError,
     26: NotFound,

@@ -55,8 +55,8 @@ class Call(msgspec.Struct, gc=False):
     command is part of.
 
     `started_monotonic`: the host's monotonic microseconds at the start. `spent`: request units of reads and writes so far.
-    `grants`: what budgets granted; `payer`: the collection (database, name) whose budget pays. `throttled`: a budget
-    refused part of the command.
+    `grants`: the units that budgets have granted. `payer`: (database, name) of the collection whose budget pays.
+    `throttled`: a budget refused a part of the command.
     """
 
     name: str

@@ -62,6 +62,8 @@ class CapEnforcer:
     def _next_oldest(self) -> Steps[Record]:
         while True:
             if not self._oldest:
+                # Stored documents first, the oldest in front. After them, those that this transaction has inserted
+                # itself.
                 found = yield from self.workspace.read_stored(self._after, OLDEST_BATCH_SIZE)
                 self._oldest.extend(found or sorted(self.workspace.written_records, key=lambda record: record.seq))
             record = self._oldest.popleft()
@@ -71,6 +73,7 @@ class CapEnforcer:
                 return here
 
     def _remove(self, record: Record) -> Steps[None]:
+        # A hidden document fills the cap, too. It is purged with its expiry event; a visible one is deleted.
         if (yield from self.workspace.get(record.partition, record.key)) is None:
             yield from self.workspace.purge_hidden(record)
         else:
@@ -144,6 +147,7 @@ class TailCursor(Cursor):
         if node is None:
             self._closed = True
             raise MqlError(175, f"query plan killed :: caused by :: {self.namespace} dropped")
+        # The client only opens the cursor. Its position is the beginning of the collection.
         if size == 0:
             self._has_position = True
             return []
@@ -167,12 +171,14 @@ class TailCursor(Cursor):
                 self._remaining = None if self._remaining is None else self._remaining - 1
                 if len(found) == size or self._remaining == 0:
                     return found
+            # The end of the batch, even if nothing in it was visible: the next batch must not read it again.
             self._after = Position(b"", batch.position.number)
         return found
 
     async def _check_position(self) -> None:
         if self._after is None:
             return
+        # Read from just before the position: the first stored document must be the one there.
         here = Position(b"", self._after.number - 1)
         found = await self._engine.read_stored(self._collection.id, here, 1)
         if not found or found[0].seq != self._after.number:

@@ -55,6 +55,7 @@ async def try_reserve(services: Services, call: Call, collection: Collection, li
         return None
     call.throttled = True
     engine.meter.throttled[collection.id] += 1
+    # The wait is rounded up: a client that comes back a moment too early is refused again.
     return MqlError(16500, throttled_text(-(-granted // MILLISECOND), services.new_activity_id()))
 
 
@@ -86,7 +87,9 @@ def settle(services: Services, call: Call) -> None:
 def _settle_grants(grants: Sequence[BudgetGrant], units: dict[int, float]) -> None:
     named = {grant.container: grant for grant in grants}
     owed = {container: units.pop(container, 0.0) for container in named}
+    # Joins and views: reads of other collections are charged to the first collection that the command reserved for.
     owed[grants[0].container] += sum(units.values())
     for container, last in named.items():
         likely = sum([grant.likely for grant in grants if grant.container == container])
+        # Each grant has paid its likely price already. The last one takes the whole difference to the actual price.
         last.spending.settle(last.likely + owed[container] - likely)

@@ -1,4 +1,4 @@
-"""Databases and collections: their catalogue rows, as commands see them, and documents as the engine stores them.
+"""Databases and collections: catalogue rows as commands see them, and documents as the engine stores them.
 
 A database exists as long as it has collections, or permanently if a user created it explicitly. The first write to a
 collection creates both.
@@ -38,10 +38,12 @@ from mayflydb.query.mongo.values import Document, Value, decode, encode
 
 SPACE: Final = "mongo"
 PARTITION_BYTES: Final = 8
+"""Each document is a partition of its own, named by a digest of its `_id`, because documents have no partition key."""
 
 INTERNAL_DATABASES: Final = ("admin", "config", "local")
 """Databases whose changes no change stream shows."""
 
+# The value is stored in catalogues, so it cannot change.
 KEPT_EMPTY: Final = "stands"
 """A field in the body of a database that a user created explicitly: the database remains without collections."""
 
@@ -93,8 +95,8 @@ def ts_index_of(definition: Definition) -> IndexSpec | None:
 class ReadyIndex(msgspec.Struct, frozen=True):
     """An index whose build is complete.
 
-    `number`: the engine's. `slot`: the date slot of a TTL index. `accepts_numbers`: numbers count as dates, as on a custom path
-    of profile `cosmos`. `is_multikey`: some document has had several keys in the index (multikey).
+    `number`: the engine's. `slot`: the date slot of a TTL index. `accepts_numbers`: numbers count as dates, as on a custom
+    path of profile `cosmos`. `is_multikey`: a document has had several keys in the index.
     """
 
     number: int
@@ -104,7 +106,7 @@ class ReadyIndex(msgspec.Struct, frozen=True):
     is_multikey: bool = False
 
     def find_date(self, document: Document) -> Instant | None:
-        """The earliest date in a document, as this TTL index finds it."""
+        """The earliest date in a document at the path of this TTL index; None: there is none, so the document never expires."""
         return compile_keys(self.spec).date(document, self.accepts_numbers)
 
 
@@ -130,6 +132,7 @@ class Collection:
         self.uuid = bytes.fromhex(node.body["uuid"])
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
         slots = slots_of(node.definition)
+        # An index that is still being built answers no query, and expires nothing.
         complete = [index for index in node.definition.indexes if index.state == "ready"]
         ready_indexes = [parse_index(index, slots.get(index.number)) for index in complete]
         self.indexes = tuple(ready for ready in ready_indexes if not ready.spec.is_id)
@@ -142,7 +145,7 @@ class Collection:
 
     @property
     def specs(self) -> list[IndexSpec]:
-        """The specifications of all indexes but that of `_id`."""
+        """The specifications of all indexes except that of `_id`, the TTL index on `_ts` included."""
         ordered = [ready.spec for ready in self.indexes]
         return ordered if self.ts_index is None else [*ordered, self.ts_index]
 
@@ -191,6 +194,7 @@ class Collection:
 
         return Draft(
             raw,
+            # The override is stored even without a TTL index on `_ts`: an index that comes later counts it.
             override=ttl_override(document) if may_have_ttl(raw) else None,
             indexed=index_entries,
             dates=find_dates,
@@ -238,6 +242,7 @@ class Collection:
         if not validator or self.options.get("validationLevel") == "off":
             return None
         env = msgspec.structs.replace(env, collation=self.collation)
+        # A filter with `$$NOW` is compiled for each command, any other once for this object.
         if self._validator_uses_now is None:
             self._validator_uses_now = b"$$NOW" in encode(validator)
         if self._validator_uses_now:
@@ -286,6 +291,7 @@ class Collections:
             version = self._version
             node = await self._engine.node(SPACE, database, name)
             found = None if node is None else self.from_node(node, database)
+            # Otherwise the catalogue has changed during the read: a row of before must not stay in the cache.
             if self._engine.catalog_version == version:
                 if found is not None:
                     self._cache[database, name] = found
@@ -305,6 +311,7 @@ class Collections:
             try:
                 await self.create(database, name, {}, now)
             except MqlError as error:
+                # 48: another client has created the collection first.
                 if error.code != 48:
                     raise
         return found
@@ -365,7 +372,7 @@ class Collections:
                 continue
 
     async def find_database(self, name: str) -> Node | None:
-        """Find a database; None: there is none, or its row exists only for change streams that wait for the database."""
+        """Find a database. None: there is none, or its row exists only for change streams that wait for its collections."""
         node = await self._engine.node(SPACE, name)
         return node if node is not None and await self._is_listed(node) else None
 
@@ -408,10 +415,10 @@ class Collections:
         return sorted((self.from_node(each, database) for each in found), key=lambda each: each.name)
 
     async def start_histories(self, database: str | None, name: str | None, now: Instant) -> int:
-        """Keep a history of changes from now on, and return the id of the node that orders its entries.
+        """Keep histories of changes from now on, and return the id of the node that orders their lines.
 
-        `name` None: of the whole database. Both None: of all databases. Collections and databases that do not exist yet
-        are included.
+        `name` None: for all collections of the database. Both None: for all databases. Later collections and databases are
+        included.
         """
         engine = self._engine
 
@@ -427,6 +434,8 @@ class Collections:
             check_collection(database, name)
         while True:
             with contextlib.suppress(NotFound):
+                # A stream may wait for a collection that does not exist yet, so the database gets a row, which no list
+                # shows.
                 home = await self._ensure_database(database, now)
                 await engine.ordered_histories.begin(
                     home.id, space.id, self._retention, quiet, () if name is None else None
@@ -440,6 +449,8 @@ class Collections:
         """Drop a collection. A database that loses its last collection is dropped too, unless a user created it explicitly."""
         note = notes.encode_drop_event(collection.view_on is not None)
         with contextlib.suppress(NotFound):
+            # The second drop decides in its own transaction that the database is empty: a collection that was created
+            # in it meanwhile keeps it.
             await self._engine.definitions.drop(collection.id, note_of=lambda node: note, now=now)
             await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=is_kept_empty)
 

@@ -52,6 +52,7 @@ def check_api_version(call: Call) -> None:
 # --- maxTimeMS -------------------------------------------------------------------------------------------------------
 
 MAX_MILLISECONDS: Final = (1 << 31) - 1
+"""Time limits are int32 on the wire."""
 
 
 def parse_time_limit(call: Call) -> int:
@@ -89,6 +90,7 @@ _LEVELS: Final = ("local", "available", "majority", "linearizable", "snapshot")
 _SNAPSHOT_READS: Final = ("find", "aggregate", "distinct")
 _PROVENANCES: Final = ("clientSupplied", "implicitDefault", "customDefault", "getLastErrorDefaults")
 _MAX_MEMBERS: Final = 50
+"""Maximum members of a replica set."""
 
 
 def _check_choice(field: str, value: Value, allowed: Sequence[str]) -> None:

@@ -49,6 +49,8 @@ class Contracts:
             return Contract(options.profile, options.expiry == "hide", options.custom_path_ttl)
         profile = own.profile or options.profile
         below = own.collections.get(collection)
+        # The nearest level that sets an option decides. `custom_path_ttl` has False as a value, so it is compared to
+        # None.
         expiry = (below and below.expiry) or own.expiry or options.expiry
         custom_path = options.custom_path_ttl if own.custom_path_ttl is None else own.custom_path_ttl
         return Contract(profile, expiry == "hide", custom_path)

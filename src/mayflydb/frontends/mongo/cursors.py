@@ -1,6 +1,9 @@
-"""Cursors: results that are returned batch by batch, each batch by the visibility of its own instant.
+"""Cursors: results that are returned batch by batch, each batch by the visibility at its own instant.
 
-An idle cursor stays open for ten minutes of the host's time, whatever a virtual clock shows. Sizes of batches:
+A document that expires between two batches is not returned, although an earlier batch may have read it already.
+
+An idle cursor stays open for ten minutes of the host's time, whatever a virtual clock shows. It ends earlier with its
+session, with its transaction, by killCursors, or by an error of a batch. Sizes of batches:
 https://www.mongodb.com/docs/manual/tutorial/iterate-a-cursor/
 """
 
@@ -19,6 +22,7 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
 
 FIRST_BATCH_SIZE: Final = 101
+"""Maximum results of a first batch whose client names no size."""
 IDLE_LIMIT: Final = 10 * MINUTE
 
 CursorItem: TypeAlias = tuple[Record | None, bytes]
@@ -29,9 +33,10 @@ CurrentRules: TypeAlias = Callable[[], Sequence[Rule]]
 
 
 class ReadTime:
-    """The instant of the command that reads at the moment.
+    """The instant of the present read.
 
-    A generator that outlives its command, as a cursor's does, asks for it at each step.
+    The generator of a cursor outlives the command that opened it. Each getMore sets the instant anew before it continues the
+    generator.
     """
 
     def __init__(self, now: Instant) -> None:
@@ -50,12 +55,11 @@ class Cursor:
         limit: int = 0,
         session: bytes | None = None,
     ) -> None:
-        """`limit`: results in total; 0: no limit.
+        """`limit`: results in total; 0: no limit. `session`: the id of the session in which the cursor was opened; no other
+        session may use the cursor.
 
-        `session`: the id of the session in which the cursor was opened, the only one that may use it.
-
-        `transaction`: set after opening within a transaction, which alone may use the cursor and ends it. `spent`:
-        counts the reads; `payer`: the collection whose budget pays for them.
+        Attributes that are set later: `transaction`, in which the cursor was opened, which alone may use the cursor, and whose
+        end closes it. `spent`: counts the reads. `payer`: the collection whose budget pays for them.
         """
         self.namespace = namespace
         self.session = session
@@ -93,9 +97,12 @@ class Cursor:
             if self._next_item >= len(self._buffer) and not await self._fill():
                 break
             record, raw = self._buffer[self._next_item]
+            # 16: more than the type, the index as text and the NUL that an array element costs. A first result is
+            # always returned, or a large document could never be read.
             if found and total + len(raw) + 16 > MAX_DOCUMENT_BYTES:
                 break
             self._next_item += 1
+            # The record was read at the instant of an earlier batch perhaps, and may have expired since.
             if record is not None and not visible_at(record, self._rules(), now):
                 continue
             found.append(raw)
@@ -123,6 +130,7 @@ class Cursor:
         """Close the generators that the cursor reads from."""
         self._ended, self._buffer = True, []
         closing = getattr(self._items, "aclose", None)
+        # A generator cannot be closed while a getMore runs it.
         if closing is not None and not self.busy:
             await closing()
 
@@ -141,6 +149,7 @@ class Cursors:
 
     def add(self, cursor: Cursor, no_timeout: bool = False) -> int:
         """Keep a cursor open, and return its id. `no_timeout`: no timeout applies."""
+        # In a reply, the id 0 says that the cursor is at its end.
         while not cursor.id or cursor.id in self._open:
             cursor.id = self._chance() or 1
         cursor.no_timeout = no_timeout
@@ -171,6 +180,7 @@ class Cursors:
             elif transaction is None:
                 code, how = 50740, "created in a transaction"
             raise MqlError(code, f"Cannot run getMore on cursor {id}, which was {how}")
+        # Two getMore of one cursor at a time would mix their batches.
         if cursor.busy:
             raise MqlError(12051, f"cursor id {id} is already in use")
         cursor.last_used = self._clock()

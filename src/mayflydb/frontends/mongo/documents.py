@@ -35,6 +35,7 @@ class ObjectIds:
     def generate(self, now: Instant) -> ObjectId:
         """The next ObjectId."""
         self._next = (self._next + 1) & 0xFFFFFF
+        # 4 bytes of seconds, 5 of the process, 3 of the counter, all big-endian: ids sort by time.
         seconds = (to_seconds(now) & 0xFFFFFFFF).to_bytes(4, "big")
         return ObjectId(seconds + self._process + self._next.to_bytes(3, "big"))
 
@@ -50,6 +51,8 @@ def ttl_override(document: Document) -> int | None:
     if "ttl" not in document:
         return None
     value = document["ttl"]
+    # Only int32, int64 and double can hold an override. NaN (unequal to itself) and the infinities are ignored, too:
+    # the index's seconds then count.
     if type(value) not in (int, Int64, float) or value != value or value in (float("inf"), float("-inf")):
         return IGNORED
     if value != int(value):
@@ -57,6 +60,7 @@ def ttl_override(document: Document) -> int | None:
     seconds = int(value)
     if seconds == -1:
         return NEVER
+    # Both ends are inclusive. The service's documents are silent on 0, and to ignore it deletes nothing.
     return seconds if 1 <= seconds <= INT32_MAX else IGNORED
 
 
@@ -71,6 +75,7 @@ def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, 
         raise bad_value(f"object to insert too large. size in bytes: {len(raw)}, max size: {MAX_DOCUMENT_BYTES}")
     check_depth(raw)
     document = decode(raw)
+    # The pattern may match inside of a value, so elements are counted where it matches twice.
     if len(_ID_ELEMENT.findall(raw)) > 1 and sum(each.name == b"_id" for each in elements(raw)) > 1:
         raise bad_value("can't have multiple _id fields in one document")
     kept = document
@@ -79,6 +84,7 @@ def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, 
     elif next(iter(document)) != "_id":
         kept = {"_id": document["_id"], **document}
     for name, value in document.items():
+        # MongoDB replaces an empty timestamp, too: https://www.mongodb.com/docs/manual/reference/bson-types/
         if type(value) is Timestamp and value.time == 0 and value.inc == 0 and name != "_id":
             kept = dict(kept) if kept is document else kept
             kept[name] = timestamp_at(to_seconds(now))
@@ -87,13 +93,14 @@ def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, 
 
 
 def may_have_ttl(raw: bytes) -> bool:
-    """Return False if a document certainly has no field `ttl`."""
+    """Return False only if a document certainly has no field `ttl`. The bytes may also be part of a value."""
     return _TTL_NAME in raw
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
 
 _ARRAY_KEYS = [b"%d\x00" % n for n in range(1024)]
+"""The names of array elements, made once, since each batch of a cursor needs them."""
 
 
 def _array_key(index: int) -> bytes:
@@ -109,6 +116,7 @@ def build_array(documents: Iterable[bytes]) -> bytes:
 
 def build_document(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any]) -> bytes:
     """Build a document of encoded fields (name, bytes, BSON type), followed by the fields of `rest`."""
+    # The encoded rest gives the final NUL.
     body = b"".join([b"%c%s\x00%s" % (kind, name.encode(), raw) for name, raw, kind in fields]) + encode(rest)[4:]
     return _INT32.pack(len(body) + 4) + body
 

@@ -35,12 +35,17 @@ CODES: Final[dict[type[kinds.MayflyError], int]] = {
 RETRYABLE_WRITE, TRANSIENT = "RetryableWriteError", "TransientTransactionError"
 RESUMABLE = "ResumableChangeStreamError"
 
+# HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, PrimarySteppedDown, ExceededTimeLimit,
+# SocketException, NotWritablePrimary, InterruptedAtShutdown, InterruptedDueToReplStateChange, NotPrimaryNoSecondaryOk,
+# NotPrimaryOrSecondary.
 RETRYABLE_CODES: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 """Codes after which a retryable write may be sent again."""
 
+# StaleShardVersion, FailedToSatisfyReadPreference, StaleEpoch, RetryChangeStream, StaleConfig.
 RESUMABLE_CODES: Final = RETRYABLE_CODES | {63, 133, 150, 234, 13388}
 """Codes after which a change stream may be resumed."""
 
+# LockTimeout, WriteConflict, SnapshotTooOld, SnapshotUnavailable, NoSuchTransaction, PreparedTransactionInProgress.
 TRANSIENT_CODES: Final = frozenset({24, 112, 239, 246, 251, 267})
 """Codes that end a transaction, which may be retried from its beginning."""
 
@@ -86,6 +91,7 @@ def error_document(code: int, message: str, labels: tuple[str, ...] = (), **fiel
 def labels_of(error: kinds.MayflyError, code: int, body: Document) -> tuple[str, ...]:
     """The labels of a command's error: its own, and those by which a driver knows that it may retry."""
     labels = error.labels if isinstance(error, MqlError) else ()
+    # Tests of drivers count on the exact labels that they asked for.
     if isinstance(error, InjectedFailure) and error.has_own_labels:
         return labels
     automatic = _automatic_label(code, body)
@@ -102,6 +108,7 @@ def _automatic_label(code: int, body: Document) -> str | None:
         return None
     if "autocommit" not in body:
         return RETRYABLE_WRITE if code in RETRYABLE_CODES else None
+    # A commit or abort may be sent again as it is. Any other command takes its whole transaction along.
     ending = next(iter(body)) in ("commitTransaction", "abortTransaction")
     if ending and code in RETRYABLE_CODES:
         return RETRYABLE_WRITE

@@ -82,6 +82,7 @@ class FailPoints:
         point = _parse_mode(mode)
         if name == GET_MORE:
             if point.kind != "off":
+                # Both fail points share the check of data, which demands the names of commands.
                 point.data = _check_data({"failCommands": ["getMore"], **data} if isinstance(data, dict) else data)
             before, self._get_more = self._get_more, point
             return before.hits
@@ -130,6 +131,7 @@ class FailPoints:
             raise MqlError(code, MESSAGE)
 
     def _should_trigger(self, point: FailPoint) -> bool:
+        """Return whether a fail point applies to this command. Modes that count, count the command."""
         if point.kind == "times":
             point.number -= 1
             if not point.number:
@@ -167,6 +169,7 @@ def _parse_mode(mode: Any) -> FailPoint:
     if isinstance(mode, dict) and len(mode) == 1:
         ((name, number),) = mode.items()
         if name in ("times", "skip") and is_number(number) and number == number and 0 <= number < 1 << 31:
+            # Zero times is off: counting down from 0 would never reach 0.
             if name == "times" and not int(number):
                 return FailPoint()
             return FailPoint(name, int(number))

@@ -18,10 +18,11 @@ from mayflydb.frontends.mongo.streams.options import cluster_time
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.values import encode
 
+# The signature of a server without keys: a hash of zeros. Drivers return it unread.
 _SIGNATURE: Final = {"hash": bytes(20), "keyId": Int64(0)}
 
 _RECOVERY: Final = encode({"recoveryToken": {"recoveryShardId": "mayfly"}})[4:-1]
-"""The recovery token. Every server commits by itself, so the content of a returned token does not matter."""
+"""The recovery token, as elements. Every server commits by itself, so no server reads a token that a client returns."""
 
 
 _SIZE_BYTES: Final = 4
@@ -43,6 +44,7 @@ class Gossip:
         """A reply with the times, unless it has Cosmos DB's shape. `committed`: the instant of the last commit."""
         if self._is_standalone or reply.startswith(_COSMOS_PREFIX, _SIZE_BYTES):
             return reply
+        # Reads outnumber commits, so most replies share their times with the reply before.
         if committed != self._cached_for:
             time = cluster_time(committed)
             cluster = {"clusterTime": time, "signature": _SIGNATURE}
@@ -58,5 +60,6 @@ class Gossip:
 
 
 def _append_fields(reply: bytes, fields: bytes) -> bytes:
+    # A document is its size (4 bytes), its elements and a NUL. Fields are elements alone.
     size = len(reply) + len(fields)
     return b"".join((size.to_bytes(4, "little"), reply[4:-1], fields, b"\0"))

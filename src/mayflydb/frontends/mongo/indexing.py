@@ -2,8 +2,12 @@
 
 An index is a set of entries in the engine. `_id_` has none, because records are found by identity anyway. A TTL index
 on dates also has a date slot, which holds the earliest date of each record, and a rule that counts from the slot. A TTL
-index on `_ts` under Cosmos DB's semantics is only a rule: setting or dropping it changes one row of the catalogue,
+index on `_ts` under Cosmos DB's semantics is only a rule: setting or dropping the index changes one row of the catalogue,
 however large the collection is.
+
+A change has several commits, and a crash may come between any two. Their order keeps every state between them safe: rules
+are installed last and removed first, so no document expires by an index that is half built or half dropped. `recover`
+completes or removes the rest.
 """
 
 from __future__ import annotations
@@ -106,6 +110,7 @@ class Indexing:
             # This node builds nothing now: the build belongs to another node, or to a process that has ended.
             await self._engine.indexes.remove_abandoned(collection.id)
         missing = self._missing_specs(collection, specs)
+        # A TTL index on `_ts` has no entries to build: it is only a rule.
         ordinary = [spec for spec in missing if not spec.is_cosmos_ttl(profile)]
         ts = next((spec for spec in missing if spec.is_cosmos_ttl(profile)), None)
         if ts is not None:
@@ -175,6 +180,8 @@ class Indexing:
                     definition, slots[index.number] = with_slot(definition)
             return _with_body(definition, slots={str(number): slot for number, slot in slots.items()})
 
+        # From this commit on, writes fill the new slots. The builds then fill them for older records. So no record is
+        # missed.
         node = await self._replace(collection, with_slots, now)
         for index in expiring_indexes(node.definition, contract):
             ready = parse_index(index)
@@ -186,6 +193,7 @@ class Indexing:
 
         def with_rules(node: Node) -> Definition:
             definition = node.definition
+            # Within the transaction: another command may have created the same index first.
             there = ts_index_of(definition)
             if ts is not None and (there is None or compare_with_existing(ts, [there]) == "new"):
                 definition = _with_body(definition, ts=pack_document(ts.to_document()))
@@ -213,10 +221,13 @@ class Indexing:
                     definition = without_slot(definition, slot)
             body: dict[str, Any] = {"slots": {str(number): slot for number, slot in slots.items()}}
             definition = _with_body(definition, **body, **({"ts": None} if ts else {}))
+            # The rules lose the indexes here. The indexes themselves stay until `drop` below removes their entries,
+            # too.
             kept = tuple(index for index in definition.indexes if index.number not in slots_by_number)
             after = apply_rules(msgspec.structs.replace(definition, indexes=kept), collection.contract)
             return msgspec.structs.replace(after, indexes=definition.indexes)
 
+        # Expiry ends with this commit, before the slower removal of entries and dates begins.
         await self._replace(collection, without_indexes, now)
         if slots_by_number:
             await self._engine.indexes.drop(collection.id, set(slots_by_number))
@@ -287,16 +298,18 @@ class Indexing:
         """Turn an ordinary index on `_ts` into the TTL index there, which has no entries."""
         await self._check_no_ts_field(collection, now)
         number = next(ready.number for ready in collection.indexes if ready.spec == before)
+        # The rule first: a crash between the two leaves an index too many, and no document without expiry.
         await self._install_rules(collection, now, after)
         await self._engine.indexes.drop(collection.id, {number})
 
     async def _run_in_turn(self, collection: Collection, act: Callable[[Collection], Coroutine[Any, Any, T]]) -> T:
-        """Run changes of one collection's indexes one after the other.
+        """Run `act` after the other index changes of the collection, with the collection as it is then.
 
-        A change runs to its end even if its caller is cancelled, so that none is left half done.
+        A change runs to its end even if its caller is cancelled, so that no change stops half way.
         """
 
         async def run() -> T:
+            # The dictionary holds locks weakly: a lock lives as long as a change uses it or waits for it.
             async with self._locks.setdefault(collection.id, asyncio.Lock()):
                 return await act(await self._collections.get(collection.database, collection.name))
 
@@ -317,14 +330,15 @@ class Indexing:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
     def request_id_index(self, collection: Collection) -> None:
-        """Start to build an ordered index of `_id`.
+        """Start to build an ordered index of `_id`, for queries that need ranges or the order of `_id`.
 
-        No list shows the index, since `_id_` exists for clients from the first.
+        No list shows the index: for clients, `_id_` exists from the creation of the collection on.
         """
         if collection.id in self._id_builds:
             return
 
         def choose(node: Node) -> list[IndexRequest]:
+            # Within the transaction: another node may have begun the same build.
             has = any(parse_index(index).spec.is_id for index in node.definition.indexes)
             return [] if has else [IndexRequest((), False, {"document": pack_document(ID.to_document())})]
 
@@ -346,6 +360,7 @@ class Indexing:
 
         Raise ProfileChanged where a TTL index on `_ts` was created under another profile.
         """
+        # All profiles are checked before anything is changed, so that a refused start changes nothing.
         databases = await self._collections.list_databases()
         found = [each for one in databases for each in await self._collections.list_collections(one.name)]
         for collection in found:
@@ -386,11 +401,13 @@ def apply_rules(definition: Definition, contract: Contract) -> Definition:
         expire_after = ready.spec.expire_after
         if index.number in slots and expire_after is not None:
             rules.append(date_rule(expire_after, slots[index.number], contract, ready.accepts_numbers))
+    # The profile stays the one of the creation: under another, documents would get other deadlines.
     profile = definition.body.get("profile", contract.profile) if on_ts else None
     return msgspec.structs.replace(_with_body(definition, profile=profile), rules=tuple(rules))
 
 
 def expiring_indexes(definition: Definition, contract: Contract) -> list[Index]:
+    """Return the complete TTL indexes on dates."""
     complete = [index for index in definition.indexes if index.state == "ready"]
     return [index for index in complete if parse_index(index).spec.expires_by_date(contract.profile)]
 
@@ -402,6 +419,7 @@ def _with_spec(index: Index, before: IndexSpec, document: str) -> Index:
 
 
 def _without_notice(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules as their constructors make them: version and `not_before` belong to the stored rules alone."""
     return tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in rules)
 
 

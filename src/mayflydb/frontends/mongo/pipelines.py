@@ -38,7 +38,7 @@ UNMATCHED_TEXT: Final = (
 
 
 class CollectionSource:
-    """The source of one pipeline's documents, and the target of its writes. All of it happens at the command's instant."""
+    """The source of one pipeline's documents, and the target of its writes, all at the instant of the command."""
 
     def __init__(
         self, services: Services, call: Call, work: UnitOfWork, env: Env, read_time: ReadTime, depth: int = 0
@@ -73,6 +73,7 @@ class CollectionSource:
         """Run stages over a collection or view; None: over no documents."""
         view_on = None if collection is None else collection.view_on
         if collection is not None and view_on is not None:
+            # collMod of two clients at once can make a cycle that neither check has seen.
             if self._depth >= MAX_VIEW_DEPTH:
                 text = f"View depth too deep or view cycle detected; maximum view depth is {MAX_VIEW_DEPTH}"
                 raise MqlError(165, text)
@@ -134,12 +135,14 @@ class CollectionSource:
         fresh = await collections.create(database, interim, {} if old is None else old.options, call.now)
         try:
             if old is not None:
+                # Before the inserts, so that a unique index refuses duplicates among them.
                 await services.indexing.create(fresh, old.specs, call.now)
                 fresh = await collections.get(database, interim)
             writer = DocumentWriter(fresh, self._env, self._validates)
             async for batch in batches:
                 await self._insert(fresh, writer, batch)
             await collections.rename(fresh, database, name, old, call.now)
+        # Cancellation, too, must not leave the interim collection behind.
         except BaseException:
             await collections.drop(fresh, call.now)
             raise
@@ -180,7 +183,7 @@ def _check_unique(collection: Collection, on: Sequence[str]) -> None:
 
 
 class Merger:
-    """Merges documents into a collection, by one decision for each."""
+    """Merges documents into a collection, each by a decision of its own."""
 
     def __init__(
         self,
@@ -243,6 +246,7 @@ class Merger:
                 if change is not None:
                     yield from self._writer.update(workspace, [identity], None, change, False)
                 return True
+            # The documents that the search found are gone or changed: search again, instead of inserting a second one.
             if identities and self._target.on != ("_id",):
                 return False
             if self._target.when_not_matched == "fail":

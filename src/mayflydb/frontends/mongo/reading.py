@@ -70,11 +70,12 @@ class Selection(msgspec.Struct, frozen=True):
     score: Callable[[Document], float] | None = None
 
 
+# With a regular expression, `_id` may match many strings: no single identity answers the query.
 _REGEX_TYPES: Final = (Regex, re.Pattern)
 
 
 def find_id_equality(query: Document) -> Any:
-    """The only value of `_id` that a query asks for, in a list; None: any other query."""
+    """The only value of `_id` that a query asks for, in a list, because the value may be None; None: any other query."""
     if len(query) != 1 or "_id" not in query:
         return None
     value = query["_id"]
@@ -111,6 +112,8 @@ class QueryCursor(Cursor):
 
     async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
         """Return a batch. Raise MqlError 175 for a further batch when the collection is gone."""
+        # The first batch has no id yet: its collection was just found. A transaction reads its snapshot, where it still
+        # exists.
         if self.id and self.transaction is None:
             node = await self._engine.node_by_id(self._collection)
             if node is None:
@@ -160,6 +163,7 @@ class CommittedView:
             found = matching_rows(records, selection.filter)
             self.spent.add_query_read(collection.id, records, len(found))
             yield found
+        # Only now, when the scan has cost something: small collections never need the index.
         if chosen.kind == "scan" and read_count > MAX_UNORDERED_READS and would_use_id_index(collection, selection):
             self._request_id_index(collection)
 
@@ -221,6 +225,7 @@ class CommittedView:
     ) -> AsyncIterator[list[Record]]:
         index = index_of(collection, plan)
         indexes = self._engine.indexes
+        # Records are collected by number, then read in the order of creation, each once, however many keys match.
         seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MAX_SEEK_RECORDS)
         if seqs is None:
             async for records in self._walk(collection, plan, selection, read_time):
@@ -236,6 +241,7 @@ class CommittedView:
         self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[Record]]:
         index = index_of(collection, plan)
+        # With a limit, a batch of twice the wanted size is mostly enough: some records do not match.
         batch = min(SCAN_BATCH, max(16, 2 * (selection.skip + selection.limit))) if selection.limit else SCAN_BATCH
         seen: set[int] = set()
         sorter = TruncatedKeySorter(_walk_order(plan, selection))
@@ -247,6 +253,8 @@ class CommittedView:
                 self.documents_read += len(pairs)
                 fresh: list[tuple[bytes, Record]] = []
                 for key, record in pairs:
+                    # A multikey index has several keys of one record. The first in the direction of the walk gives its
+                    # place.
                     if not plan.duplicates or record.seq not in seen:
                         fresh.append((key, record))
                         if plan.duplicates:
@@ -280,7 +288,7 @@ def _walk_order(plan: Plan, selection: Selection) -> Sort | None:
 
 
 class TruncatedKeySorter:
-    """Sorts records that arrive in key order, where keys were cut and therefore compare equal."""
+    """Sorts records that a walk returns in key order, where long keys were truncated and therefore compare equal."""
 
     def __init__(self, sort: Sort | None) -> None:
         self._sort = sort
@@ -288,12 +296,13 @@ class TruncatedKeySorter:
         self._held: list[Record] = []
 
     def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
-        """Add records, and return those whose place in the order is final."""
+        """Add (key, record) pairs, and return the records whose position in the order is final."""
         if self._sort is None:
             return [record for _, record in pairs]
         out: list[Record] = []
         for key, record in pairs:
             prefix = truncated_prefix(key)
+            # A new prefix: all records of the one before have arrived.
             if self._held and prefix != self._prefix:
                 out += self.flush()
             if prefix is None:
@@ -366,6 +375,7 @@ async def _sort_rows(
     kept: list[tuple[Any, DocumentRow]] = []
     async for batch in source:
         kept += [(sort.key(row.document), row) for row in batch]
+        # With a limit, only the best so far are kept: memory stays in proportion to the limit, not to the result.
         if kept_count and len(kept) > max(4 * kept_count, 1_000):
             kept = sorted(kept, key=_sort_key)[:kept_count]
     if len(kept) > THREAD_SORT_ROWS:

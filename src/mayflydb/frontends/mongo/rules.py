@@ -1,4 +1,8 @@
-"""Rules of expiry from TTL indexes, for changes and for previews of them."""
+"""Rules of expiry from TTL indexes, for changes and for previews of them.
+
+A rule is only data here. `expiry/deadline` decides by it, with both boundaries inclusive: a document of `ts_rule` is expired
+once its last write + seconds <= now, a document of `date_rule` once its earliest date + seconds <= now.
+"""
 
 from __future__ import annotations
 

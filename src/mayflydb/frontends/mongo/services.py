@@ -33,8 +33,8 @@ from mayflydb.query.mongo.values import Document
 class Services:
     """All services of one server.
 
-    `handlers`: the commands by name. `started`: the instant of the start by the engine's clock; `started_monotonic`: by
-    `monotonic`.
+    `handlers`: the commands by name. `started`: the instant of the start, by the engine's clock. `started_monotonic`: the
+    same by `monotonic`, in microseconds.
     """
 
     def __init__(
@@ -47,9 +47,8 @@ class Services:
         started: Instant,
         handlers: Mapping[str, CommandEntry],
     ) -> None:
-        """`users`: those of the settings. `chance`: an unguessable source of ids and salts.
-
-        `monotonic`: the host's microseconds, which do not follow a virtual clock.
+        """`users`: those of the settings. `chance`: an unguessable source of ids and salts. `monotonic`: returns the host's
+        microseconds, which do not follow a virtual clock.
         """
         self.engine = engine
         self.options = options
@@ -65,6 +64,7 @@ class Services:
             engine, self.contracts, lambda: chance.randbytes(16), options.change_stream_retention
         )
         self.indexing = Indexing(engine, self.collections)
+        # 63 random bits: a cursor id is a positive int64 that others cannot guess.
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.transactions = Transactions(engine, self.collections, self.cursors, monotonic)
         self.session_documents = SessionDocuments(engine, self.collections, monotonic)
@@ -82,11 +82,12 @@ class Services:
         return UUID(int=self.chance.getrandbits(128), version=4)
 
     def new_activity_id(self) -> str:
-        """An id of one failure, for questions to the administrator."""
+        """A random id, by which Cosmos DB's error texts name one failed request."""
         return str(self.new_uuid())
 
     async def close_ended_sessions(self, now: Instant) -> None:
         """Close the cursors and transactions of sessions that have ended, and remove their stored documents."""
+        # Taken before the first await: another command that arrives meanwhile must not close the same sessions.
         ended, self.sessions.ended = self.sessions.ended, []
         for session in ended:
             await self.transactions.end_session(session)

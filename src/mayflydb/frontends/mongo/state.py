@@ -34,9 +34,9 @@ class Login(msgspec.Struct):
 class ConnectionState(msgspec.Struct, eq=False):
     """The state of one connection.
 
-    `peer`: the client's `host:port`. `client`: the metadata that it sent. `user`: the user who is logged in. `login`: a
-    login in progress. `closing`: the connection ends after the present answer. `last_priced`: its last command that had
-    a price. `lock_waits`: its writes wait for locks until the client leaves.
+    `peer`: the client's `host:port`. `client`: the metadata that the client sent. `user`: the user who is logged in. `login`:
+    a login in progress. `closing`: the connection ends after the present answer. `last_priced`: its last command that had a
+    price. `lock_waits`: the waits of its writes for locks, which end when the client leaves.
     """
 
     id: int
@@ -51,7 +51,7 @@ class ConnectionState(msgspec.Struct, eq=False):
 
     @property
     def application(self) -> str:
-        """The application's name for itself."""
+        """The name of the application in the client's metadata; empty without one."""
         named = (self.client or {}).get("application")
         name = named.get("name") if isinstance(named, dict) else None
         return name if isinstance(name, str) else ""

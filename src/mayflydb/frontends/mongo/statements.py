@@ -49,6 +49,7 @@ async def retry_on_drop(
         try:
             return await act(collection)
         except OwnerNotFound:
+            # A transaction keeps the collection of its snapshot: its drop ends the transaction.
             successor = None if work.in_transaction else await find()
             if work.in_transaction or (successor is not None and successor.id == collection.id):
                 raise
@@ -160,9 +161,9 @@ class Modification(WriteStatement, frozen=True):
         return compile_update(self.updates, env, filters or ())
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[UpdateResult, bool]:
-        """Run the update. Return its result, and True if an earlier attempt had executed it. Raise MqlError 16500.
+        """Run the update. Return its result, and whether an earlier attempt of the retryable write had executed it.
 
-        `id`: the statement's number within a retryable write.
+        Raise MqlError 16500 over budget. `id`: the statement's number within a retryable write.
         """
         await reserve(self.services, self.call, collection, budget.replace(0))
         env = self.build_env(collection)
@@ -176,6 +177,8 @@ class Modification(WriteStatement, frozen=True):
             try:
                 if self.many:
                     return await self._run_many(work, collection, writer, selection, update, identities), False
+                # If the search found documents and none matches any more, another may match now: search again before
+                # inserting.
                 may_insert = self.upsert and not (identities and was_read)
                 result, retried = await self._run_one(
                     work, collection, writer, selection, update, identities, may_insert, id
@@ -189,6 +192,8 @@ class Modification(WriteStatement, frozen=True):
                     raise
                 continue
             had_effect = result.matched or result.upserted is not MISSING
+            # Repeated only if a search found documents that no longer match. An `_id` needs no search: its answer is
+            # final.
             if had_effect or retried or not identities or not was_read:
                 return result, retried
             now = await self._advance_now()
@@ -219,6 +224,7 @@ class Modification(WriteStatement, frozen=True):
             result = yield from writer.update(workspace, identities, selection.filter, update, False)
             if not result.matched and may_insert:
                 result = yield from self._insert_new(writer, workspace, update, make_id)
+            # Without an effect although documents were found, the statement runs again, so its answer is not final yet.
             if retryable_write is not None and (result.matched or result.upserted is not MISSING or not identities):
                 retryable_write.record(id, _encode_outcome(result, self.returns_documents))
                 yield from retryable_write.save(transaction)
@@ -247,6 +253,8 @@ class Modification(WriteStatement, frozen=True):
     ) -> UpdateResult:
         matched = modified = 0
         now = self.call.now
+        # Like MongoDB's, an update of many documents is not atomic. Each batch is a transaction of its own, so that
+        # others get their turn at the writer.
         for first in range(0, len(identities), BATCH_SIZE):
             some = identities[first : first + BATCH_SIZE]
 

@@ -82,6 +82,7 @@ class DocumentWriter:
         ):  # A snapshot's workspace, whose decision the writer repeats at the commit.
             text = f"Collection '{self._collection.namespace}' is a capped collection."
             raise MqlError(263, f"{text} Writes in transactions are not allowed on capped collections.")
+        # The writer may run a decision again, in another workspace: counts of the first run are void then.
         if self._cap is None or self._cap.workspace is not workspace:
             self._cap = CapEnforcer(self._collection, workspace)
         return self._cap
@@ -193,6 +194,7 @@ def duplicate_key_error(
     collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None
 ) -> MqlError:
     """The error 11000, with the refusing index and the values that are taken. `spec`: the index, if it is not complete yet."""
+    # An error without an index is about the identity, that is, about `_id`.
     number = error.detail.get("index")
     if spec is None:
         spec = next((each.spec for each in collection.indexes if each.number == number), None)

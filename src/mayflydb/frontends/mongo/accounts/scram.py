@@ -1,7 +1,14 @@
 """The server's side of SCRAM: RFC 5802 with SHA-1 and MongoDB's own digest of the password, RFC 7677 with SHA-256.
 
 Only StoredKey and ServerKey of a password are stored. A login therefore costs a few HMACs, and a thief of the keys
-cannot log in with them.
+cannot log in with them. The messages:
+
+    client first   n,,n=<user>,r=<client nonce>
+    server first   r=<client nonce><server nonce>,s=<salt>,i=<iterations>
+    client final   c=<base64 of the GS2 header>,r=<both nonces>,p=<ClientProof>
+    server final   v=<ServerSignature>
+
+AuthMessage is `n=...` of the first message, the second, and the third without its proof, joined by commas.
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ SHA_256, SHA_1 = "SCRAM-SHA-256", "SCRAM-SHA-1"
 ITERATIONS: Final = {SHA_256: 15_000, SHA_1: 10_000}
 _HASHES: Final = {SHA_256: "sha256", SHA_1: "sha1"}
 _SALT: Final = {SHA_256: 28, SHA_1: 16}
-"""Bytes of a salt. Salt and counter together fill one block of the hash."""
+"""Bytes of a salt: with the counter of PBKDF2 (4 bytes) as long as the hash's result, as MongoDB's are."""
 
 
 class LoginRejected(Exception):
@@ -42,6 +49,7 @@ def prepare_password(password: str) -> str:
     mapped = "".join(
         " " if stringprep.in_table_c12(each) else each for each in password if not stringprep.in_table_b1(each)
     )
+    # The steps of RFC 3454: map, normalize, prohibit, check the direction. It is defined by the tables of Unicode 3.2.
     text = unicodedata.ucd_3_2_0.normalize("NFKC", mapped)
     if any(_is_prohibited(each) for each in text):
         raise ValueError("a password holds a character that may not be in one")
@@ -80,6 +88,7 @@ def derive_credential(
     hash_name = _HASHES[mechanism]
     rounds = ITERATIONS[mechanism] if iterations is None else iterations
     secret = prepare_password(password) if mechanism == SHA_256 else _mongo_digest(user, password)
+    # SaltedPassword; StoredKey = H(ClientKey). ClientKey itself is not stored.
     salted = hashlib.pbkdf2_hmac(hash_name, secret.encode(), salt, rounds)
     stored = hashlib.new(hash_name, hmac.digest(salted, b"Client Key", hash_name)).digest()
     return Credential(
@@ -126,6 +135,7 @@ def parse_client_first(payload: bytes) -> ClientFirst:
     Raise LoginRejected for a malformed message, and for one that asks for channel binding or to act as another user.
     """
     parts = payload.split(b",", 2)
+    # n: the client has no channel binding; y: it has, and thinks that the server has not. p asks for one.
     if len(parts) != 3 or parts[0] not in (b"n", b"y"):
         raise LoginRejected("no channel is bound here")
     header, bare = b",".join(parts[:2]) + b",", parts[2]
@@ -168,12 +178,15 @@ class Conversation:
         attributes = without_proof.split(b",")
         if not found or len(attributes) < 2:
             raise LoginRejected("the last message has c, r and p, in this order")
+        # The proof covers this copy of the header, so a change of the first one on the way is seen.
         if attributes[0] != b"c=" + base64.b64encode(self._first.header):
             raise LoginRejected("another header than in the first message")
         if not hmac.compare_digest(attributes[1], b"r=" + self._nonce):
             raise LoginRejected("another nonce than in the first message")
         auth_message = b",".join((self._first.bare, self.server_first, without_proof))
         stored, server = map(base64.b64decode, (self._credential.stored_key, self._credential.server_key))
+        # ClientProof = ClientKey XOR HMAC(StoredKey, AuthMessage), so the stored key gives ClientKey back, and its hash
+        # must be the stored key. Comparisons take constant time.
         client_signature = hmac.digest(stored, auth_message, self._hash)
         client_proof = _from_base64(proof)
         if len(client_proof) != len(client_signature):
@@ -181,6 +194,7 @@ class Conversation:
         client_key = bytes(left ^ right for left, right in zip(client_proof, client_signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), stored):
             raise LoginRejected("the password is another one")
+        # Only a server that knows ServerKey can answer this: the client checks the server, too.
         return b"v=" + base64.b64encode(hmac.digest(server, auth_message, self._hash))
 
 

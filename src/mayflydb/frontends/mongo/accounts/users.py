@@ -27,7 +27,7 @@ class Accounts:
         self._logged_in: dict[int, ConnectionState] = {}
 
     def log_in(self, connection: ConnectionState, user: User) -> None:
-        """Log a connection in as a user, whose proof has been checked."""
+        """Log a connection in as a user whose proof has been checked."""
         connection.user = user
         self._logged_in[connection.id] = connection
 

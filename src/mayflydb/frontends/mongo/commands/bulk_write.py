@@ -193,6 +193,7 @@ async def _insert(
     try:
         await ensure_collection_in(services, call, *run[0].namespace)
     except MqlError as error:
+        # Ordered: only the first is reported, since the others were never tried.
         for each in run[:1] if results.ordered else run:
             results.add_error(each, {"code": error.code, "errmsg": error.message})
         return

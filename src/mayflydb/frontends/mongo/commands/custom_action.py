@@ -145,6 +145,7 @@ async def _create_collection(services: Services, call: Call) -> Document:
     asked = _parse_throughput(services, call)
     database = await services.collections.find_database(call.database)
     if asked is None and (database is None or database.definition.offer is None) and not services.options.serverless:
+        # Without throughput of its own or of its database, a collection gets the standard one, as in the service.
         asked = STANDARD
     _check_unsharded_limit(asked, shard_key)
     offer = throughput.encode_offer(asked)

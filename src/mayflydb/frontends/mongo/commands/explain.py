@@ -116,6 +116,7 @@ async def _measure_read(
     keys, documents = view.keys_read, view.documents_read
     hidden = 0
     if any(rule.hides for rule in collection.node.rules):
+        # The same read without rules of expiry: the difference is what they hide.
         definition = msgspec.structs.replace(collection.node.definition, rules=())
         node = msgspec.structs.replace(collection.node, definition=definition)
         bare = Collection(node, collection.database, collection.contract)

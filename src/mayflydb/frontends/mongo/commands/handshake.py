@@ -74,6 +74,7 @@ def _store_client_metadata(call: Call) -> None:
 def _topology_fields(services: Services, call: Call) -> Document:
     options = services.options
     if options.topology == "mongos":
+        # Drivers know a router by this text. A router needs no replica set, and drivers do not look for other members.
         return {"msg": "isdbgrid"}
     if options.topology == "standalone":
         return {}

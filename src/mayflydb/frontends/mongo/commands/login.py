@@ -43,6 +43,7 @@ async def _begin_login(services: Services, call: Call, asked: Document, database
     first = scram.parse_client_first(_payload(asked, "saslStart"))
     user = await services.accounts.find(database, first.user)
     credential = None if user is None else user.credentials.get(mechanism)
+    # An unknown user gets an answer of the same form, and fails only at the proof.
     known = credential or scram.fake_credential(mechanism, f"{database}.{first.user}", services.options.secret)
     nonce = base64.b64encode(services.chance.getrandbits(NONCE_BITS).to_bytes(NONCE_BITS // 8, "big")).decode()
     conversation = Conversation(mechanism, first, known, nonce)
@@ -70,6 +71,7 @@ async def sasl_continue(services: Services, call: Call) -> Document:
     elif payload:
         call.connection.login = None
         raise login_error()
+    # Without the option, one more exchange with an empty payload ends the login: older drivers expect it.
     done = not answer or login.skips_empty_exchange
     if done:
         assert login.user is not None
@@ -84,6 +86,7 @@ async def sasl_continue(services: Services, call: Call) -> Document:
 
 def _check_proof(call: Call, login: Login, payload: bytes) -> bytes:
     try:
+        # An unknown user costs the same checks, so that time does not tell which users exist.
         answer = login.conversation.verify_proof(payload)
         if login.user is None:
             raise LoginRejected("there is no such user")

@@ -133,6 +133,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
 def _limit(body: Document, name: str) -> int:
     given: Any = body.get("limit")
     if _is_negative(given):
+        # A negative limit asks for a single batch of that size.
         return abs(int(given))
     return arguments.whole_number(body, "limit", name, 0) or 0
 
@@ -198,6 +199,7 @@ async def get_more(services: Services, call: Call) -> bytes:
     if payer is not None:
         await reserve(services, call, payer, QUERY_PRICE)
     call.spent = cursor.spent
+    # Another getMore of the cursor is refused, and a killCursors leaves the generators to this command.
     cursor.busy = True
     try:
         if cursor.awaits_data:
@@ -224,12 +226,14 @@ async def _await_batch(
     notifier = engine.reaper.notifier
     end = monotonic() + milliseconds * MILLISECOND
     while True:
+        # Read before the batch: a write that comes during the read then ends the wait below at once, and is not missed.
         notified = notifier.notifications
+        # Each attempt has its own now: the time goes on while the cursor waits.
         batch = await cursor.next_batch(size, await engine.now())
         left = end - monotonic()
         if batch or cursor.exhausted or left <= 0 or notifier.closed:
             return batch
-        # Writes of other nodes do not ring this node's bell, so they are polled for.
+        # Other nodes do not notify this node of their writes, so the cursor polls for those.
         await notifier.wait(notified, left if engine.lease is None else min(left, REMOTE_POLL))
 
 
@@ -259,6 +263,7 @@ async def count(services: Services, call: Call) -> Document:
     if collection is not None:
         work = await begin_work(services, call)
         await reserve(services, call, collection, QUERY_PRICE)
+        # The counts of the store answer without reading any document.
         if selection == Selection({}, selection.env) and collection.view_on is None and not work.in_transaction:
             work.spent.add(collection.id, QUERY_PRICE)
             return {"n": await count_visible(services, call, collection), "ok": 1.0}

@@ -21,7 +21,7 @@ from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.values import Document
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
-"""The unit, in bytes, in which the system gives a process's memory."""
+"""The unit of `ru_maxrss` in bytes: macOS counts bytes, others kB."""
 
 
 def _head(services: Services, call: Call) -> Document:
@@ -64,6 +64,7 @@ def _network(services: Services, call: Call) -> Document:
 
 
 def _memory(services: Services, call: Call) -> Document:
+    # The maximum so far: the present size is not available on every system.
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
     return {"bits": 64, "resident": most >> 20, "supported": True}
 

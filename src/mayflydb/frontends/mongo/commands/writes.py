@@ -29,6 +29,7 @@ from mayflydb.query.mongo.update import check_stage_names
 from mayflydb.query.mongo.values import MISSING, Document, decode
 
 MAX_STATEMENTS: Final = 100_000
+"""Maximum statements of one command: `maxWriteBatchSize` of hello."""
 INSERT_BATCH: Final = 128
 """Documents that one transaction inserts. A command with many documents must not keep other clients waiting."""
 
@@ -185,6 +186,7 @@ class Inserter:
             done: list[tuple[Insert, bool | MqlError]] = []
             for insert in inserts:
                 done.append((insert, (yield from self._insert_one(workspace, insert))))
+                # The documents before the refused one stay inserted: the decision commits what it has done.
                 if self._outcome.ordered and isinstance(done[-1][1], MqlError):
                     break
             if retryable_write is not None:

@@ -25,6 +25,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 def find_codecs() -> dict[str, Codec]:
     """The installed compressors by name."""
+    # The ids are fixed: 1 snappy, 2 zlib, 3 zstd.
     found = {"zstd": _load_zstd(), "snappy": _load_snappy(), "zlib": Codec(2, zlib.compress, _inflate_zlib)}
     return {name: codec for name, codec in found.items() if codec is not None}
 
@@ -62,6 +63,7 @@ class Codecs:
 
 def _inflate_zlib(data: bytes, size: int) -> bytes:
     decompressor = zlib.decompressobj()
+    # One byte more than promised is enough to see that the result is too long, and nothing beyond it is produced.
     found = decompressor.decompress(data, size + 1)
     if not decompressor.eof or decompressor.unused_data:
         raise BadFrame("a compressed message is cut off, or longer than it says")
@@ -85,6 +87,7 @@ def _load_snappy() -> Codec | None:
 
 def _parse_varint(data: bytes) -> int:
     value = 0
+    # A length of 32 bits has at most five groups of seven bits, the lowest group first.
     for place, byte in enumerate(data[:5]):
         value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:

@@ -58,6 +58,7 @@ class Service:
 
     def next_reply(self) -> int:
         """The id of an answer: increasing, within an int32."""
+        # The id is a signed int32: the mask keeps it positive after 2^31 answers.
         return next(self.reply_ids) & 0x7FFF_FFFF
 
     def introduce(self, tls: bool, deadline: float) -> Connection:
@@ -97,6 +98,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         self._counters.received += len(data)
         if messages:
             self._counters.requests += len(messages)
+            # Only a complete message counts: a client that sends single bytes runs out of time.
             self._expires = self._loop.time() + self._service.limits.idle
             self._waiting.extend(messages)
         self._advance()
@@ -111,6 +113,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         self.shutdown()
         if self.state.tls:
             return False
+        # True keeps the transport open for the answers. `_end_if_done` closes it after the last one.
         return self._answering or bool(self._waiting) or bool(self._outgoing)
 
     def shutdown(self) -> None:
@@ -131,6 +134,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def _set_frame_limits(self) -> None:
         """Limit the messages of a client that is not logged in."""
+        # Called after each answer, because the command may have logged the client in or out.
         known = self.state.user is not None or not self._service.app.services.options.auth
         most = self._service.limits.message
         self._framer.accepts_compressed, self._framer.limit = (
@@ -147,6 +151,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
     def _advance(self) -> None:
         while self._waiting and not (self._answering or self._blocked or self._ended):
             message = self._waiting.popleft()
+            # Before `_run`: an answer without waits resets it within that call.
             self._answering = True
             self._run(message, self._service.app.answer(message, self.state))
         self._end_if_done()
@@ -155,6 +160,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         if self._answering or self._waiting or self._ended:
             return
         broken = self._framer.broken
+        # Messages before the broken bytes are answered first: the client counts answers.
         if broken is not None:
             log.debug("the connection of %s ends: %s", self.state.peer, broken.text)
             if broken.code:
@@ -191,6 +197,8 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def _check_deadline(self) -> None:
         now = self._loop.time()
+        # The timer is not moved with each message, which would cost more than most messages: it looks again when it
+        # fires.
         if self._expires > now or self._answering:
             self._timer = self._loop.call_at(max(self._expires, now + 1.0), self._check_deadline)
         else:

@@ -15,17 +15,27 @@ OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG = 1, 2004, 2012, 2013
 
 HEADER_BYTES: Final = 16
 MAX_MESSAGE_BYTES: Final = 48_000_000
-"""Maximum bytes of a message."""
+"""Maximum bytes of a message: `maxMessageSizeBytes` of hello."""
 
 CHECKSUM, MORE_TO_COME = 1, 2
 REQUIRED_FLAGS: Final = 0xFFFF
 """Flag bits that a receiver must understand. Higher bits may be ignored."""
 
+# All numbers are little-endian. Every message begins with a header of 16 bytes:
+#     length i32 (header included) | request id i32 | id of the answered request i32 | opcode i32
+# and goes on by its opcode:
+#     OP_MSG         flags u32 | sections | CRC-32C u32 where the flags have CHECKSUM
+#       section 0    00 | document: the command
+#       section 1    01 | size i32 (itself included) | argument name, NUL | documents
+#     OP_COMPRESSED  original opcode i32 | original size i32 (without header) | compressor u8 | compressed rest
+#     OP_QUERY       flags i32 | full collection name, NUL | skip i32 | limit i32 | document | projection (optional)
+#     OP_REPLY       flags i32 | cursor id i64 | starting from i32 | number of documents i32 | documents
 _HEADER = struct.Struct("<iiii")
 _COMPRESSION = struct.Struct("<iiB")
 _REPLY_HEAD = struct.Struct("<iiiiIB")
 _OLD_REPLY_HEAD = struct.Struct("<iiiiiqii")
 _AWAIT_CAPABLE = 8
+"""A flag of every OP_REPLY, which says that awaitData is supported."""
 
 Inflate: TypeAlias = Callable[[int, bytes, int], bytes]
 """(compressor, bytes, length of the result) -> the result. Raises BadFrame for anything else."""
@@ -52,9 +62,9 @@ class FramingFailure(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, gc=False):
     """One request.
 
-    `body`: the command's document. `sequences`: document sequences by the argument that they stand for. `without_reply`: the
-    client wants no answer. `collection`: the full name in an OP_QUERY, empty for OP_MSG. `compressor`: the one that the
-    message used.
+    `request`: its id. `body`: the command's document. `sequences`: the documents of sections of kind 1, by the argument that
+    they stand for. `without_reply`: the client wants no answer. `collection`: the full name in an OP_QUERY, empty for OP_MSG.
+    `compressor`: that of the message, which its answer uses too; 0: the message was not compressed.
     """
 
     request: int
@@ -69,8 +79,8 @@ class Message(msgspec.Struct, gc=False):
 class Framer:
     """Splits incoming bytes into messages.
 
-    `limit`: bytes of one message. `accepts_compressed`: compressed messages are accepted. Both may change between two calls, when
-    the client logs in or out.
+    `limit`: maximum bytes of one message. `accepts_compressed`: compressed messages are accepted. Both may change between
+    two calls, when the client logs in or out.
     """
 
     def __init__(self, inflate: Inflate, limit: int = MAX_MESSAGE_BYTES, accepts_compressed: bool = True) -> None:
@@ -84,7 +94,7 @@ class Framer:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of an incomplete message."""
+        """The number of bytes held of an incomplete message."""
         return self._held_bytes
 
     def feed(self, data: bytes) -> list[Message]:
@@ -100,6 +110,8 @@ class Framer:
         if self._held_bytes:
             self._chunks.append(data)
             self._held_bytes += len(data)
+            # Chunks are joined once, when the message is complete. Joining them at each arrival would copy a message of
+            # 48 MB, in pieces of a few kB, thousands of times.
             if self._held_bytes < self._needed_bytes:
                 return
             data = b"".join(self._chunks)
@@ -126,6 +138,7 @@ class Framer:
             return _parse_op_msg(request, data, compressor)
         if opcode == OP_QUERY:
             return _parse_op_query(request, data, compressor)
+        # A compressed message within a compressed one is refused: each level could multiply the size again.
         if opcode == OP_COMPRESSED and not compressor:
             return self._unwrap(request, data)
         raise BadFrame(f"opcode {opcode} is not served")
@@ -133,12 +146,14 @@ class Framer:
     def _unwrap(self, request: int, data: bytes) -> Message:
         if len(data) < _COMPRESSION.size:
             raise BadFrame("a compressed message is cut off")
+        # Some kB can inflate to 48 MB, so a client without a login may not send them.
         if not self.accepts_compressed:
             raise BadFrame("nothing is decompressed before a login")
         opcode, size, compressor = _COMPRESSION.unpack_from(data)
         if not 0 <= size <= self.limit - HEADER_BYTES:
             raise BadFrame(f"a compressed message of {size} bytes")
         payload = self._inflate(compressor, data[_COMPRESSION.size :], size)
+        # The promised size bounds the decompression, so it must also be the true one.
         if len(payload) != size:
             raise BadFrame("a compressed message is not as long as it says")
         # A message under compressor 0 (no compression) must differ from a plain message, which is 0 in Message.
@@ -150,11 +165,13 @@ NOOP_COMPRESSOR: Final = 256
 
 
 def _parse_op_msg(request: int, data: bytes, compressor: int) -> Message:
+    # Flags, the kind of one section, and the shortest document (its size and the final NUL).
     if len(data) < 4 + 1 + 5:
         raise BadFrame("a message is cut off")
     flags = int.from_bytes(data[:4], "little")
     if flags & REQUIRED_FLAGS & ~(CHECKSUM | MORE_TO_COME):
         raise BadFrame("Message contains illegal flags value", 223, request)
+    # The checksum is cut off and not verified: TCP and TLS detect changed bytes by themselves.
     end = len(data) - 4 if flags & CHECKSUM else len(data)
     body = b""
     sequences: dict[str, list[bytes]] = {}
@@ -165,6 +182,8 @@ def _parse_op_msg(request: int, data: bytes, compressor: int) -> Message:
         if start + 4 > end:
             raise BadFrame("a section is cut off")
         size = int.from_bytes(data[start : start + 4], "little", signed=True)
+        # The size is that of the document (kind 0) or of the section after its kind (kind 1). Both count their own 4
+        # bytes.
         position = start + size
         if size < 5 or position > end:
             raise BadFrame(f"a section of {size} bytes")
@@ -181,6 +200,7 @@ def _parse_op_msg(request: int, data: bytes, compressor: int) -> Message:
 
 def _add_sequence(sequences: dict[str, list[bytes]], data: bytes) -> None:
     name_end = data.find(b"\0")
+    # Latin-1 decodes any byte. A wrong name is refused later, as an unknown argument.
     name = data[:name_end].decode("latin-1")
     if name_end < 0 or name in sequences:
         raise BadFrame("a sequence that may not be here")
@@ -196,6 +216,7 @@ def _add_sequence(sequences: dict[str, list[bytes]], data: bytes) -> None:
 
 def _parse_op_query(request: int, data: bytes, compressor: int) -> Message:
     name_end = data.find(b"\0", 4)
+    # Behind the name: its NUL, skip and limit. Drivers send 0 and -1, which a single document does not need.
     start = name_end + 9
     if name_end < 0 or len(data) < start + 5:
         raise BadFrame("a query is cut off")
@@ -211,6 +232,7 @@ def build_reply(message: Message, document: bytes, id: int) -> bytes:
     """Build the frame of an answer: OP_REPLY for an OP_QUERY, otherwise OP_MSG."""
     if message.opcode == OP_QUERY:
         length = _OLD_REPLY_HEAD.size + len(document)
+        # A reply has no cursor, begins at 0 and holds one document.
         return _OLD_REPLY_HEAD.pack(length, id, message.request, OP_REPLY, _AWAIT_CAPABLE, 0, 0, 1) + document
     return _REPLY_HEAD.pack(_REPLY_HEAD.size + len(document), id, message.request, OP_MSG, 0, 0) + document
 

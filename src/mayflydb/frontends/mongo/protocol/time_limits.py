@@ -18,15 +18,18 @@ async def run_within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
     The coroutine starts at once, and only gets a task when it waits for something.
     """
     try:
+        # Most commands wait for nothing: they run here to their end, without the price of a task.
         awaited = work.send(None)
     except StopIteration as at_once:
         return cast("T", at_once.value)
     task: asyncio.Task[T] = asyncio.get_running_loop().create_task(_resume(work, awaited))
     try:
         done, _ = await asyncio.wait({task}, timeout=milliseconds / 1000)
+        # The cancelled task is awaited: a commit that is under way completes, and then the answer must say so.
         if not done:
             task.cancel()
             await asyncio.wait({task})
+    # `asyncio.wait` leaves its tasks running when it is cancelled itself.
     except asyncio.CancelledError:
         task.cancel()
         raise

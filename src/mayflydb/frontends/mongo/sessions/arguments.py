@@ -50,11 +50,13 @@ def parse_write_number(call: Call, topology: Topology) -> int:
     number = call.body["txnNumber"]
     if type(number) not in (Int64, int):
         raise type_mismatch(f"{call.name}.txnNumber", type_name(number), "long")
+    # A login that is still missing also leaves the session None: see `MongoApp._enter_session`.
     if call.session is None:
         raise MqlError(72, "Transaction number requires a session ID to also be specified")
     if number < 0:
         raise MqlError(72, "Transaction number cannot be negative")
     if topology == "standalone":
+        # Drivers look for this code and text, and then report that retryable writes are not supported.
         raise MqlError(20, "Transaction numbers are only allowed on a replica set member or mongos")
     return int(number)
 

@@ -14,15 +14,19 @@ from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import type_name
 
 IDLE_LIMIT: Final = 30 * 60 * 1_000_000
-"""Microseconds of the host's monotonic time, so that a virtual clock ends no session."""
+"""The longest idle time of a session, in microseconds of the host's monotonic time, so that a virtual clock ends no session.
+
+The default of `localLogicalSessionTimeoutMinutes`; hello announces it.
+"""
 
 MAX_SESSIONS: Final = 1_000_000
+"""The default of the server parameter `maxSessions`."""
 
 UUID_SUBTYPE: Final = 4
 
 
 class LogicalSession(msgspec.Struct, eq=False):
-    """`id`: the 16 bytes of its UUID. `owner`: its user as `db.name`; empty without a login.
+    """A session. `id`: the 16 bytes of its UUID. `owner`: its user as `db.name`; empty without a login.
 
     `last_priced`: the session's last command that had a price.
     """
@@ -36,7 +40,8 @@ class LogicalSession(msgspec.Struct, eq=False):
 class Sessions:
     """The sessions of one server.
 
-    `ended`: sessions that ended by a command or for lack of use, and whose cursors and transactions are not closed yet.
+    `ended`: sessions that have ended, by a command or by age, and whose cursors and transactions are still open. To close them
+    takes awaits, which the methods here do not have: `Services.close_ended_sessions` does it.
     """
 
     def __init__(self, monotonic: Callable[[], int]) -> None:
@@ -51,6 +56,7 @@ class Sessions:
         """Find a session by id, and create it if it is new. Raise MqlError 227 if there are too many."""
         now = self._monotonic()
         self._end_idle(now)
+        # Two users with the same id have two sessions: an id is chosen by the client, and gives no access by itself.
         key = (owner, id)
         session = self._sessions.get(key)
         if session is None:

@@ -24,6 +24,9 @@ from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, LogicalSess
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, decode, encode
 
+# A document of the collection:
+#     {_id: {id: UUID, uid: digest of the user}, txnNum: the last number, lastWriteDate, done: [[first, end, answer] ...]}
+# After the commit of a transaction, `done` is empty and `state` is "committed".
 DATABASE: Final = "config"
 COLLECTION: Final = "transactions"
 
@@ -33,7 +36,7 @@ RETRYABLE_COMMANDS: Final = frozenset({"insert", "update", "delete", "findAndMod
 
 
 def record_id(session: LogicalSession) -> Document:
-    """The `_id` of a session's document. Sessions of two users are different, even with the same id."""
+    """The `_id` of a session's document. Two users have two documents, even if their clients chose the same session id."""
     return _id_of(session.id, session.owner)
 
 
@@ -56,12 +59,16 @@ async def read_session_document(engine: Engine, collections: Collections, sessio
     if found is None:
         return None
     identity = identity_of(record_id(session))
+    # At instant 0: the collection has no TTL index, so no instant hides a document.
     record = await engine.get(found.node, identity.partition, identity.key, 0)
     return None if record is None else decode(record.value)
 
 
 class CommitMarker:
-    """Marks a transaction as committed, within the commit itself, so that a repeated commit has no second effect."""
+    """Marks a transaction as committed, in the same commit as its writes, so that a repeated commit has no second effect.
+
+    After a crash or a lost connection, the marker is the proof of the outcome: it is there if and only if the writes are.
+    """
 
     def __init__(self, sessions: Collection, session: LogicalSession, number: int) -> None:
         """`sessions`: the collection `config.transactions`."""
@@ -76,8 +83,10 @@ class CommitMarker:
         record = yield from workspace.get(identity.partition, identity.key)
         before = {} if record is None else decode(record.value)
         last = int(before.get("txnNum", -1))
+        # An earlier attempt has committed, and its answer was lost.
         if last == self._number and before.get("state") == "committed":
             return False
+        # The session has used this number or a later one for something else, so this transaction can no longer commit.
         if last >= self._number:
             raise MqlError(251, f"Transaction with {{ txnNumber: {self._number} }} has been aborted.")
         document = {
@@ -93,7 +102,7 @@ class CommitMarker:
 
 
 class RetryableWrite:
-    """One retryable write of a session, and the answers of its executed statements. Each run of a decision loads them anew.
+    """One retryable write of a session, and the answers of its executed statements. Each run of a decision loads the answers.
 
     Answers are stored as runs [first, end, answer], in order. Consecutive statements with equal answers form one run,
     so that a write of a hundred thousand statements loads and saves as quickly as one of ten.
@@ -115,6 +124,7 @@ class RetryableWrite:
 
     def load(self, transaction: DecisionTransaction) -> Steps[None]:
         """Load the answers under this number. Raise MqlError 225 if the session has a later number."""
+        # The writer may run a decision several times: nothing of an earlier run may stay.
         self._done, self._recorded = [], False
         workspace = yield from transaction.on(self._sessions.id)
         identity = self._identity
@@ -132,7 +142,8 @@ class RetryableWrite:
             self._done = kept["done"]
 
     def find_answer(self, statement: int) -> tuple[bool, Document | None]:
-        """(True, stored answer) if the statement was executed already, otherwise (False, None)."""
+        """(True, stored answer) if an earlier attempt has executed the statement, otherwise (False, None)."""
+        # The last run that begins at the statement or before; the end of a run is exclusive.
         at = bisect_right(self._done, statement, key=itemgetter(0)) - 1
         run = self._done[at] if at >= 0 else None
         return (False, None) if run is None or statement >= run[1] else (True, run[2])

@@ -1,8 +1,8 @@
 """Retention of the documents in `config.transactions`: until the session ends, or until no client can need them.
 
-A session may also end without a command: by a crash, or on another server of the same store. Its document is then
-recognized because it has not changed for as long as sessions live. The host's time counts, so that a virtual clock
-forgets nothing.
+A session may also end without a command: by a crash, or on another server of the same store. A search in rounds over the
+whole collection finds the documents of such sessions: they have kept their lsn for longer than sessions live without use.
+The host's time counts, so that a virtual clock forgets nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH_SIZE: Final = 256
 """Documents that are examined, or removed, at once."""
 
 SEARCH_INTERVAL: Final = 1 * SECOND
-"""The time between two batches of the search."""
+"""The least time between two batches of the search."""
 
 
 class SessionDocuments:
@@ -35,6 +35,8 @@ class SessionDocuments:
         self._monotonic = monotonic
         self._next_search = 0
         self._after: Position | None = None
+        # Record number -> (lsn, monotonic time since which it is known to have this lsn). A round starts a new
+        # dictionary, so that numbers of removed documents do not stay.
         self._this_round: dict[int, tuple[int, int]] = {}
         self._last_round: dict[int, tuple[int, int]] = {}
 
@@ -65,6 +67,7 @@ class SessionDocuments:
         stale = []
         for record in found:
             lsn, unchanged_since = self._last_round.get(record.seq, (0, 0))
+            # Changed since the round before, or new.
             if lsn != record.lsn:
                 unchanged_since = now_monotonic
             elif now_monotonic - unchanged_since > IDLE_LIMIT:
@@ -83,6 +86,7 @@ class SessionDocuments:
             workspace = yield from transaction.on(collection.id)
             for partition, key, lsn in stale:
                 record = yield from workspace.get(partition, key)
+                # Decided again within the transaction: the session may have written meanwhile.
                 if record is not None and record.lsn == lsn:
                     yield from workspace.run(Command(Mode.DELETE, partition, key))
 

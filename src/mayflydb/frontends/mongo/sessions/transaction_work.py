@@ -55,6 +55,7 @@ class TransactionWork:
         self.spent = SpentUnits()
         self.view: ReadView = SnapshotView(engine, snapshot, self.spent)
         self.retryable_write: RetryableWrite | None = None
+        # Held by each command and by the commit: a commit waits for the command that is under way.
         self.lock = asyncio.Lock()
         self.ended = False
 
@@ -69,6 +70,9 @@ class TransactionWork:
 
     async def perform(self, decide: Decision[T]) -> T:
         """Run a decision and return its reply. Raise MqlError 251 if the transaction has ended meanwhile."""
+        # A decision asks by yielding a request. `resume` passes the answer in, or the error, so that the decision meets
+        # both where it has asked. Before each step the transaction may have ended: by its lifetime, or with its
+        # session.
         decision = decide(_SnapshotTransaction(self.now))
         resume: Callable[[], Any] = lambda: next(decision)  # noqa: E731
         while True:
@@ -111,6 +115,7 @@ class _SnapshotTransaction:
         self.now = now
 
     def on(self, container: int) -> Steps[DecisionWorkspace]:
+        # A generator without a step. The writer's transaction reads the container here; the snapshot needs no read.
         return _SnapshotWorkspace(container)
         yield
 
@@ -197,6 +202,8 @@ class SnapshotView:
 
     async def _by_index(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         index, indexes = index_of(collection, plan), self._engine.indexes
+        # The index knows only the present. `Snapshot.fetch` therefore adds the versions of before, and the own writes;
+        # the filter then decides on each.
         seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MAX_SEEK_RECORDS)
         if seqs is None:
             async for records in self._scan(collection):

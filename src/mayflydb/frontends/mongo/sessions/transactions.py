@@ -1,7 +1,10 @@
 """Transactions of sessions: their beginning, their commands, their ends.
 
 A transaction belongs to its session, not to a connection. None of its writes is stored before the commit. The commit
-itself stores a marker, so that a repeated commit, even after a crash, returns the true outcome. Rules:
+itself stores a marker, so that a repeated commit, even after a crash, returns the true outcome.
+
+Order of locks: a command takes the `work.lock` of its transaction, then the locks of records in the engine. A record that
+another transaction has locked is a write conflict at once. So no transaction waits for another, and none can deadlock. Rules:
 https://github.com/mongodb/specifications/blob/master/source/transactions/transactions.md
 """
 
@@ -33,7 +36,7 @@ COSMOS_LIFETIME: Final = 5
 """Seconds. https://learn.microsoft.com/azure/cosmos-db/mongodb/use-multi-document-transactions"""
 
 TIMER_SLACK: Final = 0.01
-"""Seconds between the end of a lifetime and the timer that looks for it."""
+"""Seconds from the end of a lifetime to the timer: a timer that fires too early would find nothing."""
 
 SessionKey: TypeAlias = tuple[str, bytes]
 """The owner of a session, and the session's id."""
@@ -106,10 +109,13 @@ class Transactions:
         async with work.lock:
             self._check_open(transaction)
             try:
+                # As in MongoDB, any error of a command aborts the transaction. A cancelled command leaves an unknown
+                # part done.
                 answer = await act(work)
             except BaseException:
                 await self._end(command.key, transaction, "aborted")
                 raise
+            # A statement was refused, and its command reports that among its `writeErrors` instead of failing.
             if work.ended:
                 await self._end(command.key, transaction, "aborted")
             return answer
@@ -144,6 +150,7 @@ class Transactions:
             await self._end(key, before, "aborted")
         space = await self._engine.node(SPACE)
         databases = [] if space is None else await self._engine.children(space.id)
+        # The snapshot begins now for every collection that exists, also for one that the transaction first uses later.
         parents = [node.id for node in databases]
         snapshot = await Snapshot.begin(self._engine, command.now, parents, exclusive=True)
         ends_at = self._monotonic() + (COSMOS_LIFETIME if command.cosmos_rules else self.lifetime) * SECOND
@@ -219,13 +226,17 @@ class Transactions:
         claim = None
         if work.snapshot.written:
             sessions = await self._collections.ensure(retries.DATABASE, retries.COLLECTION, now)
+            # A transaction that only reads leaves no marker: to commit it again has no effect to be prevented.
             claim = retries.CommitMarker(sessions, session, transaction.number).write
+        # From here on neither the lifetime nor an abort may end the transaction.
         transaction.phase = "committing"
         self._open.pop(key, None)
         try:
             await work.snapshot.commit(now, claim)
         except OutcomeUnknown:
             work.snapshot.close()
+            # Locks are released. `work` stays, so that the repetition commits again: its marker is then there, or can
+            # be written.
             raise  # A repeated commit finds out.
         except Unavailable:
             transaction.phase, self._open[key] = "open", transaction  # Nothing was stored.
@@ -307,6 +318,7 @@ class Transactions:
         work = transaction.work
         if work is None:
             return
+        # All three before the first await: no other command may see a part of it.
         transaction.phase, transaction.work, work.ended = phase, None, True
         work.snapshot.close()
         if self._open.get(key) is transaction:

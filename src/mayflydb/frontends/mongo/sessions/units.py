@@ -15,8 +15,8 @@ T = TypeVar("T")
 class UnitOfWork(Protocol):
     """The access of one command to data.
 
-    `retryable_write`: set for a command that is one. `in_transaction`: an error ends more than its statement. `spent`: the reads
-    and writes so far.
+    `view`: the state that reads see. `retryable_write`: set for a command that is one. `in_transaction`: the work is part of a
+    transaction of the session, which any error aborts. `spent`: request units of the reads and writes so far.
     """
 
     view: ReadView
@@ -28,4 +28,4 @@ class UnitOfWork(Protocol):
         """Run a decision and return its reply, once it is committed or, within a transaction, part of the transaction."""
 
     def note_refusal(self) -> None:
-        """Note that a statement was refused."""
+        """Note that a statement was refused; this aborts a transaction."""

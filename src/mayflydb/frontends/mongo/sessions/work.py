@@ -49,10 +49,12 @@ class ImmediateWork:
         runs: list[Transaction] = []
 
         def decide_and_keep(transaction: Transaction) -> Steps[T]:
+            # The writer may run the decision more than once; the last run is the committed one.
             runs.append(transaction)
             return decide(transaction)
 
         reply = await self._engine.transact(decide_and_keep, self._now, lock_waits=self._lock_waits)
+        # The stored answers of retryable writes are free.
         self.spent.add_writes(runs[-1], None if self.retryable_write is None else self.retryable_write.container)
         return reply
 
@@ -100,6 +102,7 @@ async def perform_in_transaction(services: Services, call: Call, handler: Handle
     try:
         check_in_transaction(call)
     except MqlError:
+        # A command that may not be part of a transaction ends the transaction, too.
         await transactions.abort_open(session, number)
         raise
     starts = bool(call.body.get("startTransaction"))
@@ -121,7 +124,7 @@ def has_cosmos_rules(services: Services, call: Call) -> bool:
 
 
 def write_concern_error(call: Call) -> Document | None:
-    """The error of a write concern that cannot be met; None: it is met. The write keeps its effect either way."""
+    """The error of a write concern that cannot be met; None: the concern is met. The write keeps its effect either way."""
     concern: Any = call.body.get("writeConcern")
     if not isinstance(concern, dict) or "w" not in concern:
         return None

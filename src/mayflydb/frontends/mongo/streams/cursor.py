@@ -66,17 +66,19 @@ class StreamCursor(Cursor):
                 found.append(raw)
                 total += len(raw) + 16
         if not self._events and not self._done and self._fault is None:
+            # The token moves on even without events: resumed there, a stream does not read again what it did not show.
             self._token = self._feed.token("idle").document if not found else self._token
         return found
 
     async def _read_lines(self, now: Instant) -> bool:
-        """Read lines, and put their events into `_events`. Return True if there were lines."""
+        """Read lines of the histories, and append their events to `_events`. Return True if there were lines."""
         if self._done or self._closed:
             return False
         if self._fault is not None:
             raise self._fault
         lines = await self._feed.lines(now)
         for line in lines:
+            # A line of before the start, or a gap.
             if not self._feed.advance(line):
                 continue
             try:
@@ -107,6 +109,7 @@ class StreamCursor(Cursor):
             if not out:
                 return
             shown = out[0]
+        # The client would store the changed token, and could not resume by it.
         if shown.get("_id") != event["_id"]:
             text = (
                 "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline."

@@ -132,6 +132,7 @@ class EventBuilder:
             to = note["to"]
             if self._scope.includes(line.database, line.name) or self._scope.includes(to["db"], to["coll"]):
                 return self._rename_event(line, own, to, note["dropTarget"])
+        # A stream on the replaced collection sees the rename as its end. A wider stream has seen it in the renamed one.
         if op == "replaced" and self._scope.collection is not None:
             return self._rename_event(line, note["from"], own, note["dropTarget"])
         if self._options.expanded and op in _EXPANDED and self._scope.includes(line.database, line.name):

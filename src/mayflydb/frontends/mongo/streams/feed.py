@@ -1,4 +1,8 @@
-"""The source of a change stream: the histories of all collections in its scope, merged in the order of their stamps."""
+"""The source of a change stream: the histories of all collections in its scope, merged in the order of their stamps.
+
+A stamp is (number of the transaction, place within it), and one node of the catalogue allocates the numbers for all
+histories. So stamps order the lines of different collections, which their own lsns cannot.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +60,11 @@ class HistoryLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class _HistoryReader:
-    """One history in the merge. `node`: the container's row, or after a drop the row that keeps the history."""
+    """Reads one history of the merge.
+
+    `node`: the container's row, or after a drop the row that keeps the history. `position`: the lsn of the last line that the
+    stream has passed; `read_to`: of the last that was read into `lines`.
+    """
 
     def __init__(self, id: int, position: int) -> None:
         self.id = id
@@ -81,6 +89,7 @@ class _HistoryReader:
         self.lines.extend(await engine.versions(history, self.read_to, now))
         if self.lines:
             self.read_to = self.lines[-1].lsn
+        # A dropped collection writes no more lines: its history has been read to the end.
         elif self.node.definition.keeps is not None:
             self._exhausted = True
 
@@ -121,6 +130,7 @@ class Feed:
 
     async def begin_at(self, instant: Instant, now: Instant, retention: Span) -> None:
         """Begin at an instant. Raise MqlError 286 if its changes are not kept any more."""
+        # A change that is exactly as old as the retention may be gone already, so the limit itself is refused.
         if instant <= now - retention:
             raise lost_history_error()
         self._at = self._begin_instant = instant
@@ -139,6 +149,7 @@ class Feed:
                 # it.
                 if version.kind is Kind.GAP and cluster_time(version.written) > cluster_time(instant):
                     raise lost_history_error()
+                # Inclusive: a stream that starts at an operation time shows the operation itself.
                 if version.written >= instant and version.kind is not Kind.GAP:
                     return after
                 after = version.lsn
@@ -148,6 +159,7 @@ class Feed:
         """Continue after a token. Raise MqlError 260 for a token of another scope, 286 if a history of it is gone."""
         if token.scope != self._scope.digest:
             raise MqlError(260, "The resume token is one of a stream on something else.")
+        # An old token is good as long as all its histories are there: a quiet collection has lost nothing.
         if token.at <= now - retention:
             kept = {node.definition.keeps for node in await self._engine.ordered_histories.read_kept()}
             for id in token.lsns:
@@ -175,6 +187,7 @@ class Feed:
         Raise MqlError 286 if some are not kept any more.
         """
         newest = await self._engine.lsn(self._orderer)
+        # No transaction has got a stamp since everything was read, so nothing needs to be read again.
         if newest == self._last_lsn:
             return []
         if newest < STAMP.unpack(self._stamp)[0]:
@@ -188,6 +201,8 @@ class Feed:
                 await reader.fill(self._engine, now)
                 found += [(version.value[: STAMP.size], reader, version) for version in reader.lines]
                 if reader.lines and (reader.lsn is None or reader.lsn > reader.read_to):
+                    # Only a page of this history was read. Beyond it there may be lines older than the next line of
+                    # another.
                     read_ends.append(reader.lines[-1].value[: STAMP.size])
         except HistoryLost:
             raise lost_history_error() from None
@@ -195,8 +210,10 @@ class Feed:
         bound = min([STAMP.pack(newest + 1, 0), *read_ends])
         complete = sorted((each for each in found if each[0] < bound), key=lambda each: (each[0], each[2].lsn))
         if read_ends and not complete:
+            # Only last lines of pages are left. The oldest of them comes before everything that is unread.
             complete = [min(found, key=lambda each: (each[0], each[2].lsn))]
         if not found:
+            # Only with nothing left: lines that were held back must be looked at again.
             self._last_lsn = newest
         return [self._line(*each) for each in complete]
 
@@ -251,7 +268,7 @@ class Feed:
         self._known_up_to = known
 
     def _start_position(self, id: int, node: Node) -> int | None:
-        """The lsn after which a new history belongs to the stream; None: no part of it does."""
+        """The lsn after which a history that is new here belongs to the stream; None: no part of it does."""
         former = node.definition.former
         if id > self._known_up_to and (not former or self._scope.includes(*former[-1][1:])):
             return 0

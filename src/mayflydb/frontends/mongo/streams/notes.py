@@ -10,7 +10,7 @@ from mayflydb.query.mongo.update import difference
 from mayflydb.query.mongo.values import Document, decode, encode
 
 _MARK: Final = b"\0\0\0\0"
-"""The prefix of a described change. No document begins with it, since its size would be 0."""
+"""The prefix of a described change. No document begins with these bytes: they would be a size of 0."""
 
 
 class StoredVersion(msgspec.Struct, frozen=True, gc=False):

@@ -93,6 +93,7 @@ def cluster_time(instant: Instant) -> Timestamp:
 
 def first_instant(time: Timestamp) -> Instant:
     """The first instant of a cluster time."""
+    # Below, the increment is a microsecond within the second plus one; above, it is a minute after 2106.
     if time.time == MAX_TIMESTAMP_SECONDS and time.inc > SECOND:
         return _END_OF_SECONDS + (time.inc - SECOND - 1) * MINUTE
     return time.time * SECOND + min(max(time.inc - 1, 0), SECOND)

@@ -18,12 +18,20 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
 
 Purpose = Literal["event", "idle", "last", "invalidate"]
-"""`idle`: nothing has happened since. `last`: the token of an event after which the stream is invalidated."""
+"""`event`: the token of an event. `idle`: the position after all lines so far. `last`: the token of an event that only the
+invalidation follows. `invalidate`: the token of that."""
 
 _PURPOSES: Final[tuple[Purpose, ...]] = ("event", "idle", "last", "invalidate")
+"""Tokens store the position in this tuple."""
+# A token, in hexadecimal digits:
+#     version u8 | instant u64 | stamp (12 bytes) | digest of the scope (8 bytes) | purpose u8 |
+#     varints: known_up_to, then (id, lsn) of each container, the id as difference to the one before | CRC-32 u32
+# Numbers are big-endian, and the instant is moved by 2^63, so that the text order of tokens is the order of events.
 _HEAD: Final = Struct(">BQ12s8sB")
 _CHECK: Final = Struct(">I")
+"""The check finds tokens that were cut or mistyped. It is no signature."""
 _VERSION: Final = 0x82
+"""The first byte of MongoDB's tokens, too."""
 _BIAS: Final = 1 << 63
 
 
