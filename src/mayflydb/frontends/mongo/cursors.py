@@ -109,8 +109,6 @@ class Cursor:
             total += len(raw) + 16
             if self._remaining is not None:
                 self._remaining -= 1
-        if not self.exhausted and self._next_item >= len(self._buffer) and (size is None or self._remaining == 0):
-            await self._fill()
         return found
 
     async def _fill(self) -> bool:
