@@ -39,13 +39,12 @@ ALLOWED_STAGES: Final = frozenset(
 class StreamOptions(msgspec.Struct, frozen=True):
     """`resume_after`: the token after which to continue.
 
-    `restart`: also after an invalidation. `start_at`: the instant to begin at.
+    `start_at`: the instant to begin at.
     """
 
     full_document: str = "default"
     before_change: str = "off"
     resume_after: ResumeToken | None = None
-    restart: bool = False
     start_at: Instant | None = None
     all_databases: bool = False
     expanded: bool = False
@@ -72,7 +71,6 @@ def parse_stream_options(spec: Document) -> StreamOptions:
         _choice(spec, "fullDocument", _DOCUMENTS),
         _choice(spec, "fullDocumentBeforeChange", _IMAGES),
         after,
-        given == ["startAfter"],
         _instant(spec),
         _flag(spec, "allChangesForCluster"),
         _flag(spec, "showExpandedEvents"),
