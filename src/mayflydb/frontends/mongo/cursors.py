@@ -79,9 +79,10 @@ class Cursor:
         self._next_item = 0
         self._ended = False
 
-    def reply_fields(self, now: Instant) -> tuple[Document, Document]:
-        """Additional fields of a reply: within `cursor`, and beside it."""
-        return {}, {}
+    @property
+    def reply_fields(self) -> Document:
+        """Additional fields of a reply within `cursor`."""
+        return {}
 
     @property
     def exhausted(self) -> bool:

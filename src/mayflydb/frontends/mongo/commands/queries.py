@@ -174,8 +174,7 @@ async def first_batch_reply(
         await cursor.close()
     else:
         id = services.cursors.add(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
-    cursor_fields, beside = cursor.reply_fields(call.now)
-    return cursor_reply(cursor.namespace, id, batch, True, cursor_fields, **beside)
+    return cursor_reply(cursor.namespace, id, batch, True, cursor.reply_fields)
 
 
 async def get_more(services: Services, call: Call) -> bytes:
@@ -212,10 +211,9 @@ async def get_more(services: Services, call: Call) -> bytes:
         raise
     finally:
         cursor.busy = False
-    cursor_fields, beside = cursor.reply_fields(call.now)
     if cursor.exhausted:
         cursors.remove(cursor)
-    return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, cursor_fields, **beside)
+    return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, cursor.reply_fields)
 
 
 async def _await_batch(

@@ -49,9 +49,9 @@ class StreamCursor(Cursor):
     def exhausted(self) -> bool:
         return self._closed or (self._done and not self._events)
 
-    def reply_fields(self, now: Instant) -> tuple[Document, Document]:
-        """Additional fields of a reply: within `cursor`, and beside it."""
-        return {"postBatchResumeToken": self._token}, {}
+    @property
+    def reply_fields(self) -> Document:
+        return {"postBatchResumeToken": self._token}
 
     async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
         found: list[bytes] = []

@@ -37,9 +37,11 @@ ALLOWED_STAGES: Final = frozenset(
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """`resume_after`: the token after which to continue.
+    """The arguments of one stream.
 
-    `start_at`: the instant to begin at.
+    `full_document`, `before_change`: the document after and before a change, as the client wants them. `resume_after`: the
+    token after which to continue. `start_at`: the instant to begin at. `all_databases`: the scope is the whole server.
+    `expanded`: events of collections and indexes are shown, too.
     """
 
     full_document: str = "default"
