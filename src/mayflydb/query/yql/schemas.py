@@ -150,7 +150,7 @@ class Run(msgspec.Struct):
 
     `now`: the instant of the transaction in microseconds. `parameters`: values by name without `$`. `computed`: results of
     the plan's named expressions and subqueries, by their numbers in the plan. `budget`: how many rows may still be held
-    in memory.
+    in memory. `cache`: what expressions keep for the whole execution, such as the hashed list of an IN.
     """
 
     now: int
@@ -158,6 +158,7 @@ class Run(msgspec.Struct):
     chance: RandomSource
     user: str = "root@builtin"
     database: str = "/local"
+    # msgspec gives each instance empty dicts of its own.
     computed: dict[int, Value] = {}
     budget: int = 1_000_000
     cache: dict[Any, Any] = {}

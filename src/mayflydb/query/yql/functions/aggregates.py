@@ -106,6 +106,7 @@ def find_addition(kind: Type) -> Callable[[Value, Value], Value]:
     if isinstance(kind, DecimalType):
         return add_decimals
     if kind in INTEGERS:
+        # SUM wraps around at 64 bits, as YQL's `+` does. AVG of integers adds exact ints instead.
         fold = wrap_integer(kind)
         return lambda left, right: fold(left + right)
     return lambda left, right: left + right
@@ -131,6 +132,7 @@ def build_sum(call: Invocation, given: Expression) -> Aggregation:
     if given.type == NULL:
         return fold_values(NULL, _first_of_two)
     kind = sum_type(call, bare(given.type))
+    # The first value starts the sum, so it must have the sum's type: a Bool counts as 0 or 1.
     first = float if kind == DOUBLE else int if kind == UINT64 else _identity
     return fold_values(nullable_like(given, kind), find_addition(kind), first)
 
@@ -186,6 +188,7 @@ def _mean_decimal(total: int, number: int) -> int:
     """Divide and round half to even, as the division of Decimals does."""
     if abs(total) >= DECIMAL_INF:
         return total
+    # `divmod` rounds down, so the rest of a negative total is not negative either.
     quotient, rest = divmod(total, number)
     if 2 * rest > number or (2 * rest == number and quotient % 2):
         quotient += 1
@@ -272,6 +275,7 @@ def _best_by(greatest: bool) -> AggregateBuilder:
             if values[0] is None or values[1] is None:
                 return state
             state.append((key(values[1]), values[0]))
+            # Up to twice as many values are held before the worst are dropped, so that a sort is shared by many rows.
             return state if len(state) < 2 * limit + 64 else _first(state, limit, greatest)
 
         return Aggregation(

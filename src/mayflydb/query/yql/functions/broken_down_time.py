@@ -29,6 +29,7 @@ SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND
 UTC: Final = "GMT"
 _CYCLE: Final = CYCLE * 86_400
+# Seconds of the years 5 to 9987, within which Python's datetime has room for any offset of a zone.
 _FIRST, _LAST = -62_000_000_000, 253_000_000_000
 
 

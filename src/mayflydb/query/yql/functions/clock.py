@@ -78,8 +78,10 @@ def _random(kind: Type, draw: Callable[[Run], Value]) -> Builder:
 def _uuid(run: Run) -> bytes:
     """A random UUID (version 4, variant of RFC 9562) in the byte order of a GUID."""
     drawn = bytearray(run.chance.getrandbits(128).to_bytes(16, "big"))
+    # The high four bits of byte 6 are the version, the high two of byte 8 the variant.
     drawn[6] = drawn[6] & 0x0F | 0x40
     drawn[8] = drawn[8] & 0x3F | 0x80
+    # The first three groups of a GUID are little-endian.
     return bytes((*drawn[3::-1], *drawn[5:3:-1], *drawn[7:5:-1], *drawn[8:]))
 
 

@@ -162,6 +162,7 @@ def _as_dict(call: Invocation) -> Operand:
     check_key(call, key)
 
     def make(*pairs: Value) -> Value:
+        # Of equal keys the first wins: reversed, it is written last.
         return dict(reversed(pairs))
 
     return apply_with_nulls(given, DictType(key, payload), make)

@@ -65,6 +65,7 @@ def _pattern(call: Invocation) -> list[str]:
             call, f"Mismatch type argument #1, type diff: {format_type(call.operands[0].type)} != String"
         )
     text = text_of(evaluate_constant(format_, call))
+    # A lone `%` at the end is a part too, and refused below.
     parts = re.findall(r"%.?|[^%]+", text, re.DOTALL)
     known = set(_WRITERS if call.name.lower().endswith("format") else _READERS)
     for part in parts:
@@ -212,6 +213,7 @@ _GRAMMARS: Final = {
         r"(?P<hour>[0-9]{2})(?P<minute>[0-9]{2})(?P<second>[0-9]{2})(?P<offset>Z)"
     ),
 }
+# Zones by name in hours from UTC: those of RFC 822, and Moscow's.
 _HOURS: Final = {
     "z": 0,
     "ut": 0,
@@ -243,6 +245,7 @@ def _parse_format(grammar: str) -> Builder:
             given["month"] = str([name[:3].lower() for name in MONTHS].index(given["short"].lower()) + 1)
         year = int(given["year"])
         if len(given["year"]) == 2:
+            # As in RFC 5280 for UTCTime and in RFC 5322 for obsolete dates.
             year += 2000 if year < 50 else 1900
         days = days_of(year, int(given["month"]), int(given["day"]))
         hour, minute, second = (int(given.get(name, "0")) for name in ("hour", "minute", "second"))

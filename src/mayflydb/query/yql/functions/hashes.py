@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
+# Constants of CityHash 1.0; later versions of it give other hashes.
 _K0, _K1 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273
 _K2, _K3 = 0x9AE16A3B2F90404F, 0xC949D7C7509E6557
 _MUL: Final = 0x9DDFEA08EB382D69
@@ -121,6 +122,7 @@ def city64(data: bytes) -> int:
     z = (z + _mix(v[1]) * _K1) & _MASK
     x = _rotate((z + x) & _MASK, 39) * _K1 & _MASK
     y = _rotate(y, 33) * _K1 & _MASK
+    # Blocks of 64 bytes. The rest of 1 to 64 bytes is in the state already: v, w, x, y, z began with the last 64.
     for at in range(0, (size - 1) & ~63, 64):
         x = _rotate((x + y + v[0] + _load64(data, at + 16)) & _MASK, 37) * _K1 & _MASK
         y = _rotate((y + v[1] + _load64(data, at + 48)) & _MASK, 42) * _K1 & _MASK
@@ -203,6 +205,7 @@ def sip(data: bytes, low: int, high: int) -> int:
     """SipHash-2-4."""
     a, b = low ^ 0x736F6D6570736575, high ^ 0x646F72616E646F6D
     c, d = low ^ 0x6C7967656E657261, high ^ 0x7465646279746573
+    # The last word: the length modulo 256 in its highest byte, and the bytes that fill no word.
     tail = (len(data) & 0xFF) << 56 | int.from_bytes(data[len(data) & ~7 :], "little")
     words = [_load64(data, at) for at in range(0, len(data) & ~7, 8)]
     for word in (*words, tail):

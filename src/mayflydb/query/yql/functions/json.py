@@ -40,6 +40,7 @@ Clause = tuple[str, Expression | None, Type | None]
 Outcome = Callable[[Row, Run, str], Value]
 """Gives the result for an empty sequence, or for an error (its text)."""
 
+# `1.0` and `1` are one number in JSON, so whole numbers become ints.
 _DECODER: Final = msgspec.json.Decoder(float_hook=lambda text: json_path.whole_as_int(float(text)))
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -72,6 +73,7 @@ def bind_json_function(
         if null(row, run) is None:
             return None
         try:
+            # The default of ON EMPTY may fail too; then ON ERROR decides.
             items = search(row, run)
             if items or function == "JSON_EXISTS":
                 return finish(items)
@@ -251,6 +253,7 @@ def _numeric(call: Invocation, kind: Type) -> Callable[[Any], Value]:
                 low, high = texts.BOUNDS[kind]
                 return item if low <= item <= high else None
             return of_whole(item) if -(2**63) <= item < 2**63 else of_broken(float(item))
+        # A number with a fraction is no integer: an error, and no rounding.
         if kind in INTEGERS and item != int(item):
             return None
         return of_broken(item)

@@ -237,6 +237,7 @@ class _PathParser:
 def _unquote(word: str) -> str:
     inner = word[1:-1]
     if word[0] == "'":
+        # Text in single quotes is rewritten to a JSON text, which msgspec decodes.
         inner = inner.replace("\\'", "'").replace('"', '\\"')
     try:
         found: str = msgspec.json.decode(f'"{inner}"', type=str)
@@ -318,6 +319,7 @@ def _items(step: Step, subscripts: list[tuple[Step, Step | None]]) -> Step:
                 if context.strict:
                     raise PathError("Expected array")
                 item = [item]
+            # `last` is that of the innermost array.
             inner = msgspec.structs.replace(context, last=len(item) - 1)
             for low, high in subscripts:
                 first = math.floor(_number(low(inner)))
@@ -344,6 +346,7 @@ def _filter(step: Step, test: Step) -> Step:
 def _call_method(step: Step, method: Callable[[Any], Items]) -> Step:
     def call_each(context: PathContext) -> Items:
         items = step(context)
+        # `type()` and `size()` describe an array itself; other methods take its items in lax mode.
         if method not in (_type, _size):
             items = _unpack(items, context.strict)
         return [found for item in items for found in method(item)]
@@ -404,6 +407,7 @@ def _not(value: bool | None) -> bool | None:
 
 def _and(left: Step, right: Step) -> Step:
     def both(context: PathContext) -> Items:
+        # Three-valued: None is unknown, and FALSE && unknown is FALSE.
         values = (_truth(left(context)), _truth(right(context)))
         return [False if False in values else None if None in values else True]
 
@@ -434,6 +438,8 @@ def _comparison(operator: str, left: Step, right: Step) -> Step:
             pairs = [(a, b) for a in _unpack(left(context), False) for b in _unpack(right(context), False)]
         except PathError:
             return [None]
+        # `lax` stops at the first pair that matches or cannot be compared; `strict` looks at all pairs, since one that
+        # cannot be compared makes the result unknown.
         error = found = False
         for a, b in pairs:
             outcome = _compare_items(operator, a, b)

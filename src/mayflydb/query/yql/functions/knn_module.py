@@ -26,6 +26,7 @@ Vector = Sequence[float]
 
 def _pack(kind: int) -> Callable[[Vector], bytes]:
     code = _CODES[kind]
+    # | elements | kind |
     return lambda items: struct.pack(f"<{len(items)}{code}B", *items, kind)
 
 
@@ -35,6 +36,7 @@ def _pack_bits(items: Vector) -> bytes:
         word = items[start : start + _WORD]
         number = sum((item > 0) << place for place, item in enumerate(reversed(word)))
         found += number.to_bytes((len(word) + 7) // 8, "little")
+    # | words of 64 bits, the last one cut to whole bytes | unused bits | kind |
     return bytes((*found, -len(items) % 8, BITS))
 
 

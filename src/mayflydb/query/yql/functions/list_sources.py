@@ -68,6 +68,7 @@ def _from_moments(call: Invocation, stepped: bool) -> Operand:
     return apply_with_nulls(
         [*given, step],
         _range_type(kind),
+        # The unit of the type is the least step: an interval that is no multiple of it gives an empty list.
         lambda low, high, by: _range(low, high, None if by is None else by // unit if by % unit == 0 else 0, call),
     )
 
@@ -80,9 +81,11 @@ def _range(low: Value, high: Value, step: Value, call: Invocation) -> Value:
     size = (high - low) / step
     if size != size or size <= 0:
         return []
+    # Before a list is built: two numbers can ask for any length.
     check_items(size, "ListFromRange", call.position)
     if isinstance(low, float) or isinstance(step, float):
         found, index = [], 0
+        # Multiplied, not added up, so that errors of rounding do not grow.
         while (low + index * step < high) if step > 0 else (low + index * step > high):
             found.append(low + index * step)
             index += 1
@@ -123,6 +126,7 @@ def _dict_of(call: Invocation, several: bool) -> Operand:
     key, payload = item.items
     check_key(call, key)
     if not several:
+        # Of equal keys the first wins: reversed, it is written last.
         return map_value(given, DictType(key, payload), lambda values: dict(reversed(values)))
 
     def gather(values: list[Value]) -> Value:

@@ -189,6 +189,7 @@ def _sorting(descending: bool) -> Builder:
             key = find_ordering(call, item)
             return map_value(given, bare(given.type), lambda values: sorted(values, key=key, reverse=descending))
         given = value_at(call, 0)
+        # The order depends on the type of the lambda's body, which is known when `_with_lambda` has bound it.
         keys: list[Callable[[Value], Any]] = []
 
         def kind(body: Type) -> Type:

@@ -44,6 +44,7 @@ def _round(value: float, power: int | None = None) -> float:
     scaled = value * scale
     if not math.isfinite(scaled):
         return value
+    # 10^-power is zero for a very large power: every number rounds to zero.
     if not scale:
         return math.copysign(0.0, value)
     return math.copysign(math.floor(abs(scaled) + 0.5) / scale, value)
@@ -84,6 +85,7 @@ def _near(left: float, right: float, epsilon: float | None = None) -> bool:
     return abs(left - right) <= bound * min(abs(left), abs(right))
 
 
+# Mod has the sign of the divisor, Rem that of the dividend.
 def _modulo(value: int, by: int | None) -> int | None:
     return None if not by else value % by
 

@@ -138,12 +138,14 @@ def _coalesce(call: Invocation) -> Operand:
     """The first operand that is not NULL; the result is Optional only if the last operand is."""
     count_operands(call, 1, -1)
     given = [each for each in values_of(call) if each.type != NULL] or values_of(call)[:1]
+    # An operand that cannot be NULL is the result, whatever follows.
     if len(given) == 1 or not is_optional(given[0].type):
         return given[0]
     for index, each in enumerate(given):  # Operands behind the first one that cannot be NULL have no effect.
         if not is_optional(each.type):
             given = given[: index + 1]
             break
+    # The last operand is reached only if all others are NULL.
     certain = not is_optional(given[-1].type)
     kind, given = common_type(call, given)
     evaluates = [each.evaluate for each in given]

@@ -17,6 +17,7 @@ from mayflydb.query.yql.faults import Fault, Position, fault
 Test = Callable[[Any], bool]
 """Tests a String or Utf8."""
 
+# RE2 takes linear time. The library here backtracks, so a search that would take long is stopped.
 SEARCH_SECONDS: Final = 0.2
 MAX_PATTERN_BYTES: Final = 65_536
 
@@ -49,6 +50,7 @@ _ANY, _ONE = -1, -2
 @lru_cache(maxsize=512)
 def compile_like(pattern: bytes, escape: bytes | None, any_case: bool, position: Position | None = None) -> Test:
     """Compile a LIKE pattern: `%` is any text, `_` one character of UTF-8; `escape` makes the next character a literal."""
+    # `_` is one character, so patterns are compared as texts; bytes that are no UTF-8 become surrogates, one each.
     tokens = _tokens(_text(pattern), None if escape is None else _text(escape), position)
     plain = _plain(tokens, any_case)
     if plain is not None:
@@ -90,6 +92,7 @@ def _tokens(pattern: str, escape: str | None, position: Position | None) -> list
                 raise fault("LIKE: the escape character stands before what needs none", position)
             tokens.append(following)
         elif each == "%":
+            # `%%` means the same as `%`, and one segment less to search for.
             if tokens[-1:] != [_ANY]:
                 tokens.append(_ANY)
         else:
@@ -149,6 +152,7 @@ def compile_pattern(pattern: bytes, any_case: bool = False, position: Position |
         raise fault(f"Regular expression: {refused} is not supported", position)
     try:
         text = pattern.decode()
+        # RE2's `\z`, the end of the text, is `\Z` here.
         rewritten = pattern.replace(rb"\z", rb"\Z") if text.isascii() else _utf8_pattern(text).encode()
         return compile_limited(rewritten, "i" if any_case else "", SEARCH_SECONDS, _slow)
     except ValueError as error:
@@ -167,6 +171,7 @@ def _utf8_pattern(text: str) -> str:
         elif within:
             raise ValueError("a set of characters beyond ASCII is not supported")
         else:
+            # The pattern matches bytes, and this character has several: a quantifier behind it must repeat all.
             parts.append(f"(?:{each})")
     return "".join(parts)
 
@@ -193,12 +198,14 @@ def _find_unsupported(pattern: bytes) -> str | None:
         each = pattern[at : at + 1]
         if each == b"\\":
             following = pattern[at + 1 : at + 2]
+            # RE2 has no backreferences (`\1`, `\g`, `\k`), nor `\K`, `\G`, `\R`, `\X`.
             if not within and following and following in b"123456789gkKGRX":
                 return f"\\{following.decode()}"
             at += 2
             continue
         if each == b"[" and not within:
             within = True
+            # Directly behind `[`, a `]` is a member of the set, and `^` negates it.
             at += 2 if pattern[at + 1 : at + 2] in (b"]", b"^") else 1
             continue
         if each == b"]":

@@ -153,6 +153,7 @@ def _replace(call: Invocation) -> Operand:
 
         def fill_template(found: Any) -> bytes:
             def group(escape: re.Match[bytes]) -> bytes:
+                # `\\` is a backslash; only a digit names a group.
                 if not escape[1].isdigit():
                     return escape[1]
                 number = int(escape[1])
@@ -184,6 +185,7 @@ def _options(call: Invocation) -> Operand:
         return constant(OPTIONS, False)
     if not isinstance(given, Expression) or bare(given.type) != BOOL:
         raise argument_fault(call, "Expected Bool as argument CaseSensitive")
+    # The value of the options is True if case is ignored.
     return constant(OPTIONS, evaluate_constant(given, call) is False)
 
 

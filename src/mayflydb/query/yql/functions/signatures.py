@@ -93,6 +93,7 @@ class _SignatureParser:
         self._take("(")
         open_ended = False
         while not self._skip(")"):
+            # Brackets close only at the end, so all arguments behind an opening one are optional.
             open_ended = self._skip("[") or open_ended
             arguments.append(self._argument(open_ended))
             self._skip("]")
@@ -204,9 +205,12 @@ def _expression(
     assert result is not None
     kind = optional(result) if passes_null or signature.nullable else result
     is_constant = all(each.constant for each in expressions)
+    # Omitted arguments at the end are not passed, so that the Python function's defaults hold; one that may be NULL is
+    # passed as None.
     while given and given[-1][1] is None and not signature.arguments[len(given) - 1].nullable:
         given = given[:-1]
     evaluates = [(argument.nullable or each is None, each.evaluate if each else _nothing) for argument, each in given]
+    # Most functions have one argument; the loop over several is not for them.
     if len(evaluates) == 1:
         ((nullable, evaluate),) = evaluates
         if nullable or not passes_null:

@@ -58,6 +58,7 @@ def _deviation(sample: bool, root: bool) -> AggregateBuilder:
             return state
         value = float(values[0])
         number, mean, squares = state or (0, 0.0, 0.0)
+        # Welford: the distances to the old and to the new mean are multiplied.
         apart = value - mean
         mean += apart / (number + 1)
         return (number + 1, mean, squares + apart * (value - mean))

@@ -33,6 +33,7 @@ def _base64_decode(value: Value) -> Value:
     """Decode base64; NULL for other bytes. Blanks, missing padding and the URL-safe alphabet are accepted."""
     if value is None:
         return None
+    # `-` and `_` are the URL-safe forms of `+` and `/`; blanks and commas are dropped.
     data = bytes(value).translate(bytes.maketrans(b"-_", b"+/"), b" \t\r\n,").rstrip(b"=")
     return _strict(data + b"=" * (-len(data) % 4))
 

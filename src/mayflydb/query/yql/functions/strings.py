@@ -104,6 +104,7 @@ def _find(backward: bool) -> Builder:
             if value is None or sought is None:
                 return None
             if backward:
+                # A match may begin at `at` at the latest, so it may end that much later.
                 found = value.rfind(sought) if at is None else value.rfind(sought, 0, at + len(sought))
             else:
                 found = value.find(sought, at or 0)
@@ -145,6 +146,7 @@ def _bit(change: Callable[[int, int], Value], kind: Type | None) -> Builder:
         source = bare(given.type)
         if source not in (UINT8, UINT16, UINT32, UINT64):
             raise argument_fault(call, f"Expected unsigned integer type, but got: {format_type(given.type)}")
+        # Python's ints have no width: SetBit beyond it changes nothing.
         mask = 2 ** _WIDTH[source] - 1
         if kind is None:
             return apply_function([given, bit], source, lambda value, index: change(value, index) & mask)

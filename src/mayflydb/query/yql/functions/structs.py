@@ -226,6 +226,7 @@ def _gather(call: Invocation) -> Operand:
         return Expression(EMPTY_LIST, lambda row, run: [], constant=True)
     given, kind = struct_at(call, 0)
     names = [name.encode() for name, _ in kind.members]
+    # The members are read only if the struct is not NULL, so their types are those without NULL.
     bare_struct = Expression(kind, given.evaluate, constant=given.constant)
     item, parts = common_type(call, list(members_of(bare_struct, kind).values()))
     result = ListType(TupleType((STRING, item)))
@@ -252,6 +253,7 @@ def _spread(force: bool) -> Builder:
         result = StructType(tuple((name, optional(payload)) for name in ordered))
 
         def spread(pairs: Value) -> Value:
+            # The last of equal names wins.
             found = {_text(name): some(value) for name, value in pairs}
             if not force and not set(found) <= set(names):
                 raise argument_fault(call, f"Unknown member name: {next(each for each in found if each not in names)}")

@@ -73,6 +73,7 @@ def _number(value: str, base: int | None) -> int | None:
         found = int(digits, base)
     except ValueError:
         return None
+    # A negative number wraps around, as in C's strtoull.
     return None if found >= 2**64 else (-found if sign == "-" else found) % 2**64
 
 

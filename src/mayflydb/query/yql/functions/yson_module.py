@@ -170,6 +170,7 @@ def _integer(low: int, high: int) -> Convert:
     def convert(node: YsonNode, options: YsonOptions) -> Value:
         value = node.value if node.kind in ("int64", "uint64") else None
         if value is None and options.convert and node.kind in ("bool", "double"):
+            # inf and nan have no int: only finite numbers are zero when taken from themselves.
             value = int(node.value) if node.value - node.value == 0 else None
         if value is None and options.convert and node.kind == "string":
             value = texts.from_text(INT64, node.value.decode("utf-8", "replace"))
@@ -378,6 +379,7 @@ def _node_at_path(node: YsonNode, path: bytes) -> YsonNode | None:
     if path[:1] != b"/":
         raise WrongKind("Invalid YPath: it must begin with '/'")
     found: YsonNode | None = node
+    # `@name` is an attribute of the node before it, and `@` all of them.
     for part in path[2 if path[:2] == b"//" else 1 :].split(b"/"):
         if found is None:
             return None

@@ -122,11 +122,14 @@ class _YsonParser:
             shift += 7
             if byte < 0x80:
                 return value
+            # Ten bytes of seven bits hold 64 bits.
             if shift > 63:
                 raise ValueError("too long a number")
 
     def _binary(self, first: int) -> tuple[str, Any]:
         self.at += 1
+        # A marker and its value: 1 length and bytes, 2 Int64, 3 double in 8 bytes, 4 false, 5 true, 6 Uint64. Lengths
+        # and Int64s are zigzag varints, Uint64s plain ones.
         if first in (4, 5):
             return "bool", first == 5
         if first == 3:
@@ -137,6 +140,7 @@ class _YsonParser:
         if first not in (1, 2):
             raise ValueError("unexpected byte")
         number = self._varint()
+        # Zigzag: 0, -1, 1, -2 are written as 0, 1, 2, 3.
         number = number >> 1 ^ -(number & 1)
         if first == 2:
             return "int64", number

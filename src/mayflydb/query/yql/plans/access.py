@@ -61,6 +61,8 @@ class KeyRanges(msgspec.Struct, frozen=True):
 
     def _ranges_with_bounds(self, run: Run, prefixes: Iterator[Row]) -> Iterator[KeyRange]:
         column = self.columns[len(self.equal)]
+        # No comparison is true for NULL, the least value: the range begins behind it, also if only an upper bound is
+        # given.
         low: tuple[Value, ...] = (None,) if column.nullable else ()
         high: tuple[Value, ...] = ()
         low_open, high_open = column.nullable, False
@@ -75,6 +77,7 @@ class KeyRanges(msgspec.Struct, frozen=True):
                 high, high_open = (value,), open_
             elif not upper and (not low or _is_tighter(column, value, low[0], low_open, open_)):
                 low, low_open = (value,), open_
+        # Bounds that leave nothing, such as `a > 5 AND a < 3`, make no range.
         if low and high:
             first, last = column.key(low[0]), column.key(high[0])
             if first > last or (first == last and (low_open or high_open)):
@@ -128,6 +131,8 @@ def choose_access_path(
     best: tuple[tuple[str, ...], str | None] | None = None
     chosen = _key_columns(table, scan.index)
     if scan.index is None and _score_key(chosen, found) == 0:
+        # An index is tried only if the WHERE says nothing about the primary key. One that may be behind its table
+        # (async) is read only where VIEW names it.
         for index in table.indexes:
             if index.ready and index.kind != "async":
                 columns = _key_columns(table, index.name)
@@ -140,6 +145,7 @@ def choose_access_path(
     if _score_key(chosen, found) == 0 and (other := _multi_column_ranges(binder, table, chosen, parts)) is not None:
         ranges, exact = other, False
     ordered, descending = _order_direction(chosen, found, order, tree, binder)
+    # Two lists may multiply to more than MAX_RANGES. The ranges are cut then (KeyRanges.of), and a filter must follow.
     exact = exact and used == len(found) and (ranges is None or sum(map(_has_many_values, found)) < 2)
     scan = msgspec.structs.replace(scan, index=index_name, ranges=ranges, descending=descending)
     return AccessPath(scan, ordered, exact)
@@ -163,6 +169,7 @@ def _or_ranges(
 ) -> Ranges | None:
     """Ranges of `a = 1 OR a = 2 AND b > 3`, if each side limits the key."""
     sides: list[Tree] = []
+    # A list instead of recursion: a chain of ORs may be deep.
     left = [part]
     while left:
         node = left.pop()
@@ -259,6 +266,8 @@ def _build_ranges(table: Table, key: tuple[str, ...], found: Sequence[Constraint
     for name in key:
         group = tuple(each for each in found if each.column == name and each.kind != "bound")
         bounds = tuple(each for each in found if each.column == name and each.kind == "bound")
+        # Behind a column without given values, rows are not in the order of the next column, which narrows nothing
+        # then.
         if not group:
             if not bounds and not equal:
                 return None, 0
@@ -275,6 +284,7 @@ def _order_direction(
     that."""
     if not order:
         return False, False
+    # A list of values is no single value: its ranges follow each other, and the next column begins anew in each.
     fixed = {each.column for each in found if each.kind == "eq"}
     descending = order[0].descending
     place = 0
@@ -284,6 +294,7 @@ def _order_direction(
             return False, False
         if name in fixed:
             continue
+        # A column with one value does not matter for the order, in the key nor in ORDER BY.
         while place < len(key) and key[place] in fixed:
             place += 1
         if place == len(key) or key[place] != name:

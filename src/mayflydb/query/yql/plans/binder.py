@@ -116,7 +116,7 @@ class Context:
 class Binder:
     """Binds expressions over rows of one kind. `bound_trees`: expressions that are bound already, as after GROUP BY.
 
-    `width`: the number of values in a row; the arguments of lambdas follow them. `Context.uses` counts the references
+    `width`: the number of values in a row; the arguments of lambdas follow them. `Context.row_uses` counts the references
     to rows: an expression that does not change the count is the same for all rows.
     """
 
@@ -135,12 +135,14 @@ class Binder:
 
     def with_names(self, names: Names, width: int) -> Binder:
         """Return a binder for the same row with more values behind it, and with more names."""
+        # A copy: names that are defined later do not reach this binder.
         inner = Binder(self.context, {**self.names, **names}, self.scope, self.bound_trees, width)
         inner.grouped = self.grouped
         return inner
 
     def operand(self, tree: Tree) -> Operand:
         """Bind an expression that may be a lambda or a type. Faults: names, types."""
+        # Above GROUP BY, a key or an aggregate is a value of the row; its operands are not in that row.
         if self.bound_trees and (found := self.bound_trees.get(tree)) is not None:
             self.context.row_uses += 1
             return found
@@ -187,6 +189,7 @@ Names: TypeAlias = dict[str, LambdaArgument | NamedExpression]
 """Lambda arguments and named expressions by name without `$`. Every other name is a parameter."""
 
 
+# More than the parser's limit: named expressions, lambdas and views nest without brackets.
 MAX_DEPTH = 200
 
 HANDLERS: dict[type, Callable[[Binder, Any], Operand]] = {}

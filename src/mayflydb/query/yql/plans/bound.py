@@ -36,6 +36,7 @@ def bind_query(context: Context, names: Names, query: Query) -> BoundQuery:
         context.depth -= 1
 
 
+# A table that is filled from above breaks the circle of imports: a source of FROM may be any query again.
 QUERIES: dict[type, Callable[[Context, Names, Any], BoundQuery]] = {}
 """The function that binds each class of query. `queries`, which imports the modules with these functions, registers
 them."""

@@ -101,12 +101,15 @@ class Closure:
         for binding in tree.bindings:
             many = len(binding.names) > 1
             for place, name in enumerate(binding.names):
+                # Each definition gets a copy of the names before it, so it sees the earlier ones and not itself.
                 inner.names[name] = NamedExpression(
                     binding.value, inner.with_names({}, inner.width), place if many else None
                 )
         body = inner.expression(tree.body)
         evaluate, rest = body.evaluate, (None,) * missing
 
+        # The body's row: | row and outer arguments at the definition, `width` values | own arguments |. A call within
+        # another lambda has a longer row, which is cut.
         def run_body(values: tuple[Value, ...], row: Row, run: Run) -> Value:
             return evaluate(row[:width] + values + rest, run)
 

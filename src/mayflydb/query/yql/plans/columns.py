@@ -39,6 +39,7 @@ def bind_columns(binder: Binder, trees: Sequence[Item | Star], without: Sequence
     for each in without:
         if stars and each not in gone:
             raise no_member(each, stars[0].at)
+    # With a star, YQL orders all columns of the result by their names, unless OrderedColumns is on.
     if stars and not binder.context.ordered_columns:
         columns.sort(key=lambda each: each[0])
     seen: set[str] = set()
@@ -89,6 +90,7 @@ def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], se
     scope = binder.scope
     if scope is EMPTY:
         raise fault("* is not allowed without FROM", tree.at)
+    # A star reads the row, also where all of its columns are removed again.
     binder.context.row_uses += 1
     if tree.source is not None and tree.source not in scope.sources:
         joined = "for asterisk" if scope.joined else ""

@@ -60,6 +60,7 @@ class MatchRows(msgspec.Struct, frozen=True):
             for row in batch:
                 key = self._key(row)
                 there = counts[key] > 0 if self.all else key in counts
+                # With ALL each row of the right side is used up by one match.
                 if self.all and there:
                     counts[key] -= 1
                 if there is self.keep:

@@ -78,9 +78,11 @@ class Constraint(msgspec.Struct, frozen=True):
         if value is None:
             return False
         upper = self.operator[0] == "<"
+        # The value may be of a wider integer type than the column: `c < 2^40` excludes no Uint32, and `c > 2^40` all.
         if self.least is not None and self.greatest is not None and not self.least <= value <= self.greatest:
             return None if (value > self.greatest) is upper else False
         fitted = self.fit(value)
+        # A String that is no UTF-8 has no place among Utf8 values: the condition is then checked row by row.
         return None if fitted is OUTSIDE else (fitted, len(self.operator) == 1, upper)
 
 
@@ -149,6 +151,7 @@ def _comparison_constraint(binder: Binder, tree: Tree, operator: str, other: Tre
         return None
     least, greatest = integer_limits(type) if are_integers(type, bare(value.type)) else (None, None)
     kind: Literal["eq", "bound"] = "eq" if operator == "==" else "bound"
+    # Only that conversion may leave out a bound, so a filter must follow.
     exact = fit is not _decode_utf8
     return Constraint(
         name,
@@ -191,6 +194,7 @@ def _successor(low: str | bytes) -> str | bytes | None:
     """The first text behind all texts that begin with `low`; None if there is none."""
     if isinstance(low, bytes):
         return low[:-1] + bytes([low[-1] + 1]) if low[-1] < 0xFF else None
+    # Behind U+D7FF come surrogates, which no UTF-8 has. The upper bound is left out there.
     code = ord(low[-1]) + 1
     return low[:-1] + chr(code) if code < 0xD800 else None
 
@@ -217,6 +221,7 @@ def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, .
     shown: list[str] = []
     for each in trees:
         value, invariant = binder.bind_invariant(each)
+        # `x IN (1, NULL)` is true for 1 and never for NULL.
         if value.type == NULL:
             continue
         _, value = adapt_literal(Slot(type, value.evaluate, index=0), value)

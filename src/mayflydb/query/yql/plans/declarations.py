@@ -30,6 +30,7 @@ def apply_declaration(context: Context, names: Names, statement: Statement) -> b
         case Pragma():
             _apply_pragma(context, statement)
         case Binding(_, bound, value):
+            # A copy of the names so far: a later `$x = ...` changes nothing for expressions that were named before it.
             binder = Binder(context, dict(names))
             for place, name in enumerate(bound):
                 names[name] = NamedExpression(value, binder, place if len(bound) > 1 else None)

@@ -132,6 +132,7 @@ _NAMES: dict[type, Callable[[Any], tuple[str, Json]]] = {
 def _operator_of(relation: Relation) -> tuple[str, Json]:
     known = _NAMES.get(relation.__class__)
     if known is None:
+        # The name of the class is a part of the answer: do not rename these relations.
         return "ConstantExpr", {"Name": relation.__class__.__name__}
     return known(relation)
 

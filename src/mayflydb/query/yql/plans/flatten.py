@@ -42,6 +42,7 @@ class FlattenRows(msgspec.Struct, frozen=True):
         async for batch in self.source.batches(run, tables):
             found = []
             for row in batch:
+                # Several containers give each combination of their items.
                 for values in product(*[listed(of(row, run)) for of, listed, _ in self.items]):
                     fresh = list(row)
                     for value, (_, _, place) in zip(values, self.items, strict=True):

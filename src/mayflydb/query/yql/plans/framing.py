@@ -40,8 +40,10 @@ def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[i
     if frame.kind == "ROWS":
 
         def by_rows(place: int, peers: Sequence[int]) -> tuple[int, int]:
+            # The frame is half open. Both bounds are relative to the row: -1 is the row before.
             first = 0 if lower is None else max(0, place + lower)
             last = len(peers) if upper is None else min(len(peers), place + upper + 1)
+            # A frame that lies outside of the partition is empty.
             return first, max(first, last)
 
         return by_rows
@@ -49,6 +51,7 @@ def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[i
         raise unsupported(f"{frame.kind} with distances in a window", frame.at)
 
     def by_peers(place: int, peers: Sequence[int]) -> tuple[int, int]:
+        # CURRENT ROW in RANGE means all peers of the row: rows with equal keys of ORDER BY.
         first = last = place
         while first and (lower is None or peers[first - 1] == peers[place]):
             first = 0 if lower is None else first - 1
@@ -82,6 +85,7 @@ def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], ove
             found.append(list(value) if isinstance(value, list) else value)
         return found
 
+    # A frame without its own row may be empty; an aggregate of no row is NULL.
     narrow = over.frame is not None and over.frame.kind == "ROWS" and not _has_itself(over.frame)
     return optional(aggregation.type) if narrow and aggregation.type != UINT64 else aggregation.type, compute
 
@@ -120,6 +124,7 @@ def _percent_rank(call: FunctionCall, operands: Sequence[Expression], over: Wind
 
 def _cume_dist(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        # The last row of each peer group wins.
         ends: dict[int, int] = {peer: place + 1 for place, peer in enumerate(peers)}
         return [ends[peer] / len(rows) for peer in peers]
 
@@ -132,6 +137,7 @@ def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> 
         raise fault("NTILE expects a positive number", call.at)
 
     def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        # The first `larger` buckets have one row more.
         size, larger = divmod(len(rows), count)
         edge = larger * (size + 1)
         return [

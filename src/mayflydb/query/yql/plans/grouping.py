@@ -54,6 +54,7 @@ def _aggregate_calls(node: Any) -> Iterator[FunctionCall]:
 def _is_aggregate(call: FunctionCall) -> bool:
     if functions.find_aggregate(call.name) is None:
         return False
+    # Where a function has the same name, only `*` or DISTINCT asks for the aggregate.
     return call.star or call.distinct or functions.find(call.name) is None
 
 
@@ -74,6 +75,7 @@ class BoundAggregate(msgspec.Struct, frozen=True):
     def step(self, state: list[Any], row: Row, run: Run) -> None:
         values = tuple([each(row, run) for each in self.operands])
         if self.distinct is not None:
+            # DISTINCT ignores NULL, as aggregates do.
             if values[0] is None:
                 return
             key = self.distinct(values[0])
@@ -127,6 +129,7 @@ class GroupRows(msgspec.Struct, frozen=True):
         if self.sets is None:
             yield 0, tuple([key(v) for v, (_, key) in zip(values, self.keys, strict=True)]), values
             return
+        # Each row belongs to one group of each set. The number of the set tells apart groups with equal keys.
         for place, within in enumerate(self.sets):
             part = tuple([value if i in within else None for i, value in enumerate(values)])
             yield place, tuple([self.keys[i][1](values[i]) for i in within]), part
@@ -161,6 +164,7 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
         bound_trees[call] = slot(type, len(fields))
         fields.append(Field("", type))
         bound.append(made)
+    # A row: | keys | aggregates | number of the grouping set |
     relation = GroupRows(relation, tuple(keys), tuple(bound), sets, always=group is None)
     over = Binder(
         binder.context,

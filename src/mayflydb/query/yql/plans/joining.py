@@ -67,6 +67,7 @@ def _index_rows(side: JoinSide, rows: Sequence[Row], run: Run) -> KeyIndex:
     found: KeyIndex = {}
     for place, row in enumerate(rows):
         key = side.key(row, run)
+        # A key with NULL equals nothing, so its row is not indexed; it stays in `rows` for RIGHT and FULL.
         if key is not None and not (side.any_row and key in found):
             found.setdefault(key, []).append(place)
     return found
@@ -122,9 +123,11 @@ class JoinRows(msgspec.Struct, frozen=True):
             for start in range(0, len(batch), BATCH_ROWS):
                 part = batch[start : start + BATCH_ROWS]
                 found = join_rows(self.kind, self.left, part, rows, index, run, seen, self.right.width)
+                # One left row may match many right ones: the result of a part counts while it is handed on.
                 reserve_rows(run, len(found))
                 yield found
                 run.budget += len(found)
+        # Only behind the last row of the left side it is known which right rows have no match.
         if self.kind in ("RIGHT", "FULL", "EXCLUSION"):
             nothing = (None,) * self.left.width
             yield [nothing + row for place, row in enumerate(rows) if place not in seen]
@@ -170,4 +173,5 @@ class LookupRows(msgspec.Struct, frozen=True):
             values = tuple([each(row, run) for each in self.lookup])
             if None not in values and not any(each is OUTSIDE for each in values):
                 found[values] = None
+        # The ranges need no order: the rows go into a hash table.
         return tuple(KeyRange(each, each) for each in found)

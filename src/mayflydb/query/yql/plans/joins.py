@@ -43,6 +43,7 @@ def bind_from(
     if not any(kind in _LEFT_NOT_KEPT for kind in kinds):
         bound = _push_down(context, names, bound, rights, parts)
     for place, (join, right) in enumerate(zip(tree.joins, rights, strict=True)):
+        # A condition on the right side may not move below LEFT: rows that it drops would come back with NULLs.
         strict = join.kind in ("INNER", "CROSS") and not any(kind in _LEFT_NOT_KEPT for kind in kinds[place + 1 :])
         others = [bound, *rights[:place], *rights[place + 1 :]]
         mine = [each for each in parts if _is_about_one_source(context, names, each, right, others)] if strict else []
@@ -72,6 +73,7 @@ def _is_about_one_source(
     context: Context, names: Names, part: Tree, bound: BoundQuery, others: Sequence[BoundQuery]
 ) -> bool:
     """True if a condition names columns of `bound`, and of no other source."""
+    # A subquery and a lambda have scopes of their own, and a call may read the whole row: TableRow().
     if any(isinstance(each, (Subquery, FunctionCall, Lambda)) for each in nodes(part)):
         return False
     for name in nodes(part):
@@ -125,6 +127,7 @@ def _bind_join(
     kind = join.kind
     pairs = _bind_equalities(context, names, left, right, join)
     shared = _shared_columns(left, right, pairs)
+    # RIGHT SEMI and RIGHT ONLY are LEFT SEMI and LEFT ONLY with the sides exchanged.
     if kind.startswith("RIGHT") and kind != "RIGHT":
         turned = [(b, a, (y, x)) for a, b, (x, y) in pairs]
         bound = _join_sides(context, names, right, left, turned, kind.replace("RIGHT", "LEFT"), parts, any_sides[::-1])
@@ -161,6 +164,7 @@ def _join_sides(
     if kind in _LOOKUPS and isinstance(right.relation, Scan) and right.table:
         lookup = _find_lookup(right.relation, right.table, right.fields, pairs)
     if lookup is None:
+        # A lookup reads by the keys of the left side, so conditions on the right one stay in the WHERE above.
         right = _filter_source(context, names, right, parts)
         if kind == "INNER" and not any(any_sides) and (turned := _swap_sides(left, right, pairs)) is not None:
             return turned

@@ -50,6 +50,7 @@ def _count(context: Context, names: Names, tree: Tree | None, function: str) -> 
         return value.evaluate
     to = OptionalType(UINT64) if isinstance(value.type, OptionalType) else UINT64
     found = convert(value, to)
+    # A constant of a signed type is accepted if its value is not negative.
     if found is None and value.constant and conversions.common_type([value.type, UINT64]) is not None:
         number = value.evaluate((), NO_RUN)
         found = value if isinstance(number, int) and number >= 0 else None

@@ -89,6 +89,7 @@ def _in_list(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, .
         invariant = invariant and same
     if not items:
         return constant(BOOL, False)
+    # A literal takes the operand's type: in `id IN (1, 2)` the numbers are of the type of `id`.
     kinds = [convert(item, operand.type) if item.literal else None for item in items]
     items = [new or old for new, old in zip(kinds, items, strict=True)]
     types = list(dict.fromkeys(each.type for each in items))
@@ -131,6 +132,7 @@ def _in_collection(tree: In, operand: Expression, values: Expression, item: Type
     if found is None:
         raise type_fault("SqlIn", f"Can't compare {format_long(operand.type)} and {format_long(item)}", tree.at)
     of_operand, of_item = found
+    # The token names this IN in the cache of an execution; no other expression has it.
     inner, listed, token = operand.evaluate, values.evaluate, object()
 
     def gather(row: Row, run: Run) -> tuple[frozenset[Hashable], bool]:
@@ -148,6 +150,7 @@ def _in_collection(tree: In, operand: Expression, values: Expression, item: Type
         else:
             kept = gather(row, run)
         among, unknown = kept
+        # Nothing is in an empty collection, not even NULL.
         if not among and not unknown:
             return False
         value = inner(row, run)

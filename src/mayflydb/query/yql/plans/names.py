@@ -78,6 +78,7 @@ def resolve_binding(binder: Binder, entry: NamedExpression) -> Operand:
     context = binder.context
     kept = context.memo.get(entry)
     if kept is None:
+        # Bound once in a statement; whether the value depends on the row is kept beside it, for each later use.
         before = context.row_uses
         kept = _bind_value(entry), context.row_uses != before
         context.memo[entry] = kept
@@ -108,6 +109,7 @@ def evaluate_once(binder: Binder, expression: Expression) -> Expression:
     def evaluate(row: Row, run: Run) -> Value:
         named = run.computed
         if number not in named:
+            # The expression reads no row, so an empty one is enough.
             named[number] = inner((), run)
         return named[number]
 

@@ -80,6 +80,7 @@ def bind_unary(binder: Binder, tree: Unary) -> Expression:
     type, function = found
     result = strict_unary(type, function, operand)
     if operand.literal and word in "+-" and operand.value is not None:
+        # A literal with a sign is still a literal, and may take another type that holds its value.
         value = -operand.value if word == "-" else operand.value
         if word == "-" and isinstance(tree.operand, Literal_) and tree.operand.kind == "integer":
             return _bind_negative_literal(tree.operand, value, type, tree.at)
@@ -94,6 +95,7 @@ def _bind_negative_literal(of: Literal_, value: int, type: Type, at: Position) -
             raise fault(f"Failed to parse negative integer: {value}, number limit overflow", at)
         type = INT32 if value >= -(2**31) else INT64
     elif type in UNSIGNED:
+        # The bits of the negative number: `-1u` is 2^32 - 1.
         value %= 1 << int(str(type).removeprefix("Uint"))
     return Expression(type, lambda row, run: value, constant=True, literal=True, value=value)
 
@@ -102,6 +104,7 @@ def bind_binary(binder: Binder, tree: Binary) -> Expression:
     """Bind an operator. A long chain `a + b + c` is a loop, since its tree leans to the left."""
     if tree.operator in ("AND", "OR"):
         return _bind_logic_chain(binder, tree)
+    # Where trees are bound already (GROUP BY a + b), each step of the chain must be looked up, so there is no loop.
     chain = [tree]
     while isinstance(chain[-1].left, Binary) and not (chain[-1].left.operator in ("AND", "OR") or binder.bound_trees):
         chain.append(chain[-1].left)
@@ -201,6 +204,8 @@ def _bind_tuple_comparison(word: str, left: Expression, right: Expression, at: P
         joined = [bind_comparison(word, a, b, at) for a, b in pairs]
         return reduce(lambda a, b: bind_logic(word == "==", a, b), joined)
     result = bind_comparison(word, *pairs[-1], at)
+    # (a, b) <= (c, d) is a < c OR a == c AND b <= d. All pairs but the last compare strictly, by the operator's first
+    # sign.
     for a, b in reversed(pairs[:-1]):
         tied = bind_logic(True, bind_comparison("==", a, b, at), result)
         result = bind_logic(False, bind_comparison(word[0], a, b, at), tied)
@@ -218,6 +223,7 @@ def _bind_distinct(distinct: bool, left: Expression, right: Expression, at: Posi
 
     def evaluate(row: Row, run: Run) -> Value:
         same = equal(row, run)
+        # `==` is NULL if a side is NULL: then the two are the same only if both are.
         if same is None:
             same = first(row, run) is None and second(row, run) is None
         return same is not distinct
@@ -262,6 +268,7 @@ def bind_logic(conjunction: bool, *operands: Expression) -> Expression:
         result: bool | None = conjunction
         for each in values:
             value = each(row, run)
+            # FALSE AND NULL is FALSE, and TRUE OR NULL is TRUE: one operand may decide behind a NULL.
             if value is decisive:
                 return decisive
             if value is None:
@@ -276,6 +283,7 @@ def bind_logic(conjunction: bool, *operands: Expression) -> Expression:
 
 def bind_coalesce(operands: list[Expression], at: Position) -> Expression:
     """The first operand that is not NULL. The type is not Optional if one operand's is not."""
+    # A bare NULL is never the result, and would make the common type Optional.
     given = [each for each in operands if each.type != NULL] or operands[:1]
     loose = [each.type for each in given]
     if len(given) == 1:
@@ -316,6 +324,7 @@ def bind_case(binder: Binder, tree: Case) -> Expression:
 
     def evaluate(row: Row, run: Run) -> Value:
         for test, result in pairs:
+            # A condition that is NULL does not hold.
             if test(row, run):
                 return result(row, run)
         return last(row, run)

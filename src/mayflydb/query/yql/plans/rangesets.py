@@ -16,6 +16,7 @@ from mayflydb.query.yql.types import Value
 Orders = tuple[Callable[[Value], Any], ...]
 """The sort keys of a key's columns."""
 
+# Values stand between as (1, key). So a bound of fewer columns lies before all keys that begin with it, or behind them.
 _BEFORE, _AFTER = (0,), (2,)
 
 
@@ -25,6 +26,7 @@ def merge_ranges(ranges: Sequence[KeyRange], orders: Orders) -> tuple[KeyRange, 
     found: list[KeyRange] = []
     end: Any = None
     for low, high, each in placed:
+        # The range is empty.
         if low >= high:
             continue
         if end is None or low > end:
@@ -76,6 +78,7 @@ class TupleRanges(msgspec.Struct, frozen=True):
             if item is None:
                 continue
             values = [None if item[place] is None else fit(item[place]) for place, fit in self.picks]
+            # A NULL equals nothing, and a value outside of the column's type is in no row.
             if not any(each is None or each is OUTSIDE for each in values):
                 found.append(KeyRange(tuple(values), tuple(values)))
         return merge_ranges(found, self.orders)

@@ -30,6 +30,7 @@ async def collect_rows(relation: Relation, run: Run, tables: Tables) -> list[Row
     """Collect all rows of a relation."""
     rows: list[Row] = []
     async for batch in relation.batches(run, tables):
+        # The caller returns the rows to the budget when it has dropped them.
         reserve_rows(run, len(batch))
         rows.extend(batch)
     return rows
@@ -70,6 +71,7 @@ class Scan(msgspec.Struct, frozen=True):
         if ranges is not None and not ranges:
             return None
         limit = None if self.limit is None else self.limit((), run)
+        # Ranges are ascending; a descending read begins with the last.
         if ranges is not None and self.descending:
             ranges = ranges[::-1]
         return Access(self.table, self.columns, self.index, ranges, self.descending, limit)
@@ -125,6 +127,7 @@ class FilterRows(msgspec.Struct, frozen=True):
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         condition = self.condition
         async for batch in self.source.batches(run, tables):
+            # NULL is no match: Python counts None as false.
             yield [row for row in batch if condition(row, run)]
 
 
@@ -236,8 +239,11 @@ class SortRows(msgspec.Struct, frozen=True):
         held = 0
         async for batch in self.source.batches(run, tables):
             rows.extend(batch)
+            # Rows beyond LIMIT are dropped when several times as many are held: sorting at each batch would cost more.
+            # The sort is stable, so rows with equal keys that came first stay.
             if wanted is not None and len(rows) > 4 * wanted + BATCH_ROWS:
                 rows = self.sort_rows(rows)[:wanted]
+            # `held` is the largest number so far: rows that are dropped are replaced by the next batch.
             if len(rows) > held:
                 reserve_rows(run, len(rows) - held)
                 held = len(rows)
@@ -249,6 +255,7 @@ class SortRows(msgspec.Struct, frozen=True):
         run.budget += held
 
     def sort_rows(self, rows: list[Row]) -> list[Row]:
+        # Stable sorts from the last key to the first: each key may have a direction of its own.
         for each in reversed(self.keys):
             index, key = each.index, each.key
             rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # Called within this loop step.
@@ -274,6 +281,7 @@ class DistinctRows(msgspec.Struct, frozen=True):
                 if key not in seen:
                     seen.add(key)
                     fresh.append(row)
+            # A read that is closed early, by a LIMIT, keeps its rows reserved until the execution ends.
             reserve_rows(run, len(fresh))
             yield fresh
         run.budget += len(seen)

@@ -21,6 +21,7 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[ResultP
     """
     run.parameters = {**_missing_parameters(plan, run), **_arrange_parameters(plan, run)}
     for step in plan.steps:
+        # Just before their statement, so that subqueries see what earlier statements have written.
         for subquery in step.subqueries:
             run.computed[subquery.number] = await evaluate_subquery(subquery, run, tables)
         if step.relation is not None:
@@ -33,6 +34,7 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[ResultP
             if batch and step.result is not None:
                 empty = False
                 yield ResultPart(step.result, batch)
+        # Also a result set without rows yields a part, so that its columns reach the client.
         if empty and step.result is not None:
             yield ResultPart(step.result, ())
 
@@ -62,6 +64,7 @@ async def evaluate_subquery(subquery: BoundSubquery, run: Run, tables: Tables) -
     """Run a subquery, and return its value."""
     if subquery.mode == "list":
         return [row[0] for row in await collect_rows(subquery.relation, run, tables)]
+    # Only the first row counts, so the read is closed behind it.
     batches = subquery.relation.batches(run, tables)
     try:
         async for batch in batches:

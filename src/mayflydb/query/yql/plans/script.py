@@ -118,6 +118,7 @@ class _ScriptBinder:
         self.context.depth += 1
         if self.context.depth > MAX_DEPTH:
             raise fault("Actions are nested too deeply", statement.at)
+        # The body sees the names at the definition of the action; the arguments see those at the call.
         self.bind_all(action.body, {**around, **bound})
         self.context.depth -= 1
 

@@ -39,12 +39,14 @@ def bind_select(context: Context, names: Names, tree: Select) -> BoundQuery:
         order = tree.order if plain and not tree.distinct else ()
         choice = choose_access_path(binder, relation, table, tree, order)
         relation, ordered, exact = choice.scan, choice.ordered, choice.exact
+        # The read may stop at LIMIT only if each row that is read is a row of the result, in the result's order.
         if limit is not None and exact and plain and _is_streaming(tree, ordered):
             relation = msgspec.structs.replace(relation, limit=_rows_to_read(limit, offset))
     if tree.where is not None:
         for call in grouping.aggregate_calls(tree.where):
             raise fault("Can not use aggregated values in filtering", call.at)
         keep = bind_condition(binder.expression(tree.where), "Where", tree.where.at)
+        # The condition is bound in both cases, since binding may refuse it.
         relation = relation if exact else FilterRows(relation, keep)
     if not plain:
         relation, binder = grouping.bind_group(binder, relation, tree)
@@ -76,10 +78,12 @@ def _bind_result(
     if tree.distinct:
         keys = tuple(comparison.group_key(each.type) for each in fields)
         relation = DistinctRows(project(relation, values, width), keys)
+        # DISTINCT leaves the columns of the result alone, so ORDER BY cannot name others.
         values, width = [slot(each.type, i) for i, each in enumerate(fields)], len(fields)
         written = _values_by_tree(tree, values)
         over = Binder(binder.context, binder.names, RowScope([_without_source(each) for each in fields]), written)
     else:
+        # ORDER BY finds a name among the columns of the result before those of the source.
         bound_trees: dict[Tree, Expression] = {
             Name(tree.at, name, quoted): each for name, each in columns for quoted in (False, True)
         }

@@ -66,6 +66,7 @@ def bind_table(context: Context, reference: TableRef, wanted: frozenset[str] | N
         return _bind_view(context, found, reference)
     context.reads.add(found.path)
     index = resolve_index(found, reference)
+    # An asynchronous index may be behind its table. Whether a transaction may read it is decided when the plan runs.
     if index is not None and index.kind == "async":
         context.stale.add((found.path, index.name))
     columns = [each for each in found.columns if wanted is None or each.name in wanted]
@@ -95,6 +96,7 @@ def _bind_view(context: Context, view: View, reference: TableRef) -> BoundQuery:
     before = context.pragmas()
     context.open_views.append(view.path)
     try:
+        # A view has its own pragmas and names, not those of the query that reads it.
         context.set_pragmas(PRAGMAS)
         names: Names = {}
         queries = [each for each in script.statements if not apply_declaration(context, names, each)]

@@ -55,6 +55,7 @@ def _bind(binder: Binder, query: Query) -> BoundQuery:
     row_uses = context.row_uses
     names = {name: each for name, each in binder.names.items() if not is_local(each)}
     bound = bind_query(context, names, query)
+    # The columns inside belong to the subquery's own rows: its value is the same for each row around it.
     context.row_uses = row_uses
     return bound
 

@@ -22,6 +22,7 @@ def nodes(tree: Any) -> Iterator[Syntax]:
 
 def required_names(tree: Select) -> frozenset[str] | None:
     """The names of columns that a SELECT may read from its sources; None: all columns."""
+    # A superset is enough: aliases and names in subqueries only make the read wider.
     found: set[str] = set()
     for node in nodes(tree):
         if isinstance(node, Star) or (

@@ -61,6 +61,7 @@ class BoundWindow(msgspec.Struct, frozen=True):
             parted.setdefault(key, []).append(place)
         made = []
         for places in parted.values():
+            # Stable sorts from the last key to the first, as in SortRows.
             for value, of, descending in reversed(self.order):
                 keys = {place: of(value(rows[place], run)) for place in places}
                 places.sort(key=keys.__getitem__, reverse=descending)
@@ -91,6 +92,7 @@ class WindowRows(msgspec.Struct, frozen=True):
         extra: list[list[Value]] = [[None] * len(self.columns) for _ in rows]
         known: dict[int, list[WindowPartition]] = {}
         for column, (window, compute) in enumerate(self.columns):
+            # Functions over equal windows share one BoundWindow, so rows are split and sorted once for them.
             if id(window) not in known:
                 known[id(window)] = window.split_rows(rows, run)
             for part in known[id(window)]:

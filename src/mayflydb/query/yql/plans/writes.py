@@ -118,6 +118,7 @@ def _bind_rows(
     given = tuple(each.name for each in bound.fields)
     if columns is None:
         columns = given
+    # Columns of a star or a UNION are taken by name, since the text does not show their order; others by position.
     elif _has_star(query):
         return columns, _project_columns(bound.relation, bound.fields, columns, table, at)
     elif len(columns) != len(given):
@@ -231,6 +232,7 @@ def _bind_delete(context: Context, names: Names, statement: Delete, table: Table
         for name in table.key:
             if name not in columns:
                 raise missing_key_fault(name, statement.at)
+        # Columns beside the key are allowed and ignored.
         keys = [slot(_type(table, name), columns.index(name)) for name in table.key]
         return Change("DELETE", table.path, table.key, project(source, keys, len(columns)))
     binder, relation = _find_rows(context, names, table, statement)
