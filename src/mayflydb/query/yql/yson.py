@@ -16,7 +16,7 @@ _CONSTANT: Final = re.compile(rb"%(?:true|false|nan|[+-]?inf)")
 # At most ten bytes of seven bits each: a number of 64 bits.
 _VARINT: Final = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]", re.DOTALL)
 
-_STRING, _INTEGER, _DOUBLE, _FALSE, _TRUE, _UNSIGNED = 1, 2, 3, 4, 5, 6
+_STRING: Final = 1
 _CLOSERS: Final = {ord("["): ord("]"), ord("{"): ord("}"), ord("<"): ord(">")}
 
 

@@ -13,7 +13,7 @@ from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import bind_query
 from mayflydb.query.yql.plans.columns import bind_columns
 from mayflydb.query.yql.plans.plan import Action, Batch, Relation, ResultColumns
-from mayflydb.query.yql.plans.relations import FilterRows, Scan, ValueRows, collect_rows, project, reserve_rows
+from mayflydb.query.yql.plans.relations import FilterRows, Scan, ValueRows, collect_rows, project
 from mayflydb.query.yql.plans.scopes import Field, RowScope, no_member, slot
 from mayflydb.query.yql.plans.sources import resolve_table
 from mayflydb.query.yql.plans.trees import named_columns
@@ -53,7 +53,6 @@ class Change(msgspec.Struct, frozen=True):
         back = await tables.write(effect)
         run.budget += len(rows)
         if self.returning is not None:
-            reserve_rows(run, 0)
             values = self.returned
             yield [tuple([each(row, run) for each in values]) for row in back]
 
