@@ -152,11 +152,14 @@ class MongoPort:
 
     def _service(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
         from mayflydb.frontends.mongo.protocol.compression import Codecs
-        from mayflydb.frontends.mongo.protocol.connection import ConnectionLimits, Service
+        from mayflydb.frontends.mongo.protocol.connection import ConnectionFactory, ConnectionLimits
 
         app = self._get_app(engine, now)
         options = app.services.options
-        return Service(app, Codecs(options.compressors), ConnectionLimits(first=FIRST_MESSAGE_SECONDS), work).introduce
+        factory = ConnectionFactory(
+            app, Codecs(options.compressors), ConnectionLimits(first=FIRST_MESSAGE_SECONDS), work
+        )
+        return factory.build_connection
 
     def _options(self) -> Options:
         from mayflydb.frontends.mongo.options import Options

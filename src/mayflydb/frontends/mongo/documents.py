@@ -24,8 +24,8 @@ _TTL_NAME = b"ttl\x00"
 _ID_ELEMENT = re.compile(rb"[\x01-\x13\x7f\xff]_id\x00")
 
 
-class ObjectIds:
-    """Makes ObjectIds from the clock's seconds, five bytes of this process, and a counter."""
+class ObjectIdGenerator:
+    """Makes ObjectIdGenerator from the clock's seconds, five bytes of this process, and a counter."""
 
     def __init__(self, process: bytes, first: int) -> None:
         """`process`: five random bytes. `first`: a random number of 24 bits."""
@@ -64,7 +64,7 @@ def ttl_override(document: Document) -> int | None:
     return seconds if 1 <= seconds <= INT32_MAX else IGNORED
 
 
-def prepare_insert(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]:
+def prepare_insert(raw: bytes, ids: ObjectIdGenerator, now: Instant) -> tuple[Document, bytes]:
     """Prepare a document for insertion. Return it decoded, and as the bytes to store.
 
     `_id` comes first, and is made if it is missing. Empty timestamps at the top level get the current time. Raise

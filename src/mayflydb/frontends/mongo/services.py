@@ -18,7 +18,7 @@ from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.contracts import Contracts
 from mayflydb.frontends.mongo.counters import ServerCounters
 from mayflydb.frontends.mongo.cursors import Cursors
-from mayflydb.frontends.mongo.documents import ObjectIds
+from mayflydb.frontends.mongo.documents import ObjectIdGenerator
 from mayflydb.frontends.mongo.failpoints import FailPoints
 from mayflydb.frontends.mongo.indexing import Indexing
 from mayflydb.frontends.mongo.options import Options
@@ -68,7 +68,7 @@ class Services:
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.transactions = Transactions(engine, self.collections, self.cursors, monotonic)
         self.session_documents = SessionDocuments(engine, self.collections, monotonic)
-        self.ids = ObjectIds(chance.randbytes(5), chance.getrandbits(24))
+        self.ids = ObjectIdGenerator(chance.randbytes(5), chance.getrandbits(24))
         self.failpoints = FailPoints(chance)
         self.counters = ServerCounters()
 

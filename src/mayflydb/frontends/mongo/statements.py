@@ -110,7 +110,7 @@ def _parse_query(given: Document, name: str) -> Document:
     return query
 
 
-class Modification(WriteStatement, frozen=True):
+class UpdateStatement(WriteStatement, frozen=True):
     """An update statement. `updates`: operators, a replacement, or a pipeline."""
 
     updates: Document | list[Document] = {}
@@ -118,7 +118,7 @@ class Modification(WriteStatement, frozen=True):
     constants: Document = {}
 
     @classmethod
-    def parse(cls, services: Services, call: Call, given: Document) -> Modification:
+    def parse(cls, services: Services, call: Call, given: Document) -> UpdateStatement:
         """Parse a statement of the command `update`. Raise MqlError 40414 and 14 for missing arguments and wrong types, 9."""
         name = "update.updates"
         query = _parse_query(given, name)
@@ -294,11 +294,11 @@ def _decode_outcome(answer: Document) -> UpdateResult:
     )
 
 
-class Deletion(WriteStatement, frozen=True):
+class DeleteStatement(WriteStatement, frozen=True):
     """A delete statement."""
 
     @classmethod
-    def parse(cls, services: Services, call: Call, given: Document) -> Deletion:
+    def parse(cls, services: Services, call: Call, given: Document) -> DeleteStatement:
         """Parse a statement of the command `delete`. Raise MqlError 40414 and 14, and 9 for a limit other than 0 and 1."""
         name = "delete.deletes"
         query = _parse_query(given, name)

@@ -28,7 +28,7 @@ from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.arguments import check_transaction_database
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
+from mayflydb.frontends.mongo.statements import DeleteStatement, UpdateStatement, retry_on_drop
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
@@ -236,7 +236,7 @@ async def _update(
     given = operation.given
     statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
     statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
-    modification = Modification.parse(services, call, statement)
+    modification = UpdateStatement.parse(services, call, statement)
     ran = await retry_on_drop(
         work,
         lambda: (
@@ -263,7 +263,7 @@ async def _delete(
 ) -> None:
     given = operation.given
     many = arguments.flag(given, "multi", "bulkWrite.ops")
-    deletion = Deletion.parse(services, call, {**given, "q": given["filter"], "limit": 0 if many else 1})
+    deletion = DeleteStatement.parse(services, call, {**given, "q": given["filter"], "limit": 0 if many else 1})
     ran = await retry_on_drop(
         work,
         lambda: find_collection_in(services, call, *operation.namespace),

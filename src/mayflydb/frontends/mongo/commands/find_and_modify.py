@@ -12,7 +12,7 @@ from mayflydb.frontends.mongo.resolving import build_env, ensure_collection, fin
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
+from mayflydb.frontends.mongo.statements import DeleteStatement, UpdateStatement, retry_on_drop
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
@@ -66,7 +66,7 @@ def _check(body: Document, removes: bool) -> None:
 async def _remove(services: Services, call: Call, work: UnitOfWork, id: int) -> Document:
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
-    deletion = Deletion(services, call, body, query, arguments.document(body, "sort", name))
+    deletion = DeleteStatement(services, call, body, query, arguments.document(body, "sort", name))
     collection = await find_collection(services, call)
     ran = await retry_on_drop(
         work, lambda: find_collection(services, call), lambda found: deletion.run(work, found, id)
@@ -82,7 +82,7 @@ async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> 
     query = arguments.document(body, "query", name) or {}
     upsert = arguments.flag(body, "upsert", name)
     order = arguments.document(body, "sort", name)
-    modification = Modification(services, call, body, query, order, False, updates=body["update"], upsert=upsert)
+    modification = UpdateStatement(services, call, body, query, order, False, updates=body["update"], upsert=upsert)
     collection = await (ensure_collection(services, call) if upsert else find_collection(services, call))
     ran = None
     if collection is not None:

@@ -22,7 +22,7 @@ from mayflydb.frontends.mongo.resolving import build_env, ensure_collection, fin
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_on_drop
+from mayflydb.frontends.mongo.statements import DeleteStatement, UpdateStatement, retry_on_drop
 from mayflydb.frontends.mongo.writing import DocumentWriter
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import check_stage_names
@@ -282,7 +282,7 @@ async def _run_statements(
 async def _update_one(
     services: Services, call: Call, work: UnitOfWork, outcome: WriteOutcome, index: int, id: int, given: Document
 ) -> bool:
-    modification = Modification.parse(services, call, given)
+    modification = UpdateStatement.parse(services, call, given)
     if modification.many and work.retryable_write is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     ran = await retry_on_drop(
@@ -305,7 +305,7 @@ async def _update_one(
 async def _delete_one(
     services: Services, call: Call, work: UnitOfWork, outcome: WriteOutcome, index: int, id: int, given: Document
 ) -> bool:
-    deletion = Deletion.parse(services, call, given)
+    deletion = DeleteStatement.parse(services, call, given)
     if deletion.many and work.retryable_write is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
     ran = await retry_on_drop(

@@ -45,7 +45,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     message: int = wire.MAX_MESSAGE_BYTES
 
 
-class Service:
+class ConnectionFactory:
     """The state that the connections of one server share: the application, the compressors, counters of ids."""
 
     def __init__(self, app: MongoApp, codecs: Codecs, limits: ConnectionLimits, work: Work) -> None:
@@ -61,7 +61,7 @@ class Service:
         # The id is a signed int32: the mask keeps it positive after 2^31 answers.
         return next(self.reply_ids) & 0x7FFF_FFFF
 
-    def introduce(self, tls: bool, deadline: float) -> Connection:
+    def build_connection(self, tls: bool, deadline: float) -> Connection:
         """The protocol of a new connection."""
         return Connection(self, tls, deadline, asyncio.get_running_loop())
 
@@ -69,12 +69,12 @@ class Service:
 class Connection(OrderedConnection[Message, bytes, Message]):
     """The protocol of one connection. `deadline`: the loop's time at which the first message must be complete."""
 
-    def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(service.work, loop, deadline)
-        self._service = service
-        self._counters = service.app.services.counters
-        self.state = ConnectionState(next(service.connection_ids), tls=tls)
-        self._framer = wire.Framer(service.codecs.inflate)
+    def __init__(self, factory: ConnectionFactory, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(factory.work, loop, deadline)
+        self._factory = factory
+        self._counters = factory.app.services.counters
+        self.state = ConnectionState(next(factory.connection_ids), tls=tls)
+        self._framer = wire.Framer(factory.codecs.inflate)
         self._set_frame_limits()
         self._answering = False
 
@@ -82,14 +82,14 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._service.app.on_connect()
+        self._factory.app.on_connect()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.state.peer = f"{peer[0]}:{peer[1]}"
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.state.lock_waits.cancel()
-        self._service.app.on_disconnect(self.state)
+        self._factory.app.on_disconnect(self.state)
 
     def data_received(self, data: bytes) -> None:
         if self._ended or self._framer.broken is not None:
@@ -99,7 +99,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         if messages:
             self._counters.requests += len(messages)
             # Only a complete message counts: a client that sends single bytes runs out of time.
-            self._expires = self._loop.time() + self._service.limits.idle
+            self._expires = self._loop.time() + self._factory.limits.idle
             self._waiting.extend(messages)
         self._advance()
         self._throttle()
@@ -135,11 +135,11 @@ class Connection(OrderedConnection[Message, bytes, Message]):
     def _set_frame_limits(self) -> None:
         """Limit the messages of a client that is not logged in."""
         # Called after each answer, because the command may have logged the client in or out.
-        known = self.state.user is not None or not self._service.app.services.options.auth
-        most = self._service.limits.message
+        is_known = self.state.user is not None or not self._factory.app.services.options.auth
+        limit = self._factory.limits.message
         self._framer.accepts_compressed, self._framer.limit = (
-            known,
-            most if known else min(MAX_UNAUTHENTICATED_BYTES, most),
+            is_known,
+            limit if is_known else min(MAX_UNAUTHENTICATED_BYTES, limit),
         )
 
     def _throttle(self) -> None:
@@ -153,7 +153,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             message = self._waiting.popleft()
             # Before `_run`: an answer without waits resets it within that call.
             self._answering = True
-            self._run(message, self._service.app.answer(message, self.state))
+            self._run(message, self._factory.app.answer(message, self.state))
         self._end_if_done()
 
     def _end_if_done(self) -> None:
@@ -188,9 +188,9 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             self._end()
 
     def _send(self, message: Message, document: bytes) -> None:
-        frame = wire.build_reply(message, document, self._service.next_reply())
+        frame = wire.build_reply(message, document, self._factory.next_reply())
         if message.compressor and len(frame) >= MIN_COMPRESSIBLE_BYTES:
-            frame = self._service.codecs.compress(frame, message.compressor)
+            frame = self._factory.codecs.compress(frame, message.compressor)
         if not self._outgoing:
             self._work.post(self)
         self._outgoing.append(frame)

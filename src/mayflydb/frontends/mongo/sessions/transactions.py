@@ -61,7 +61,7 @@ class TransactionState(msgspec.Struct, eq=False):
 class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
     """A command that is part of a transaction.
 
-    `starts`: the first one. `has_concern`: it has a read concern, which only the first may have. `cosmos_rules`: under the
+    `starts`: the first one. `has_read_concern`: it has a read concern, which only the first may have. `cosmos_rules`: under the
     rules of Cosmos DB.
     """
 
@@ -69,7 +69,7 @@ class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
     number: int
     now: Instant
     starts: bool
-    has_concern: bool
+    has_read_concern: bool
     cosmos_rules: bool
 
     @property
@@ -103,7 +103,7 @@ class Transactions:
 
     async def perform(self, command: TransactionCommand, act: Callable[[TransactionWork], Awaitable[T]]) -> T:
         """Run a command within its transaction; an error aborts the transaction. Raise MqlError 251, 256, 225, 72."""
-        transaction = await self._enter(command)
+        transaction = await self._find_or_start(command)
         work = transaction.work
         assert work is not None
         async with work.lock:
@@ -120,7 +120,7 @@ class Transactions:
                 await self._end(command.key, transaction, "aborted")
             return answer
 
-    async def _enter(self, command: TransactionCommand) -> TransactionState:
+    async def _find_or_start(self, command: TransactionCommand) -> TransactionState:
         await self._end_overdue()
         key, number = command.key, command.number
         transaction = self._latest.get(key)
@@ -133,7 +133,7 @@ class Transactions:
         if transaction.number > number:
             raise too_old_error(number, transaction.number)
         self._check_open(transaction)
-        if command.has_concern:
+        if command.has_read_concern:
             await self._end(key, transaction, "aborted")
             raise MqlError(72, "Only the first command in a transaction may specify a readConcern")
         return transaction

@@ -37,7 +37,7 @@ class StreamCursor(Cursor):
         self._builder = builder
         self._pipeline = pipeline
         self._events: deque[tuple[bytes, Document]] = deque()
-        self._token = feed.token("idle").document
+        self._token = feed.build_token("idle").document
         self._fault: MqlError | None = None
         self._done = False
         self._closed = False
@@ -67,7 +67,7 @@ class StreamCursor(Cursor):
                 total += len(raw) + 16
         if not self._events and not self._done and self._fault is None:
             # The token moves on even without events: resumed there, a stream does not read again what it did not show.
-            self._token = self._feed.token("idle").document if not found else self._token
+            self._token = self._feed.build_token("idle").document if not found else self._token
         return found
 
     async def _read_lines(self, now: Instant) -> bool:
@@ -76,7 +76,7 @@ class StreamCursor(Cursor):
             return False
         if self._fault is not None:
             raise self._fault
-        lines = await self._feed.lines(now)
+        lines = await self._feed.read_lines(now)
         for line in lines:
             # A line of before the start, or a gap.
             if not self._feed.advance(line):
@@ -86,7 +86,7 @@ class StreamCursor(Cursor):
                 if event is None:
                     continue
                 last = self._builder.invalidates(event)
-                token = self._feed.token("last" if last else "event").document
+                token = self._feed.build_token("last" if last else "event").document
                 await self._add({"_id": token, **event})
             except MqlError as error:
                 self._fail(error)
@@ -118,12 +118,12 @@ class StreamCursor(Cursor):
         self._events.append((encode(shown), event["_id"]))
 
     async def _add_invalidation(self, written: Instant) -> None:
-        token = self._feed.token("invalidate").document
+        token = self._feed.build_token("invalidate").document
         await self._add({"_id": token, **event_head("invalidate", written)})
         self._done = True
 
     def _invalidate_at_once(self, written: Instant) -> None:
-        token = self._feed.token("invalidate").document
+        token = self._feed.build_token("invalidate").document
         event = {"_id": token, **event_head("invalidate", written)}
         self._events.append((encode(event), token))
         self._done = True

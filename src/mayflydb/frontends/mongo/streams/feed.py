@@ -176,12 +176,12 @@ class Feed:
         """The instant of the last line."""
         return self._at
 
-    def token(self, purpose: Purpose = "event") -> ResumeToken:
+    def build_token(self, purpose: Purpose = "event") -> ResumeToken:
         """The token of the position after the last line."""
         lsns = {reader.id: reader.position for reader in self._readers.values()}
         return ResumeToken(self._scope.digest, self._at, self._stamp, self._known_up_to, lsns, purpose)
 
-    async def lines(self, now: Instant) -> list[HistoryLine]:
+    async def read_lines(self, now: Instant) -> list[HistoryLine]:
         """The next lines that are complete in order; call `advance` for each.
 
         Raise MqlError 286 if some are not kept any more.
