@@ -1,4 +1,4 @@
-"""Commands from within the server's own process, such as the admin API's. They pass through the front end like a client's."""
+"""Commands from within the process, such as the admin API's. They pass through the front end as a client's do."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ async def reserve(services: Services, call: Call, collection: Collection, likely
 
 
 def settle(services: Services, call: Call) -> None:
-    """Meter and pay the price of a command at its end, and remember it for getLastRequestStatistics."""
+    """Meter and pay the price of a command at its end, and keep it for getLastRequestStatistics."""
     units = {} if call.spent is None else call.spent.drain()
     meter = services.engine.meter.units
     for container, charge in units.items():

@@ -159,7 +159,7 @@ class Cursors:
     async def get(self, id: int, namespace: str, session: bytes | None, transaction: object = None) -> Cursor:
         """Find an open cursor.
 
-        Raise MqlError 43 if there is none, 13 if it belongs to another collection or session, 50739 to 50741 if it was
+        Raise MqlError 43 if there is none, 13 if the cursor belongs to another collection or session, 50739 to 50741 if it was
         not opened in this transaction.
         """
         await self.close_idle()

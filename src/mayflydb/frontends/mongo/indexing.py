@@ -388,7 +388,7 @@ def index_count(collection: Collection, cosmos_shape: bool) -> int:
 
 
 def apply_rules(definition: Definition, contract: Contract) -> Definition:
-    """A definition with the rules of its TTL indexes, and with the profile under which that on `_ts` was created."""
+    """Return a definition with the rules that its TTL indexes stand for. An index on `_ts` also fixes the profile."""
     rules: list[Rule] = []
     ts = ts_index_of(definition)
     if ts is not None and ts.expire_after is not None:

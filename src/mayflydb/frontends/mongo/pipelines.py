@@ -110,8 +110,7 @@ class CollectionSource:
     async def _read_rows(
         self, collection: Collection, pipeline: Pipeline, hint: Any
     ) -> AsyncIterator[list[DocumentRow]]:
-        """Read the rows that the head asks for: the first stages of the pipeline, as far as a read of the collection covers
-        them."""
+        """Read the rows that the pipeline's head selects: the first stages, as far as a read of the collection covers them."""
         head = pipeline.head
         if head.limit == 0:
             return
@@ -259,7 +258,7 @@ class Merger:
         return decide
 
     def _build_update(self, document: Document, variables: Document) -> Update | None:
-        """The update of an existing document; None: it stays as it is."""
+        """Build the update of an existing document; None: `whenMatched` leaves the document as it is."""
         action = self._target.when_matched
         if action == "keepExisting":
             return None

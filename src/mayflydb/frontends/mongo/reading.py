@@ -31,10 +31,10 @@ THREAD_SORT_ROWS: Final = 4_000
 """Number of rows from which a sort runs on a thread, so that the event loop stays free."""
 
 MAX_UNORDERED_READS: Final = 1_000
-"""Number of records that a query may scan for lack of an order of `_id`, before an index is requested."""
+"""Records that a query may scan because `_id` has no ordered index. A query that scans more requests the index."""
 
 MAX_SEEK_RECORDS: Final = 10_000
-"""Maximum records that a seek collects by number. Above that, records are read in the order of the index."""
+"""Maximum records whose numbers a seek collects in memory. Above that, records are read in the order of the index."""
 
 
 class DocumentRow:
@@ -56,7 +56,8 @@ class DocumentRow:
 class Selection(msgspec.Struct, frozen=True):
     """A compiled query: filter, order, skip, limit and hint.
 
-    `filter` None: all documents match, or all at the identity of an `_id` (see `find_exact_id`).
+    `filter` None: every document that is read matches. Either the query is empty, or the read is by the identity of an `_id`
+    (see `find_exact_id`).
     """
 
     query: Document

@@ -26,6 +26,7 @@ from mayflydb.query.mongo.values import Document
 def build_env(services: Services, call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
     """The environment of a statement: the instant, its own collation or its collection's, and variables."""
     collation = arguments.document(given, "collation", call.name)
+    # A collation of the statement replaces the collection's as a whole.
     chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
         chosen = Collation.parse(collation)
@@ -56,8 +57,7 @@ def compile_selection(
 ) -> Selection:
     """Compile a query. Errors: those of filters and sorts.
 
-    `by_identity`: the caller looks at the identity of an `_id` that is the whole query, so that no filter is compiled
-    for it.
+    `by_identity`: where the query is only an `_id`, the caller reads by identity, so no filter is compiled.
     """
     # A document as operand may hold operators that no filter accepts, so it is compiled to be checked.
     filter_needless = by_identity and find_exact_id(query, env, hint) is not None and type(query["_id"]) is not dict

@@ -43,7 +43,7 @@ class ConcurrentInsert(MqlError):
 async def retry_on_drop(
     work: UnitOfWork, find: Callable[[], Awaitable[Collection | None]], act: Callable[[Collection], Awaitable[T]]
 ) -> T | None:
-    """Act on a collection, and once more on its successor if it is dropped meanwhile. None: there is no collection."""
+    """Act on a collection. If it is dropped meanwhile, act on the new collection of this name. None: there is none."""
     collection = await find()
     while collection is not None:
         try:
@@ -58,7 +58,9 @@ async def retry_on_drop(
 
 
 class WriteStatement(msgspec.Struct, frozen=True):
-    """One statement. `many`: it concerns all documents that match `query`, otherwise the first by `order`."""
+    """An update or delete. `given`: the statement's document, decoded. `many`: all documents that match `query` are meant,
+    otherwise the first by `order`.
+    """
 
     services: Services
     call: Call
@@ -92,7 +94,10 @@ class WriteStatement(msgspec.Struct, frozen=True):
     async def find_identities(
         self, work: UnitOfWork, collection: Collection, selection: Selection, now: Instant
     ) -> tuple[list[Identity], bool]:
-        """The identities of documents that match, and True if they were read. An `_id` gives the identity without a read."""
+        """Find the identities of documents that match, and return whether a search found them.
+
+        A query for one `_id` gives the identity without a search; the document may not exist.
+        """
         ids = find_exact_id(self.query, selection.env, selection.hint)
         if ids is not None:
             return [identity_of(id) for id in ids], False

@@ -166,7 +166,7 @@ def _find_index(collection: Collection, change: Change) -> IndexSpec | None:
 
 
 def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
-    """The rules as they would be after a change. Unchanged rules keep their notice."""
+    """The rules as they would be after a change. Unchanged rules keep their `not_before`."""
     current = None if change.before is None else change.before.expire_after
     seconds = change.after.expire_after
     if change.ts:
@@ -185,7 +185,7 @@ def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
 
 
 def _slot_of(node: Node, spec: IndexSpec | None, contract: Contract) -> tuple[int | None, bool]:
-    """The date slot of an index; None: it has none. True if the index takes numbers for dates too."""
+    """(slot, whether numbers count as dates) of a TTL index. Slot None: the index has none yet."""
     slots = slots_of(node.definition)
     for index in node.definition.indexes:
         ready = parse_index(index) if index.state == "ready" else None

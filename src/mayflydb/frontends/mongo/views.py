@@ -48,6 +48,7 @@ async def check_view(services: Services, call: Call, name: str, options: Documen
     source = CollectionSource(
         services, call, ImmediateWork(services, call), build_env(services, call, None, {}), ReadTime(call.now)
     )
+    # Compiled only for its errors.
     compile_pipeline(stages, build_env(services, call, None, {}), source, text=TextIndex({}))
     await _check_chain(services.collections, call.database, name, below)
 

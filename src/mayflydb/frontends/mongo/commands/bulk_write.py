@@ -104,7 +104,7 @@ class BulkResults:
 
 
 async def bulk_write(services: Services, call: Call) -> bytes:
-    """Run all operations, and return a cursor over their results, and the totals."""
+    """Run the operations, and return the totals and a cursor over the result of each operation."""
     call.check_fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
     operations = _parse_operations(services, call)
     work = await begin_work(services, call)

@@ -53,7 +53,7 @@ VIEW_OPTIONS: Final = ("viewOn", "pipeline", "collation")
 
 
 async def parse_view_options(services: Services, call: Call, name: str) -> Document:
-    """The options in `create` of a view, checked."""
+    """Parse and check the options of `create` for a view."""
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
     options = parse_options(call)
@@ -63,7 +63,7 @@ async def parse_view_options(services: Services, call: Call, name: str) -> Docum
 
 
 def parse_options(call: Call) -> Document:
-    """The options in `create` of a collection, checked. Raise MqlError 72 for a contradiction, 238 for unsupported options."""
+    """Parse the options of `create` for a collection. Raise MqlError 72 for a contradiction, 238 for unsupported options."""
     body = call.body
     for name in UNSUPPORTED_OPTIONS:
         given = body.get(name)

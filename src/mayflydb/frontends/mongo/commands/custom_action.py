@@ -53,7 +53,7 @@ async def custom_action(services: Services, call: Call) -> Document:
 
 
 def _parse_throughput(services: Services, call: Call) -> Throughput | None:
-    """The throughput in the arguments; None: they do not mention it. Raise BadRequest, MqlError 14, 2."""
+    """Parse the throughput; None: the arguments have none. Raise BadRequest, MqlError 14, 2."""
     units, settings = call.body.get("offerThroughput"), arguments.document(call.body, "autoScaleSettings", call.name)
     if units is None and settings is None:
         return None
@@ -67,7 +67,7 @@ def _parse_throughput(services: Services, call: Call) -> Throughput | None:
 
 
 def _resolve_throughput(services: Services, call: Call, before: Mapping[str, Any] | None) -> Throughput | None:
-    """The throughput after an update: that of the arguments, otherwise that of before.
+    """The throughput after an update: that of the arguments, otherwise the present one.
 
     Raise MqlError 2 for a switch between manual and autoscale throughput.
     """
@@ -122,7 +122,7 @@ def _check_unsharded_limit(offer: Throughput | None, shard_key: str | None) -> N
 
 
 def _parse_indexes(services: Services, call: Call) -> list[Document] | None:
-    """The complete list of indexes in the arguments, checked as far as that needs no collection; None: not mentioned."""
+    """Parse the complete list of indexes, with the checks that need no collection; None: the arguments have no list."""
     if "indexes" not in call.body:
         return None
     documents = arguments.array(call.body, "indexes", call.name)

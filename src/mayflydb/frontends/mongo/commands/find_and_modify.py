@@ -37,7 +37,9 @@ FIELDS = frozenset(
 
 
 async def find_and_modify(services: Services, call: Call) -> Document:
-    """Return the document of before as `value`, or of after with `new`; null where none matched."""
+    """Change or remove one document. `value` of the answer: the document before the change, or after it with `new`; null if no
+    document matched.
+    """
     call.check_fields(FIELDS)
     body, name = call.body, call.name
     removes = arguments.flag(body, "remove", name)

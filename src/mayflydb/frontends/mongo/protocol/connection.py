@@ -25,7 +25,7 @@ from mayflydb.sockets.work import Work
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED = 64
-"""Maximum messages that wait for the one before them."""
+"""Maximum messages of one connection that wait for an answer to the message before them."""
 
 MAX_UNAUTHENTICATED_BYTES = 16 * 1024
 """Maximum bytes of a message before a login, where logins are needed."""
@@ -46,7 +46,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
 
 class ConnectionFactory:
-    """The state that the connections of one server share: the application, the compressors, counters of ids."""
+    """Builds the connections of one server, and holds what they share: application, compressors, counters of ids."""
 
     def __init__(self, app: MongoApp, codecs: Codecs, limits: ConnectionLimits, work: Work) -> None:
         self.app = app
@@ -105,7 +105,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         self._throttle()
 
     def eof_received(self) -> bool:
-        """Let a client that sends no more still receive its answers, but not wait for locks.
+        """Still answer a client that has closed its sending side, and end its waits for locks.
 
         With TLS, the end concerns both ways.
         """
@@ -143,7 +143,7 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         )
 
     def _throttle(self) -> None:
-        """Stop reading while the client is too far ahead, or does not take its answers."""
+        """Stop reading while too many messages wait, or while the client does not read its answers."""
         full = self._blocked or len(self._waiting) > MAX_PIPELINED
         if full != self._paused:
             self._set_paused(full)

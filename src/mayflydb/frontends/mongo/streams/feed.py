@@ -103,7 +103,7 @@ class _HistoryReader:
 
 
 class Feed:
-    """Reads the lines of all histories in order. Its position is a token."""
+    """Reads the lines of all histories in scope, in order. A token holds its position in each history."""
 
     def __init__(self, engine: Engine, scope: StreamScope, orderer: int) -> None:
         self._engine = engine
@@ -119,7 +119,7 @@ class Feed:
     # --- where it begins -------------------------------------------------------------------------------------------------
 
     async def begin_now(self, now: Instant) -> None:
-        """Begin after the present."""
+        """Begin after the present: the stream shows later changes alone."""
         self._at = now
         self._stamp = STAMP.pack(await self._engine.lsn(self._orderer), 0)
         for node, lsn, _, _ in await self._find_nodes():
@@ -182,7 +182,7 @@ class Feed:
         return ResumeToken(self._scope.digest, self._at, self._stamp, self._known_up_to, lsns, purpose)
 
     async def read_lines(self, now: Instant) -> list[HistoryLine]:
-        """The next lines that are complete in order; call `advance` for each.
+        """Read the next lines before which no line can come any more. The caller passes each to `advance`.
 
         Raise MqlError 286 if some are not kept any more.
         """
