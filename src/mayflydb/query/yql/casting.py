@@ -85,7 +85,7 @@ def find_cast(source: Type, to: Type) -> Converter | None:
 
 def _to_text(source: Type, to: Type) -> Converter | None:
     if source == STRING:
-        return _utf8, True
+        return _decode_utf8, True
     if source == YSON:
         return (identity, False) if to == STRING else None
     if not texts.has_text(source):
@@ -95,7 +95,7 @@ def _to_text(source: Type, to: Type) -> Converter | None:
     return lambda value: texts.to_text(source, value).encode(), False
 
 
-def _utf8(value: bytes) -> Value:
+def _decode_utf8(value: bytes) -> Value:
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -112,7 +112,7 @@ def _from_text(source: Type, to: Type) -> Converter | None:
         return lambda value: read(value.decode("utf-8", "surrogateescape")), True
 
     def read_bytes(value: bytes) -> Value:
-        text = _utf8(value)
+        text = _decode_utf8(value)
         return FAILED if text is FAILED else read(text)
 
     return read_bytes, True

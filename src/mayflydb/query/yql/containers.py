@@ -37,28 +37,28 @@ def find_conversion(source: Type, to: Type, step: Step, strict: bool = False) ->
     """
     match source, to:
         case ListType(), ListType():
-            return _list(step(source.item, to.item), strict)
+            return _list_converter(step(source.item, to.item), strict)
         case EmptyListType(), ListType():
             return (lambda value: []), False
         case EmptyDictType(), DictType():
             return (lambda value: {}), False
         case DictType(), DictType():
-            return _dict(step(source.key, to.key), step(source.payload, to.payload), strict)
+            return _dict_converter(step(source.key, to.key), step(source.payload, to.payload), strict)
         case TupleType(), TupleType():
             named, wanted = _number_members(source.items), _number_members(to.items)
-            return None if strict and len(named) != len(wanted) else _struct(named, wanted, step)
+            return None if strict and len(named) != len(wanted) else _struct_converter(named, wanted, step)
         case StructType(), StructType():
             names = {name for name, _ in to.members}
             lost = strict and any(name not in names for name, _ in source.members)
-            return None if lost else _struct(source.members, to.members, step)
+            return None if lost else _struct_converter(source.members, to.members, step)
         case VariantType(), VariantType():
-            return _variant(source, to, step)
+            return _variant_converter(source, to, step)
         case VoidType(), VoidType():
             return identity, False
     return None
 
 
-def _list(item: Converter | None, strict: bool) -> Converter | None:
+def _list_converter(item: Converter | None, strict: bool) -> Converter | None:
     if item is None:
         return None
     step, fails = item
@@ -72,7 +72,7 @@ def _list(item: Converter | None, strict: bool) -> Converter | None:
     return convert, strict
 
 
-def _dict(key: Converter | None, payload: Converter | None, strict: bool) -> Converter | None:
+def _dict_converter(key: Converter | None, payload: Converter | None, strict: bool) -> Converter | None:
     if key is None or payload is None:
         return None
     first, second = key[0], payload[0]
@@ -88,7 +88,7 @@ def _dict(key: Converter | None, payload: Converter | None, strict: bool) -> Con
 Members: TypeAlias = tuple[tuple[str, Type], ...]
 
 
-def _struct(source: Members, to: Members, step: Step) -> Converter | None:
+def _struct_converter(source: Members, to: Members, step: Step) -> Converter | None:
     """Convert members by name. A member that the target lacks is dropped; one that the source lacks is NULL, if its
     type allows NULL.
 
@@ -118,7 +118,7 @@ def _struct(source: Members, to: Members, step: Step) -> Converter | None:
     return convert, fails
 
 
-def _variant(source: VariantType, to: VariantType, step: Step) -> Converter | None:
+def _variant_converter(source: VariantType, to: VariantType, step: Step) -> Converter | None:
     alternatives, wanted = _alternatives(source), _alternatives(to)
     names = [name for name, _ in wanted]
     ways: list[tuple[int, Convert] | None] = []

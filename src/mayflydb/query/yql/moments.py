@@ -137,7 +137,7 @@ def parse(type: Type, text: str) -> int | None:
     match = _GRAMMARS[type].fullmatch(text)
     if match is None:
         return None
-    value, day = _moment(type, match.groups()), _moment(_DAYS_OF[type], match.groups()[:3])
+    value, day = _to_units(type, match.groups()), _to_units(_DAYS_OF[type], match.groups()[:3])
     # A local date outside of the limits is refused even if its offset moves the instant inside.
     return value if value is not None and day is not None and fits(type, value) and fits(_DAYS_OF[type], day) else None
 
@@ -145,10 +145,10 @@ def parse(type: Type, text: str) -> int | None:
 def parse_local(type: Type, text: str) -> int | None:
     """Parse the part before the zone name, which has no `Z` and no offset. The result may lie beyond the limits."""
     match = _LOCAL[type].fullmatch(text)
-    return None if match is None else _moment(type, match.groups())
+    return None if match is None else _to_units(type, match.groups())
 
 
-def _moment(type: Type, groups: tuple[str | None, ...]) -> int | None:
+def _to_units(type: Type, groups: tuple[str | None, ...]) -> int | None:
     year, month, day, *rest = groups
     days = days_of(int(year or 0), int(month or 0), int(day or 0))
     seconds = _seconds(rest)

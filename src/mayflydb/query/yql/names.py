@@ -89,43 +89,43 @@ def find_serial_type(name: TypeName) -> Primitive | None:
 # --- types with arguments --------------------------------------------------------------------------------------------
 
 
-def _wrong(name: TypeName, expected: str) -> Fault:
+def _argument_fault(name: TypeName, expected: str) -> Fault:
     return fault(f"{name.name} type expects {expected}", name.at)
 
 
-def _types(name: TypeName, count: int | None = None) -> tuple[Type, ...]:
+def _type_arguments(name: TypeName, count: int | None = None) -> tuple[Type, ...]:
     """The arguments of a type as types. `count`: the required number of arguments."""
     arguments = [argument for argument in name.arguments if isinstance(argument, TypeName)]
     if len(arguments) != len(name.arguments) or count not in (None, len(arguments)):
-        raise _wrong(name, "types" if count is None else f"exactly {count} type{'s' if count > 1 else ''}")
+        raise _argument_fault(name, "types" if count is None else f"exactly {count} type{'s' if count > 1 else ''}")
     return tuple(map(resolve_type, arguments))
 
 
 def _optional(name: TypeName) -> Type:
-    return OptionalType(*_types(name, 1))
+    return OptionalType(*_type_arguments(name, 1))
 
 
 def _list(name: TypeName) -> Type:
-    return ListType(*_types(name, 1))
+    return ListType(*_type_arguments(name, 1))
 
 
 def _tuple(name: TypeName) -> Type:
-    return TupleType(_types(name))
+    return TupleType(_type_arguments(name))
 
 
 def _dict(name: TypeName) -> Type:
-    key, payload = _types(name, 2)
+    key, payload = _type_arguments(name, 2)
     return DictType(key, payload)
 
 
 def _set(name: TypeName) -> Type:
-    (key,) = _types(name, 1)
+    (key,) = _type_arguments(name, 1)
     return DictType(key, VOID)
 
 
 def _struct(name: TypeName) -> Type:
     members = name.members or ()
-    types = _types(name, len(members))
+    types = _type_arguments(name, len(members))
     if len(set(members)) < len(members):
         twice = next(each for each in members if members.count(each) > 1)
         raise fault(f"Duplicated member: {twice}", name.at)
@@ -134,14 +134,14 @@ def _struct(name: TypeName) -> Type:
 
 def _variant(name: TypeName) -> Type:
     if not name.arguments:
-        raise _wrong(name, "at least one type")
+        raise _argument_fault(name, "at least one type")
     return VariantType(_tuple(name) if name.members is None else _struct(name))
 
 
 def _enum(name: TypeName) -> Type:
     labels = name.members or tuple(label for label in name.arguments if isinstance(label, str))
     if not labels:
-        raise _wrong(name, "at least one name")
+        raise _argument_fault(name, "at least one name")
     return VariantType(StructType(tuple((label, VOID) for label in labels)))
 
 
@@ -151,7 +151,7 @@ def _tagged_type(name: TypeName) -> Type:
             return TaggedType(tag, resolve_type(item))
         case (TypeName() as item, TypeName(name=tag)):
             return TaggedType(tag, resolve_type(item))
-    raise _wrong(name, "a type and a tag")
+    raise _argument_fault(name, "a type and a tag")
 
 
 def _decimal(name: TypeName) -> Type:
@@ -162,7 +162,7 @@ def _decimal(name: TypeName) -> Type:
             if not 0 <= scale <= precision:
                 raise fault(f"Invalid decimal parameters: ({precision}, {scale})", name.at)
             return DecimalType(precision, scale)
-    raise _wrong(name, "exactly 2 arguments, its precision and scale")
+    raise _argument_fault(name, "exactly 2 arguments, its precision and scale")
 
 
 _CONTAINERS: Final[Mapping[str, Callable[[TypeName], Type]]] = {

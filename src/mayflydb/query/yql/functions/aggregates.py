@@ -235,10 +235,10 @@ def _extreme_by(greatest: bool) -> AggregateBuilder:
             if found is None or values[0] is None:
                 return state
             state.append((key(found), values[0]))
-            return state if len(state) < _SORT_BATCH else _first(state, 1, greatest)
+            return state if len(state) < _SORT_BATCH else _best_pairs(state, 1, greatest)
 
         kind = optional(bare(value.type)) if is_optional(value.type) or is_optional(by.type) else value.type
-        return Aggregation(kind, list, step, lambda state: _first(state, 1, greatest)[0][1] if state else None)
+        return Aggregation(kind, list, step, lambda state: _best_pairs(state, 1, greatest)[0][1] if state else None)
 
     return build
 
@@ -276,16 +276,16 @@ def _best_by(greatest: bool) -> AggregateBuilder:
                 return state
             state.append((key(values[1]), values[0]))
             # Up to twice as many values are held before the worst are dropped, so that a sort is shared by many rows.
-            return state if len(state) < 2 * limit + 64 else _first(state, limit, greatest)
+            return state if len(state) < 2 * limit + 64 else _best_pairs(state, limit, greatest)
 
         return Aggregation(
-            ListType(bare(value.type)), list, step, lambda state: [v for _, v in _first(state, limit, greatest)]
+            ListType(bare(value.type)), list, step, lambda state: [v for _, v in _best_pairs(state, limit, greatest)]
         )
 
     return build
 
 
-def _first(pairs: list[tuple[Any, Value]], limit: int, greatest: bool) -> list[tuple[Any, Value]]:
+def _best_pairs(pairs: list[tuple[Any, Value]], limit: int, greatest: bool) -> list[tuple[Any, Value]]:
     """Return the first `limit` pairs by their keys; pairs with equal keys stay in the order of their rows."""
     return sorted(pairs, key=_key_of, reverse=greatest)[:limit]
 
@@ -313,10 +313,10 @@ def _top(greatest: bool) -> AggregateBuilder:
             if values[0] is None:
                 return state
             state.append((key(values[0]), values[0]))
-            return state if len(state) < 2 * limit + 64 else _first(state, limit, greatest)
+            return state if len(state) < 2 * limit + 64 else _best_pairs(state, limit, greatest)
 
         return Aggregation(
-            ListType(bare(value.type)), list, step, lambda state: [v for _, v in _first(state, limit, greatest)]
+            ListType(bare(value.type)), list, step, lambda state: [v for _, v in _best_pairs(state, limit, greatest)]
         )
 
     return build
@@ -339,24 +339,24 @@ def _list(call: Invocation) -> Aggregation:
             state.append(values[0])
         return state
 
-    return Aggregation(ListType(_item(value_at(call, 0).type)), list, step, _identity)
+    return Aggregation(ListType(_item_type(value_at(call, 0).type)), list, step, _identity)
 
 
-def _item(kind: Type) -> Type:
+def _item_type(kind: Type) -> Type:
     return kind.item if isinstance(kind, OptionalType) else kind
 
 
 def _distinct_list(call: Invocation) -> Aggregation:
     limit = _limit(call, 1) if count_operands(call, 1, 2) == 2 else 0
     kind = value_at(call, 0).type
-    key = comparison.group_key(_item(kind))
+    key = comparison.group_key(_item_type(kind))
 
     def step(state: Value, values: Values) -> Value:
         if values[0] is not None and not (limit and len(state) >= limit):
             state.setdefault(key(values[0]), values[0])
         return state
 
-    return Aggregation(ListType(_item(kind)), dict, step, lambda state: list(state.values()))
+    return Aggregation(ListType(_item_type(kind)), dict, step, lambda state: list(state.values()))
 
 
 # --- with conditions -------------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ def boolean_at(call: Invocation, index: int) -> Expression:
     return given
 
 
-def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateBuilder:
+def _conditional(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateBuilder:
     """SUM_IF(value, condition) and others. A group may have no row that meets the condition, so the result is Optional."""
 
     def conditional(call: Invocation) -> Aggregation:
@@ -430,8 +430,8 @@ AGGREGATES: Final[dict[str, AggregateBuilder]] = {
     "aggregatelistdistinct": _distinct_list,
     "agglistdistinct": _distinct_list,
     "countif": _count_if,
-    "sumif": _where(build_sum),
-    "avgif": _where(build_average),
+    "sumif": _conditional(build_sum),
+    "avgif": _conditional(build_average),
     "booland": _logical(lambda left, right: left and right),
     "boolor": _logical(lambda left, right: left or right),
     "boolxor": _logical(lambda left, right: left != right),

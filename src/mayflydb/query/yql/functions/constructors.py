@@ -56,7 +56,7 @@ def _literal_text(call: Invocation) -> str:
     return value if isinstance(value, str) else str(value, "utf-8", "surrogateescape")
 
 
-def _of_text(kind: Type) -> Builder:
+def _literal_builder(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
         return _construct(call, kind)
@@ -300,9 +300,9 @@ def _set_create(call: Invocation) -> Operand:
 
 
 BUILDERS: Final[dict[str, Builder]] = {
-    **{name: _of_text(kind) for name, kind in PRIMITIVES.items()},
-    "Text": _of_text(UTF8),
-    "Bytes": _of_text(STRING),
+    **{name: _literal_builder(kind) for name, kind in PRIMITIVES.items()},
+    "Text": _literal_builder(UTF8),
+    "Bytes": _literal_builder(STRING),
     "Decimal": _decimal,
     "Void": _void,
     "EmptyList": _empty_list,

@@ -55,7 +55,7 @@ class UnaryFunction:
         return BoundLambda(kind, call)
 
 
-def _pattern(call: Invocation) -> list[str]:
+def _split_format(call: Invocation) -> list[str]:
     """Split the first operand into directives and the text between them."""
     if not call.operands or not isinstance(call.operands[0], Expression):
         raise argument_fault(call, "Expected a format")
@@ -107,7 +107,7 @@ _WRITERS: Final[dict[str, Callable[[LocalTime], str]]] = {
 
 def _format(call: Invocation) -> Operand:
     """`Format(format [, alwaysWriteFractionalSeconds])`"""
-    parts = _pattern(call)
+    parts = _split_format(call)
     extra = [*call.operands[1:], *(operand for name, operand in call.named if name == "AlwaysWriteFractionalSeconds")]
     if len(extra) > 1 or len(call.named) + len(call.operands) != 1 + len(extra):
         raise argument_fault(call, f"Expected from 1 to 2 argument(s), but got {len(call.operands) + len(call.named)}")
@@ -117,7 +117,7 @@ def _format(call: Invocation) -> Operand:
         if given is None:
             raise argument_fault(call, "Expected Bool as argument #2")
         always = bool(evaluate_constant(given, call))
-    steps = [_step(part, always) for part in parts]
+    steps = [_writer_of(part, always) for part in parts]
 
     def make(kind: Type) -> tuple[Type, Callable[[Value], Value]]:
         if not is_moment(kind):
@@ -129,7 +129,7 @@ def _format(call: Invocation) -> Operand:
     return UnaryFunction(make)
 
 
-def _step(part: str, always: bool) -> Callable[[LocalTime], str]:
+def _writer_of(part: str, always: bool) -> Callable[[LocalTime], str]:
     if part == "%S" and always:
         return lambda moment: _seconds(moment, always=True)
     return _WRITERS[part] if part[0] == "%" else lambda moment: part
@@ -154,7 +154,7 @@ _READERS: Final = {
 
 def _parse(wide: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        parts = _pattern(call)
+        parts = _split_format(call)
         if len(call.operands) != 1 or call.named:
             raise argument_fault(call, f"Expected 1 argument(s), but got {len(call.operands) + len(call.named)}")
         if len({part for part in parts if part[0] == "%" and part != "%%"}) < sum(
@@ -170,14 +170,14 @@ def _parse(wide: bool) -> Builder:
         def make(source: Type) -> tuple[Type, Callable[[Value], Value]]:
             if bare(source) != STRING and str(bare(source)) != "Utf8":
                 raise mismatch_fault(call, 0, source, STRING)
-            return optional(kind), lambda value: _read(reader, value, kind)
+            return optional(kind), lambda value: _parse_moment(reader, value, kind)
 
         return UnaryFunction(make)
 
     return build
 
 
-def _read(reader: re.Pattern[bytes], value: Value, kind: Type) -> LocalTime | None:
+def _parse_moment(reader: re.Pattern[bytes], value: Value, kind: Type) -> LocalTime | None:
     found = reader.fullmatch(value.encode() if isinstance(value, str) else value)
     if found is None:
         return None
@@ -240,7 +240,7 @@ def _parse_format(grammar: str) -> Builder:
         if found is None:
             return None
         given = {name: text.decode() for name, text in found.groupdict().items() if text is not None}
-        minutes = _minutes(given.pop("offset", "Z"))
+        minutes = _offset_minutes(given.pop("offset", "Z"))
         if "short" in given:
             given["month"] = str([name[:3].lower() for name in MONTHS].index(given["short"].lower()) + 1)
         year = int(given["year"])
@@ -265,7 +265,7 @@ def _parse_format(grammar: str) -> Builder:
     return build
 
 
-def _minutes(offset: str) -> int | None:
+def _offset_minutes(offset: str) -> int | None:
     """The offset of a zone from UTC in minutes; None for an unknown zone."""
     if offset[0] in "+-":
         digits = offset[1:].replace(":", "").ljust(4, "0")

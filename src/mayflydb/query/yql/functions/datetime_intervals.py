@@ -48,7 +48,7 @@ def _toward_zero(value: int, divisor: int) -> int:
     return value // divisor if value >= 0 else -(-value // divisor)
 
 
-def _to(name: str, unit: int) -> Builder:
+def _to_unit(name: str, unit: int) -> Builder:
     """`ToSeconds(moment or interval)`"""
 
     def build(call: Invocation) -> Operand:
@@ -69,7 +69,7 @@ def _to(name: str, unit: int) -> Builder:
     return build
 
 
-def _from(source: Type, kind: Type, unit: int) -> Builder:
+def _from_unit(source: Type, kind: Type, unit: int) -> Builder:
     """`FromSeconds(number)`: NULL for a number out of the type's range."""
 
     def build(call: Invocation) -> Operand:
@@ -84,9 +84,9 @@ def _from(source: Type, kind: Type, unit: int) -> Builder:
     return build
 
 
-def _interval(source: Type, kind: Type, unit: int) -> Builder:
+def _interval_from_unit(source: Type, kind: Type, unit: int) -> Builder:
     """`IntervalFromDays(number)`: NULL for a number out of the type's range."""
-    within = _within(kind)
+    within = _range_check(kind)
 
     def build(call: Invocation) -> Operand:
         count_operands(call, 1)
@@ -100,19 +100,19 @@ def _interval(source: Type, kind: Type, unit: int) -> Builder:
     return build
 
 
-def _within(kind: Type) -> Callable[[int], bool]:
+def _range_check(kind: Type) -> Callable[[int], bool]:
     return lambda value: fits(kind, value)
 
 
 def _builders() -> dict[str, Builder]:
-    found = {f"To{name}": _to(name, unit) for name, unit in _UNITS.items()}
+    found = {f"To{name}": _to_unit(name, unit) for name, unit in _UNITS.items()}
     for name, unit in _UNITS.items():
         small = name in ("Days", "Hours", "Minutes")
-        found[f"IntervalFrom{name}"] = _interval(INT32 if small else INT64, INTERVAL, unit)
-        found[f"Interval64From{name}"] = _interval(INT32 if name == "Days" else INT64, INTERVAL64, unit)
+        found[f"IntervalFrom{name}"] = _interval_from_unit(INT32 if small else INT64, INTERVAL, unit)
+        found[f"Interval64From{name}"] = _interval_from_unit(INT32 if name == "Days" else INT64, INTERVAL64, unit)
         if not small:
-            found[f"From{name}"] = _from(UINT32 if name == "Seconds" else UINT64, TIMESTAMP, unit)
-            found[f"From{name}64"] = _from(INT64, TIMESTAMP64, unit)
+            found[f"From{name}"] = _from_unit(UINT32 if name == "Seconds" else UINT64, TIMESTAMP, unit)
+            found[f"From{name}64"] = _from_unit(INT64, TIMESTAMP64, unit)
     return found
 
 

@@ -159,13 +159,13 @@ def _update(call: Invocation) -> Operand:
     def update(moment: Value, *values: Value) -> Value:
         if moment is None:
             return None
-        changed = _change(moment, {n: v for n, v in zip(names, values, strict=True) if v is not None})
+        changed = _replace_fields(moment, {n: v for n, v in zip(names, values, strict=True) if v is not None})
         return None if changed is None else moment_in_range(changed, kind)
 
     return apply_with_nulls([given, *(each for _, each in parts)], optional(kind), update)
 
 
-def _change(moment: LocalTime, new: dict[str, Value]) -> LocalTime | None:
+def _replace_fields(moment: LocalTime, new: dict[str, Value]) -> LocalTime | None:
     year, month, day = moment.date
     days = days_of(new.get("Year", year), new.get("Month", month), new.get("Day", day))
     seconds, micro = divmod(moment.of_day, SECOND)
@@ -177,7 +177,7 @@ def _change(moment: LocalTime, new: dict[str, Value]) -> LocalTime | None:
     return LocalTime(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone)
 
 
-def _move(change: Callable[[LocalTime], LocalTime | None]) -> Builder:
+def _period_builder(change: Callable[[LocalTime], LocalTime | None]) -> Builder:
     """StartOf.. and EndOf..: NULL beyond the range of the type."""
 
     def build(call: Invocation) -> Operand:
@@ -211,7 +211,7 @@ def end_of(moment: LocalTime, months: int) -> LocalTime:
     return LocalTime(days, DAY - 1, moment.zone)
 
 
-def _week(moment: LocalTime, end: bool) -> LocalTime:
+def _week_edge(moment: LocalTime, end: bool) -> LocalTime:
     monday = moment.days - moment.weekday + 1
     return LocalTime(monday + 6, DAY - 1, moment.zone) if end else LocalTime(monday, 0, moment.zone)
 
@@ -290,17 +290,17 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GetTimezoneId": _zone_id,
     "GetTimezoneName": _get(STRING, lambda moment: moment.zone.encode()),
     "Update": _update,
-    "StartOfYear": _move(lambda moment: start_of(moment, 12)),
-    "StartOfQuarter": _move(lambda moment: start_of(moment, 3)),
-    "StartOfMonth": _move(lambda moment: start_of(moment, 1)),
-    "StartOfWeek": _move(lambda moment: _week(moment, end=False)),
-    "StartOfDay": _move(lambda moment: LocalTime(moment.days, 0, moment.zone)),
+    "StartOfYear": _period_builder(lambda moment: start_of(moment, 12)),
+    "StartOfQuarter": _period_builder(lambda moment: start_of(moment, 3)),
+    "StartOfMonth": _period_builder(lambda moment: start_of(moment, 1)),
+    "StartOfWeek": _period_builder(lambda moment: _week_edge(moment, end=False)),
+    "StartOfDay": _period_builder(lambda moment: LocalTime(moment.days, 0, moment.zone)),
     "StartOf": _within_day(end=False),
-    "EndOfYear": _move(lambda moment: end_of(moment, 12)),
-    "EndOfQuarter": _move(lambda moment: end_of(moment, 3)),
-    "EndOfMonth": _move(lambda moment: end_of(moment, 1)),
-    "EndOfWeek": _move(lambda moment: _week(moment, end=True)),
-    "EndOfDay": _move(lambda moment: LocalTime(moment.days, DAY - 1, moment.zone)),
+    "EndOfYear": _period_builder(lambda moment: end_of(moment, 12)),
+    "EndOfQuarter": _period_builder(lambda moment: end_of(moment, 3)),
+    "EndOfMonth": _period_builder(lambda moment: end_of(moment, 1)),
+    "EndOfWeek": _period_builder(lambda moment: _week_edge(moment, end=True)),
+    "EndOfDay": _period_builder(lambda moment: LocalTime(moment.days, DAY - 1, moment.zone)),
     "EndOf": _within_day(end=True),
     "TimeOfDay": _time_of_day,
     "ShiftYears": _shift(12),

@@ -65,8 +65,8 @@ def bind_json_function(
     elif function == "JSON_VALUE":
         returned = next((kind for words, (_, kind) in clause_values.items() if words == "RETURNING" and kind), None)
         kind, finish = optional(returned or UTF8), _finish_value(call, returned)
-    empty = _outcome(call, clause_values, "EMPTY", kind, function)
-    error = _outcome(call, clause_values, "ERROR", kind, function)
+    empty = _choose_outcome(call, clause_values, "EMPTY", kind, function)
+    error = _choose_outcome(call, clause_values, "ERROR", kind, function)
     null = operand.evaluate
 
     def evaluate(row: Row, run: Run) -> Value:
@@ -118,7 +118,7 @@ def _variable(call: Invocation, kind: Type) -> Callable[[Value], Any]:
     raise argument_fault(call, f"A variable of type {format_type(kind)} cannot be passed to JsonPath")
 
 
-def _outcome(
+def _choose_outcome(
     call: Invocation,
     clause_values: dict[str, tuple[Expression | None, Type | None]],
     when: str,
@@ -199,7 +199,7 @@ def _finish_query(
 
 def _finish_value(call: Invocation, kind: Type | None) -> Callable[[json_path.Items], Value]:
     """JSON_VALUE: one item that is neither array nor object, as a value of the type."""
-    convert = _scalar(call, kind)
+    convert = _scalar_converter(call, kind)
 
     def finish(items: json_path.Items) -> Value:
         if len(items) > 1:
@@ -217,7 +217,7 @@ def _finish_value(call: Invocation, kind: Type | None) -> Callable[[json_path.It
     return finish
 
 
-def _scalar(call: Invocation, kind: Type | None) -> Callable[[Any], Value]:
+def _scalar_converter(call: Invocation, kind: Type | None) -> Callable[[Any], Value]:
     if kind is None:
         return _as_text
     if kind in (UTF8, STRING):
@@ -225,7 +225,7 @@ def _scalar(call: Invocation, kind: Type | None) -> Callable[[Any], Value]:
     if kind == BOOL:
         return lambda item: item if isinstance(item, bool) else None
     if kind in INTEGERS or kind in FLOATS or isinstance(kind, DecimalType):
-        return _numeric(call, kind)
+        return _number_converter(call, kind)
     if texts.has_text(kind):
         return lambda item: texts.from_text(kind, item) if isinstance(item, str) else None
     raise argument_fault(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
@@ -239,7 +239,7 @@ def _as_text(item: Any) -> Value:
     return str(item) if isinstance(item, int) else texts.to_text(DOUBLE, item)
 
 
-def _numeric(call: Invocation, kind: Type) -> Callable[[Any], Value]:
+def _number_converter(call: Invocation, kind: Type) -> Callable[[Any], Value]:
     whole, broken = conversions.resolve_cast(INT64, kind), conversions.resolve_cast(DOUBLE, kind)
     if whole is None or broken is None:
         raise argument_fault(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")

@@ -115,11 +115,11 @@ class _PathParser:
             if self._skip(operator):
                 return _comparison("!=" if operator == "<>" else operator, left, self._parse_sum())
         if self._skip("starts", "with"):
-            return _starts(left, self._parse_sum())
+            return _starts_with(left, self._parse_sum())
         if self._skip("like_regex"):
             pattern = self._parse_string()
             flags = self._parse_string() if self._skip("flag") else ""
-            return _like(left, pattern, flags)
+            return _like_regex(left, pattern, flags)
         if self._skip("is", "unknown"):
             return lambda context: [left(context)[0] is None]
         return left
@@ -193,7 +193,7 @@ class _PathParser:
             elif self._skip("[", "*", "]"):
                 step = _all_items(step)
             elif self._skip("["):
-                step = _items(step, self._parse_subscripts())
+                step = _subscripts(step, self._parse_subscripts())
             elif self._skip("?"):
                 self._expect("(")
                 step = _filter(step, self._parse_or())
@@ -207,7 +207,7 @@ class _PathParser:
         if word == "*" and kind == "sign":
             return _all_members(step)
         if kind == "string":
-            return _of_key(step, _unquote(word))
+            return _member(step, _unquote(word))
         if kind != "name":
             raise fault(f"Invalid JsonPath: unexpected {word!r}")
         if self._skip("(", ")"):
@@ -215,7 +215,7 @@ class _PathParser:
             if method is None:
                 raise fault(f"Invalid JsonPath: unknown method {word}")
             return _call_method(step, method)
-        return _of_key(step, word)
+        return _member(step, word)
 
     def _parse_subscripts(self) -> list[tuple[Step, Step | None]]:
         found: list[tuple[Step, Step | None]] = []
@@ -270,7 +270,7 @@ def _unpack(items: Items, strict: bool) -> Items:
     return [inner for item in items for inner in (item if isinstance(item, list) else [item])]
 
 
-def _of_key(step: Step, key: str) -> Step:
+def _member(step: Step, key: str) -> Step:
     def of_key(context: PathContext) -> Items:
         found = []
         for item in _unpack(step(context), context.strict):
@@ -311,7 +311,7 @@ def _all_items(step: Step) -> Step:
     return items
 
 
-def _items(step: Step, subscripts: list[tuple[Step, Step | None]]) -> Step:
+def _subscripts(step: Step, subscripts: list[tuple[Step, Step | None]]) -> Step:
     def items(context: PathContext) -> Items:
         found: Items = []
         for item in step(context):
@@ -422,7 +422,7 @@ def _or(left: Step, right: Step) -> Step:
     return either
 
 
-def _kind(item: Any) -> str:
+def _type_name(item: Any) -> str:
     if item is None:
         return "null"
     if isinstance(item, bool):
@@ -453,7 +453,7 @@ def _comparison(operator: str, left: Step, right: Step) -> Step:
 
 def _compare_items(operator: str, a: Any, b: Any) -> bool | None:
     """True or False for two items; None if they cannot be compared."""
-    one, two = _kind(a), _kind(b)
+    one, two = _type_name(a), _type_name(b)
     if "null" in (one, two):
         return (one == two) == (operator != "!=") if operator in ("==", "!=") else one == two and "=" in operator
     if one != two or one in ("array", "object"):
@@ -479,7 +479,7 @@ def _test_strings(step: Step, test: Callable[[str], bool]) -> Step:
     return test_items
 
 
-def _starts(left: Step, right: Step) -> Step:
+def _starts_with(left: Step, right: Step) -> Step:
     def starts(context: PathContext) -> Items:
         prefix = right(context)
         if len(prefix) != 1 or not isinstance(prefix[0], str):
@@ -489,7 +489,7 @@ def _starts(left: Step, right: Step) -> Step:
     return starts
 
 
-def _like(left: Step, pattern: str, flags: str) -> Step:
+def _like_regex(left: Step, pattern: str, flags: str) -> Step:
     if set(flags) - {"i"}:
         raise fault(f"Invalid JsonPath: flags {flags!r} of like_regex are not supported")
     expression = compile_pattern(pattern.encode(), any_case="i" in flags)
@@ -510,7 +510,7 @@ def _exists(step: Step) -> Step:
 
 
 def _type(item: Any) -> Items:
-    return [_kind(item)]
+    return [_type_name(item)]
 
 
 def _size(item: Any) -> Items:

@@ -51,8 +51,8 @@ def _from_range(call: Invocation) -> Operand:
     if number not in NUMBERS and kind != NULL:
         raise argument_fault(call, f"Expected numeric type, but got: {format_type(number)}")
     if not stepped:
-        return apply_with_nulls(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
-    return apply_with_nulls(given, _range_type(kind), lambda low, high, step: _range(low, high, step, call))
+        return apply_with_nulls(given, _range_type(kind), lambda low, high: _build_range(low, high, 1, call))
+    return apply_with_nulls(given, _range_type(kind), lambda low, high, step: _build_range(low, high, step, call))
 
 
 def _range_type(kind: Type) -> Type:
@@ -64,16 +64,18 @@ def _from_moments(call: Invocation, stepped: bool) -> Operand:
     unit = SCALES[bare(kind)]
     step = convert_operand(call, 2, INTERVAL64 if bare(kind) in WIDE else INTERVAL) if stepped else None
     if step is None:
-        return apply_with_nulls(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
+        return apply_with_nulls(given, _range_type(kind), lambda low, high: _build_range(low, high, 1, call))
     return apply_with_nulls(
         [*given, step],
         _range_type(kind),
         # The unit of the type is the least step: an interval that is no multiple of it gives an empty list.
-        lambda low, high, by: _range(low, high, None if by is None else by // unit if by % unit == 0 else 0, call),
+        lambda low, high, by: _build_range(
+            low, high, None if by is None else by // unit if by % unit == 0 else 0, call
+        ),
     )
 
 
-def _range(low: Value, high: Value, step: Value, call: Invocation) -> Value:
+def _build_range(low: Value, high: Value, step: Value, call: Invocation) -> Value:
     if low is None or high is None or step is None:
         return None
     if not step or step != step:

@@ -14,7 +14,7 @@ from mayflydb.query.yql.expression import Builder
 from mayflydb.query.yql.functions.signatures import build_module
 
 
-def _safe(function: Callable[..., float]) -> Callable[..., float]:
+def _without_errors(function: Callable[..., float]) -> Callable[..., float]:
     """Wrap a function: an undefined result becomes nan, a result beyond the range becomes inf."""
 
     def call(*values: float) -> float:
@@ -29,10 +29,10 @@ def _safe(function: Callable[..., float]) -> Callable[..., float]:
 
 
 def _log(function: Callable[[float], float]) -> Callable[[float], float]:
-    return lambda value: -math.inf if value == 0 else _safe(function)(value)
+    return lambda value: -math.inf if value == 0 else _without_errors(function)(value)
 
 
-def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
+def _integral(function: Callable[[float], int]) -> Callable[[float], float]:
     return lambda value: math.copysign(float(function(value)), value) if math.isfinite(value) else value
 
 
@@ -72,14 +72,14 @@ def _sigmoid(value: float) -> float:
 
 
 def _gamma(value: float) -> float:
-    return math.copysign(math.inf, value) if value == 0 else _safe(math.gamma)(value)
+    return math.copysign(math.inf, value) if value == 0 else _without_errors(math.gamma)(value)
 
 
 def _log_gamma(value: float) -> float:
-    return math.inf if value <= 0 and value == int(value) else _safe(math.lgamma)(value)
+    return math.inf if value <= 0 and value == int(value) else _without_errors(math.lgamma)(value)
 
 
-def _near(left: float, right: float, epsilon: float | None = None) -> bool:
+def _fuzzy_equals(left: float, right: float, epsilon: float | None = None) -> bool:
     """True if two numbers differ by at most `epsilon` times the smaller one."""
     bound = 1.0e-13 if epsilon is None else epsilon
     return abs(left - right) <= bound * min(abs(left), abs(right))
@@ -108,39 +108,39 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "IsFinite": (_TESTS, math.isfinite),
         "Abs": (_ONE, abs),
         "Fabs": (_ONE, abs),
-        "Acos": (_ONE, _safe(math.acos)),
-        "Asin": (_ONE, _safe(math.asin)),
+        "Acos": (_ONE, _without_errors(math.acos)),
+        "Asin": (_ONE, _without_errors(math.asin)),
         "Asinh": (_ONE, math.asinh),
         "Atan": (_ONE, math.atan),
         "Cbrt": (_ONE, math.cbrt),
-        "Ceil": (_ONE, _whole(math.ceil)),
-        "Cos": (_ONE, _safe(math.cos)),
-        "Cosh": (_ONE, _safe(math.cosh)),
+        "Ceil": (_ONE, _integral(math.ceil)),
+        "Cos": (_ONE, _without_errors(math.cos)),
+        "Cosh": (_ONE, _without_errors(math.cosh)),
         "Erf": (_ONE, math.erf),
-        "Exp": (_ONE, _safe(math.exp)),
-        "Exp2": (_ONE, _safe(lambda value: math.pow(2.0, value))),
-        "Floor": (_ONE, _whole(math.floor)),
+        "Exp": (_ONE, _without_errors(math.exp)),
+        "Exp2": (_ONE, _without_errors(lambda value: math.pow(2.0, value))),
+        "Floor": (_ONE, _integral(math.floor)),
         "Lgamma": (_ONE, _log_gamma),
-        "Rint": (_ONE, _whole(round)),
+        "Rint": (_ONE, _integral(round)),
         "Sigmoid": (_ONE, _sigmoid),
-        "Sin": (_ONE, _safe(math.sin)),
+        "Sin": (_ONE, _without_errors(math.sin)),
         "Sinh": (_ONE, _hyperbolic_sine),
-        "Sqrt": (_ONE, _safe(math.sqrt)),
-        "Tan": (_ONE, _safe(math.tan)),
+        "Sqrt": (_ONE, _without_errors(math.sqrt)),
+        "Tan": (_ONE, _without_errors(math.tan)),
         "Tanh": (_ONE, math.tanh),
         "Tgamma": (_ONE, _gamma),
-        "Trunc": (_ONE, _whole(math.trunc)),
+        "Trunc": (_ONE, _integral(math.trunc)),
         "Log": (_ONE, _log(math.log)),
         "Log2": (_ONE, _log(math.log2)),
         "Log10": (_ONE, _log(math.log10)),
         "Atan2": (_TWO, math.atan2),
-        "Fmod": (_TWO, _safe(math.fmod)),
+        "Fmod": (_TWO, _without_errors(math.fmod)),
         "Hypot": (_TWO, math.hypot),
         "Pow": (_TWO, _power),
-        "Remainder": (_TWO, _safe(math.remainder)),
-        "Ldexp": ("(Double, Int32) -> Double", _safe(math.ldexp)),
+        "Remainder": (_TWO, _without_errors(math.remainder)),
+        "Ldexp": ("(Double, Int32) -> Double", _without_errors(math.ldexp)),
         "Round": ("(Double, [Int32?]) -> Double", _round),
-        "FuzzyEquals": ("(Double, Double, [Double?]) -> Bool", _near),
+        "FuzzyEquals": ("(Double, Double, [Double?]) -> Bool", _fuzzy_equals),
         "Mod": ("(Int64, Int64?) -> Int64?", _modulo),
         "Rem": ("(Int64, Int64?) -> Int64?", _remainder),
     }

@@ -37,7 +37,7 @@ def compile_matcher(operator: str, pattern: Any, escape: Any = None, position: P
     if symbol is not None:
         raise fault(f"ESCAPE is not allowed with {operator}", position)
     if operator == "GLOB":
-        return _glob(text)
+        return _compile_glob(text)
     return compile_regexp(text, whole=operator == "MATCH", position=position)
 
 
@@ -51,19 +51,19 @@ _ANY, _ONE = -1, -2
 def compile_like(pattern: bytes, escape: bytes | None, any_case: bool, position: Position | None = None) -> Test:
     """Compile a LIKE pattern: `%` is any text, `_` one character of UTF-8; `escape` makes the next character a literal."""
     # `_` is one character, so patterns are compared as texts; bytes that are no UTF-8 become surrogates, one each.
-    tokens = _tokens(_text(pattern), None if escape is None else _text(escape), position)
-    plain = _plain(tokens, any_case)
+    tokens = _parse_like(_text(pattern), None if escape is None else _text(escape), position)
+    plain = _plain_matcher(tokens, any_case)
     if plain is not None:
         return plain
     fold = _fold if any_case else str
-    test = _general([each if isinstance(each, int) else fold(each) for each in tokens], position)
+    test = _general_matcher([each if isinstance(each, int) else fold(each) for each in tokens], position)
     return lambda value: test(fold(_text(value)))
 
 
 def prefix_of(pattern: Any, escape: Any = None) -> tuple[bytes, bool]:
     """The prefix of every text that is LIKE the pattern, and whether every text with this prefix matches (`abc%`)."""
     symbol = None if escape is None else _text(escape)
-    tokens = _tokens(_text(pattern), symbol, None)
+    tokens = _parse_like(_text(pattern), symbol, None)
     first = next((index for index, each in enumerate(tokens) if isinstance(each, int)), len(tokens))
     return "".join(map(str, tokens[:first])).encode("utf-8", "surrogateescape"), tokens[first:] == [_ANY]
 
@@ -80,7 +80,7 @@ def _fold(text: str) -> str:
     return "".join(fold if len(fold := each.casefold()) == 1 else each for each in text)
 
 
-def _tokens(pattern: str, escape: str | None, position: Position | None) -> list[str | int]:
+def _parse_like(pattern: str, escape: str | None, position: Position | None) -> list[str | int]:
     if escape is not None and len(escape) != 1:
         raise fault("ESCAPE clause requires single character argument", position)
     tokens: list[str | int] = []
@@ -100,7 +100,7 @@ def _tokens(pattern: str, escape: str | None, position: Position | None) -> list
     return tokens
 
 
-def _plain(tokens: list[str | int], any_case: bool) -> Test | None:
+def _plain_matcher(tokens: list[str | int], any_case: bool) -> Test | None:
     """Return a test of bytes for a pattern that has `%` only at its ends; None for others."""
     inner = [each for each in tokens[1:-1] if isinstance(each, int)] or _ONE in tokens or any_case
     if inner or not tokens:
@@ -116,7 +116,7 @@ def _plain(tokens: list[str | int], any_case: bool) -> Test | None:
     return lambda value: _bytes(value) == text
 
 
-def _general(tokens: list[str | int], position: Position | None = None) -> Matcher:
+def _general_matcher(tokens: list[str | int], position: Position | None = None) -> Matcher:
     """Return a test of texts for any pattern."""
     segments: list[list[Element]] = [[]]
     for each in tokens:
@@ -130,10 +130,10 @@ def _general(tokens: list[str | int], position: Position | None = None) -> Match
         raise fault(f"A pattern with _ may have {MAX_SEGMENT_LENGTH} characters between two %", position) from None
 
 
-def _glob(pattern: bytes) -> Test:
+def _compile_glob(pattern: bytes) -> Test:
     """Compile a glob: `*` is any text, `?` one character."""
     tokens: list[str | int] = [{"*": _ANY, "?": _ONE}.get(each, each) for each in _text(pattern)]
-    test = _general(tokens)
+    test = _general_matcher(tokens)
     return lambda value: test(_text(value))
 
 
@@ -154,7 +154,7 @@ def compile_pattern(pattern: bytes, any_case: bool = False, position: Position |
         text = pattern.decode()
         # RE2's `\z`, the end of the text, is `\Z` here.
         rewritten = pattern.replace(rb"\z", rb"\Z") if text.isascii() else _utf8_pattern(text).encode()
-        return compile_limited(rewritten, "i" if any_case else "", SEARCH_SECONDS, _slow)
+        return compile_limited(rewritten, "i" if any_case else "", SEARCH_SECONDS, _search_fault)
     except ValueError as error:
         raise fault(f"Invalid regular expression: {error}", position) from None
 
@@ -220,7 +220,7 @@ def _find_unsupported(pattern: bytes) -> str | None:
     return None
 
 
-def _slow() -> Fault:
+def _search_fault() -> Fault:
     return fault("Regular expression takes too long on this text")
 
 

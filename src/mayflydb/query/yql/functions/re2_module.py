@@ -84,7 +84,7 @@ def _as_source_type(value: Value, text: bool) -> Value:
     return value
 
 
-def _pattern(call: Invocation) -> tuple[bytes, bool]:
+def _pattern_operand(call: Invocation) -> tuple[bytes, bool]:
     """The expression in the first operand, and whether it ignores case."""
     count_operands(call, 1, 2)
     given = coerce(value_at(call, 0), STRING)
@@ -102,7 +102,7 @@ def _pattern(call: Invocation) -> tuple[bytes, bool]:
 
 def _test(whole: bool) -> Builder:
     def build(call: Invocation) -> Operand:
-        text, any_case = _pattern(call)
+        text, any_case = _pattern_operand(call)
         pattern = compile_pattern(text, any_case, call.position)
         find = pattern.fullmatch if whole else pattern.search
         return TextFunction(lambda kind: BOOL, lambda value: find(value) is not None, False)
@@ -115,7 +115,7 @@ def _capture(call: Invocation) -> Operand:
 
     Groups without a name have numbers of their own: the second group of `(?P<name>x)(y)` is `_1`.
     """
-    text, any_case = _pattern(call)
+    text, any_case = _pattern_operand(call)
     pattern = compile_pattern(text, any_case, call.position)
     names = {index: name for name, index in pattern.groupindex.items()}
     unnamed = (f"_{number}" for number in itertools.count())
@@ -133,7 +133,7 @@ def _capture(call: Invocation) -> Operand:
 
 def _find_and_consume(call: Invocation) -> Operand:
     """The successive matches: the first group of each, or the whole match if there are no groups."""
-    text, any_case = _pattern(call)
+    text, any_case = _pattern_operand(call)
     pattern = compile_pattern(text, any_case, call.position)
 
     def find(value: bytes) -> Value:
@@ -144,7 +144,7 @@ def _find_and_consume(call: Invocation) -> Operand:
 
 def _replace(call: Invocation) -> Operand:
     r"""`Re2::Replace("expression")($text, "\1")`: replaces every match."""
-    text, any_case = _pattern(call)
+    text, any_case = _pattern_operand(call)
     pattern = compile_pattern(text, any_case, call.position)
 
     def replace(value: bytes, by: bytes) -> Value:

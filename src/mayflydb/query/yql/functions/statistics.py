@@ -34,7 +34,7 @@ from mayflydb.query.yql.types import (
 )
 
 
-def _numeric(call: Invocation, index: int) -> None:
+def _check_numeric(call: Invocation, index: int) -> None:
     given = value_at(call, index)
     if given.type != NULL and bare(given.type) not in NUMBERS:
         raise mismatch_fault(call, index, given.type, DOUBLE)
@@ -65,13 +65,13 @@ def _deviation(sample: bool, root: bool) -> AggregateBuilder:
 
     def build(call: Invocation) -> Aggregation:
         count_operands(call, 1)
-        _numeric(call, 0)
+        _check_numeric(call, 0)
         return Aggregation(nullable_like(value_at(call, 0), DOUBLE), lambda: None, step, finish)
 
     return build
 
 
-def _pairs(finish: Callable[[int, float, float, float], float]) -> AggregateBuilder:
+def _pair_aggregate(finish: Callable[[int, float, float, float], float]) -> AggregateBuilder:
     """Aggregates of pairs without NULL: `finish` gets their number, and the sums of squares and products about the means."""
 
     def step(state: Value, values: Values) -> Value:
@@ -86,8 +86,8 @@ def _pairs(finish: Callable[[int, float, float, float], float]) -> AggregateBuil
 
     def build(call: Invocation) -> Aggregation:
         count_operands(call, 2)
-        _numeric(call, 0)
-        _numeric(call, 1)
+        _check_numeric(call, 0)
+        _check_numeric(call, 1)
         null = is_optional(value_at(call, 0).type) or is_optional(value_at(call, 1).type)
         return Aggregation(
             optional(DOUBLE) if null else DOUBLE,
@@ -111,15 +111,15 @@ def _percentile(call: Invocation) -> Aggregation:
         given = coerce(value_at(call, 1), ListType(DOUBLE))
     if given is None:
         raise mismatch_fault(call, 1, value_at(call, 1).type, DOUBLE)
-    return _between(call, evaluate_constant(given, call))
+    return _build_percentile(call, evaluate_constant(given, call))
 
 
 def _median(call: Invocation) -> Aggregation:
     count_operands(call, 1)
-    return _between(call, 0.5)
+    return _build_percentile(call, 0.5)
 
 
-def _between(call: Invocation, share: float | list[float]) -> Aggregation:
+def _build_percentile(call: Invocation, share: float | list[float]) -> Aggregation:
     """Interpolate between the two nearest values in order."""
     source = value_at(call, 0)
     kind: Type = DOUBLE
@@ -141,14 +141,14 @@ def _between(call: Invocation, share: float | list[float]) -> Aggregation:
         if not state:
             return None
         state.sort()
-        found = [_at(state, each, whole) for each in shares]
+        found = [_interpolate(state, each, whole) for each in shares]
         return found if isinstance(share, list) else found[0]
 
     result = ListType(kind) if isinstance(share, list) else kind
     return Aggregation(nullable_like(source, result), list, step, finish)
 
 
-def _at(ordered: list[Value], share: float, whole: bool) -> Value:
+def _interpolate(ordered: list[Value], share: float, whole: bool) -> Value:
     place = share * (len(ordered) - 1)
     low = math.floor(place)
     high = min(low + 1, len(ordered) - 1)
@@ -170,12 +170,12 @@ AGGREGATES: Final[dict[str, AggregateBuilder]] = {
     "varsamp": _deviation(sample=True, root=False),
     "varpop": _deviation(sample=False, root=False),
     "populationvariance": _deviation(sample=False, root=False),
-    "correlation": _pairs(_correlation),
-    "corr": _pairs(_correlation),
-    "covariance": _pairs(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
-    "covariancesample": _pairs(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
-    "covariancepopulation": _pairs(lambda number, xx, yy, xy: xy / number),
-    "covarpop": _pairs(lambda number, xx, yy, xy: xy / number),
+    "correlation": _pair_aggregate(_correlation),
+    "corr": _pair_aggregate(_correlation),
+    "covariance": _pair_aggregate(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
+    "covariancesample": _pair_aggregate(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
+    "covariancepopulation": _pair_aggregate(lambda number, xx, yy, xy: xy / number),
+    "covarpop": _pair_aggregate(lambda number, xx, yy, xy: xy / number),
     "median": _median,
     "percentile": _percentile,
 }

@@ -35,14 +35,14 @@ def _base64_decode(value: Value) -> Value:
         return None
     # `-` and `_` are the URL-safe forms of `+` and `/`; blanks and commas are dropped.
     data = bytes(value).translate(bytes.maketrans(b"-_", b"+/"), b" \t\r\n,").rstrip(b"=")
-    return _strict(data + b"=" * (-len(data) % 4))
+    return _decode_strictly(data + b"=" * (-len(data) % 4))
 
 
 def _base64_strict(value: Value) -> Value:
-    return None if value is None or len(value) % 4 else _strict(value)
+    return None if value is None or len(value) % 4 else _decode_strictly(value)
 
 
-def _strict(value: bytes) -> Value:
+def _decode_strictly(value: bytes) -> Value:
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error:
@@ -139,11 +139,11 @@ def _collapse_text(value: bytes, length: int) -> bytes:
     return text if len(text) <= length else text[: max(0, length - 3)] + b"..."
 
 
-def _ignoring(test: Callable[[bytes, bytes], bool]) -> Callable[[Value, Value], Value]:
+def _test_ignoring_case(test: Callable[[bytes, bytes], bool]) -> Callable[[Value, Value], Value]:
     return lambda value, part: value is not None and part is not None and test(value.lower(), part.lower())
 
 
-def _testing(test: Callable[[bytes, bytes], bool]) -> Callable[[Value, Value], Value]:
+def _test_unless_null(test: Callable[[bytes, bytes], bool]) -> Callable[[Value, Value], Value]:
     return lambda value, part: value is not None and part is not None and test(value, part)
 
 
@@ -180,7 +180,7 @@ def _signed_text(text: str, value: int) -> bytes:
     return (f"-{text}" if value < 0 else text).encode()
 
 
-def _all(test: Callable[[bytes], bool]) -> Callable[[bytes], bool]:
+def _all_bytes(test: Callable[[bytes], bool]) -> Callable[[bytes], bool]:
     return lambda value: all(test(bytes((each,))) for each in value)
 
 
@@ -213,19 +213,19 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "Strip": (_CHANGES, lambda value: value.strip(b" \t\n\v\f\r")),
         "Collapse": (_CHANGES, _collapse),
         "CollapseText": ("(String, Uint64) -> String", _collapse_text),
-        "Contains": (_HAS, _testing(lambda value, part: part in value)),
-        "HasPrefix": (_HAS, _testing(bytes.startswith)),
-        "StartsWith": (_HAS, _testing(bytes.startswith)),
-        "HasPrefixIgnoreCase": (_HAS, _ignoring(bytes.startswith)),
-        "StartsWithIgnoreCase": (_HAS, _ignoring(bytes.startswith)),
-        "AsciiStartsWithIgnoreCase": (_HAS, _ignoring(bytes.startswith)),
-        "HasSuffix": (_HAS, _testing(bytes.endswith)),
-        "EndsWith": (_HAS, _testing(bytes.endswith)),
-        "HasSuffixIgnoreCase": (_HAS, _ignoring(bytes.endswith)),
-        "EndsWithIgnoreCase": (_HAS, _ignoring(bytes.endswith)),
-        "AsciiEndsWithIgnoreCase": (_HAS, _ignoring(bytes.endswith)),
-        "AsciiContainsIgnoreCase": (_HAS, _ignoring(lambda value, part: part in value)),
-        "AsciiEqualsIgnoreCase": (_HAS, _ignoring(lambda value, part: part == value)),
+        "Contains": (_HAS, _test_unless_null(lambda value, part: part in value)),
+        "HasPrefix": (_HAS, _test_unless_null(bytes.startswith)),
+        "StartsWith": (_HAS, _test_unless_null(bytes.startswith)),
+        "HasPrefixIgnoreCase": (_HAS, _test_ignoring_case(bytes.startswith)),
+        "StartsWithIgnoreCase": (_HAS, _test_ignoring_case(bytes.startswith)),
+        "AsciiStartsWithIgnoreCase": (_HAS, _test_ignoring_case(bytes.startswith)),
+        "HasSuffix": (_HAS, _test_unless_null(bytes.endswith)),
+        "EndsWith": (_HAS, _test_unless_null(bytes.endswith)),
+        "HasSuffixIgnoreCase": (_HAS, _test_ignoring_case(bytes.endswith)),
+        "EndsWithIgnoreCase": (_HAS, _test_ignoring_case(bytes.endswith)),
+        "AsciiEndsWithIgnoreCase": (_HAS, _test_ignoring_case(bytes.endswith)),
+        "AsciiContainsIgnoreCase": (_HAS, _test_ignoring_case(lambda value, part: part in value)),
+        "AsciiEqualsIgnoreCase": (_HAS, _test_ignoring_case(lambda value, part: part == value)),
         "Find": ("(String, String, [Uint64?]) -> Int64", _find),
         "ReverseFind": ("(String, String, [Uint64?]) -> Int64", _reverse_find),
         "Substring": ("(String, [Uint64?, Uint64?]) -> String", _substring),
@@ -246,12 +246,12 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "RemoveFirst": (_OF_SET, remove_first),
         "RemoveLast": (_OF_SET, remove_last),
         "IsAscii": (_TESTS, bytes.isascii),
-        "IsAsciiSpace": (_TESTS, _all(bytes.isspace)),
-        "IsAsciiUpper": (_TESTS, _all(bytes.isupper)),
-        "IsAsciiLower": (_TESTS, _all(bytes.islower)),
-        "IsAsciiAlpha": (_TESTS, _all(bytes.isalpha)),
-        "IsAsciiAlnum": (_TESTS, _all(bytes.isalnum)),
-        "IsAsciiHex": (_TESTS, _all(lambda each: each in b"0123456789abcdefABCDEF")),
+        "IsAsciiSpace": (_TESTS, _all_bytes(bytes.isspace)),
+        "IsAsciiUpper": (_TESTS, _all_bytes(bytes.isupper)),
+        "IsAsciiLower": (_TESTS, _all_bytes(bytes.islower)),
+        "IsAsciiAlpha": (_TESTS, _all_bytes(bytes.isalpha)),
+        "IsAsciiAlnum": (_TESTS, _all_bytes(bytes.isalnum)),
+        "IsAsciiHex": (_TESTS, _all_bytes(lambda each: each in b"0123456789abcdefABCDEF")),
         "LevensteinDistance": ("(String, String) -> Uint64", levenshtein_distance),
         "LeftPad": ("(String, Uint64, [String?]) -> String", _pad(left=True)),
         "RightPad": ("(String, Uint64, [String?]) -> String", _pad(left=False)),

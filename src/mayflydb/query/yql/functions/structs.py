@@ -95,7 +95,7 @@ def _pick_members(given: Expression, kind: StructType, names: Iterable[tuple[str
     return map_value(given, result, lambda value: tuple(value[at] for at in places))
 
 
-def _check(call: Invocation, kind: StructType, names: Iterable[str]) -> None:
+def _check_members(call: Invocation, kind: StructType, names: Iterable[str]) -> None:
     known = {name for name, _ in kind.members}
     for name in names:
         if name not in known:
@@ -136,7 +136,7 @@ def _add(call: Invocation) -> Operand:
     return struct_of(call, [*members_of(given, kind).items(), (name_at(call, 1), value_at(call, 2))])
 
 
-def _without(several: bool, force: bool) -> Builder:
+def _remove_members(several: bool, force: bool) -> Builder:
     """RemoveMember(s) and ForceRemoveMember(s)."""
 
     def build(call: Invocation) -> Operand:
@@ -144,7 +144,7 @@ def _without(several: bool, force: bool) -> Builder:
         given, kind = struct_at(call, 0)
         names = _names_at(call, 1) if several else [name_at(call, 1)]
         if not force:
-            _check(call, kind, names)
+            _check_members(call, kind, names)
         return _pick_members(given, kind, [(name, name) for name, _ in kind.members if name not in names])
 
     return build
@@ -155,7 +155,7 @@ def _replace(call: Invocation) -> Operand:
     count_operands(call, 3)
     given, kind = struct_at(call, 0)
     name = name_at(call, 1)
-    _check(call, kind, [name])
+    _check_members(call, kind, [name])
     return struct_of(call, {**members_of(given, kind), name: value_at(call, 2)}.items())
 
 
@@ -163,7 +163,7 @@ def _choose(call: Invocation) -> Operand:
     count_operands(call, 2)
     given, kind = struct_at(call, 0)
     names = _names_at(call, 1)
-    _check(call, kind, names)
+    _check_members(call, kind, names)
     return _pick_members(given, kind, [(name, name) for name in names])
 
 
@@ -208,7 +208,7 @@ def _rename(force: bool) -> Builder:
         pairs = _pairs_at(call, 1)
         known = {name for name, _ in kind.members}
         if not force:
-            _check(call, kind, [old for old, _ in pairs])
+            _check_members(call, kind, [old for old, _ in pairs])
         moved = {old for old, _ in pairs}
         kept = [(name, name) for name in known if name not in moved]
         wanted = [*kept, *((old, new) for old, new in pairs if old in known)]
@@ -345,10 +345,10 @@ BUILDERS: Final[dict[str, Builder]] = {
     "TryMember": _try_member,
     "ExpandStruct": _expand,
     "AddMember": _add,
-    "RemoveMember": _without(several=False, force=False),
-    "ForceRemoveMember": _without(several=False, force=True),
-    "RemoveMembers": _without(several=True, force=False),
-    "ForceRemoveMembers": _without(several=True, force=True),
+    "RemoveMember": _remove_members(several=False, force=False),
+    "ForceRemoveMember": _remove_members(several=False, force=True),
+    "RemoveMembers": _remove_members(several=True, force=False),
+    "ForceRemoveMembers": _remove_members(several=True, force=True),
     "ReplaceMember": _replace,
     "ChooseMembers": _choose,
     "CombineMembers": _combine,

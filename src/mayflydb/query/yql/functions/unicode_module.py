@@ -46,7 +46,7 @@ def _substring(value: str, start: int | None = None, size: int | None = None) ->
     return value[start:] if size is None else value[start : start + size]
 
 
-def _normal(form: Literal["NFC", "NFD", "NFKC", "NFKD"]) -> Callable[[str], str]:
+def _normalizer(form: Literal["NFC", "NFD", "NFKC", "NFKD"]) -> Callable[[str], str]:
     return lambda value: unicodedata.normalize(form, value)
 
 
@@ -57,7 +57,7 @@ def _from_points(points: list[int]) -> str:
         raise fault("Invalid code point") from None
 
 
-def _number(value: str, base: int | None) -> int | None:
+def _parse_number(value: str, base: int | None) -> int | None:
     """Parse a number as C does: base 0 means that the prefix gives the base; None for a text that is no number."""
     text = value.strip()
     sign = text[:1]
@@ -78,17 +78,17 @@ def _number(value: str, base: int | None) -> int | None:
 
 
 def _to_number(value: str, base: int | None = None) -> int:
-    found = _number(value, base)
+    found = _parse_number(value, base)
     if found is None:
         raise fault(f"Input string is not a number: {value}")
     return found
 
 
 def _try_number(value: str, base: int | None = None) -> int | None:
-    return _number(value, base)
+    return _parse_number(value, base)
 
 
-def _all(test: Callable[[str], bool]) -> Callable[[str], bool]:
+def _all_characters(test: Callable[[str], bool]) -> Callable[[str], bool]:
     return lambda value: all(map(test, value))
 
 
@@ -104,11 +104,11 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "Find": ("(Utf8, Utf8, [Uint64?]) -> Uint64?", _find),
         "RFind": ("(Utf8, Utf8, [Uint64?]) -> Uint64?", _reverse_find),
         "Substring": ("(Utf8, [Uint64?, Uint64?]) -> Utf8", _substring),
-        "Normalize": (_CHANGES, _normal("NFC")),
-        "NormalizeNFC": (_CHANGES, _normal("NFC")),
-        "NormalizeNFD": (_CHANGES, _normal("NFD")),
-        "NormalizeNFKC": (_CHANGES, _normal("NFKC")),
-        "NormalizeNFKD": (_CHANGES, _normal("NFKD")),
+        "Normalize": (_CHANGES, _normalizer("NFC")),
+        "NormalizeNFC": (_CHANGES, _normalizer("NFC")),
+        "NormalizeNFD": (_CHANGES, _normalizer("NFD")),
+        "NormalizeNFKC": (_CHANGES, _normalizer("NFKC")),
+        "NormalizeNFKD": (_CHANGES, _normalizer("NFKD")),
         "LevensteinDistance": ("(Utf8, Utf8) -> Uint64", levenshtein_distance),
         "ReplaceAll": (_REPLACES, replace_text),
         "ReplaceFirst": (_REPLACES, lambda value, find, by: value.replace(find, by, 1) if find else value),
@@ -131,11 +131,11 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "TryToUint64": ("(Utf8, [Uint16?]) -> Uint64?", _try_number),
         "Strip": (_CHANGES, str.strip),
         "IsAscii": (_TESTS, str.isascii),
-        "IsSpace": (_TESTS, _all(str.isspace)),
-        "IsUpper": (_TESTS, _all(str.isupper)),
-        "IsLower": (_TESTS, _all(str.islower)),
-        "IsAlpha": (_TESTS, _all(str.isalpha)),
-        "IsAlnum": (_TESTS, _all(str.isalnum)),
-        "IsHex": (_TESTS, _all(lambda each: each in "0123456789abcdefABCDEF")),
+        "IsSpace": (_TESTS, _all_characters(str.isspace)),
+        "IsUpper": (_TESTS, _all_characters(str.isupper)),
+        "IsLower": (_TESTS, _all_characters(str.islower)),
+        "IsAlpha": (_TESTS, _all_characters(str.isalpha)),
+        "IsAlnum": (_TESTS, _all_characters(str.isalnum)),
+        "IsHex": (_TESTS, _all_characters(lambda each: each in "0123456789abcdefABCDEF")),
     }
 )

@@ -293,15 +293,17 @@ def converter(call: Invocation, kind: Type) -> Convert:
             return of_pairs
         return lambda node, options: {key.decode(): value for key, value in of_pairs(node, options).items()}
     if isinstance(kind, TupleType):
-        return _tuple([converter(call, item) for item in kind.items])
+        return _tuple_converter([converter(call, item) for item in kind.items])
     if isinstance(kind, StructType):
-        return _struct([(name.encode(), converter(call, item), is_optional(item)) for name, item in kind.members])
+        return _struct_converter(
+            [(name.encode(), converter(call, item), is_optional(item)) for name, item in kind.members]
+        )
     if texts.has_text(kind):
-        return _textual(kind)
+        return _text_converter(kind)
     raise argument_fault(call, f"Cannot convert Yson to {format_type(kind)}")
 
 
-def _textual(kind: Type) -> Convert:
+def _text_converter(kind: Type) -> Convert:
     def convert(node: YsonNode, options: YsonOptions) -> Value:
         found = texts.from_text(kind, _utf8(node, options))
         if found is None:
@@ -311,7 +313,7 @@ def _textual(kind: Type) -> Convert:
     return convert
 
 
-def _tuple(items: list[Convert]) -> Convert:
+def _tuple_converter(items: list[Convert]) -> Convert:
     def convert(node: YsonNode, options: YsonOptions) -> Value:
         if node.kind != "list" or len(node.value) != len(items):
             raise WrongKind(f"Cannot parse tuple from {node.kind}")
@@ -320,7 +322,7 @@ def _tuple(items: list[Convert]) -> Convert:
     return convert
 
 
-def _struct(members: list[tuple[bytes, Convert, bool]]) -> Convert:
+def _struct_converter(members: list[tuple[bytes, Convert, bool]]) -> Convert:
     def convert(node: YsonNode, options: YsonOptions) -> Value:
         if node.kind != "dict":
             raise WrongKind(f"Cannot parse struct from {node.kind}")
@@ -348,7 +350,7 @@ def _convert_to(call: Invocation) -> Operand:
     return _map_node(call, 2, kind, converter(call, kind), certain=True)
 
 
-def _simple(kind: Type, change: Convert, certain: bool = False) -> Builder:
+def _node_function(kind: Type, change: Convert, certain: bool = False) -> Builder:
     def build(call: Invocation) -> Operand:
         count_operands(call, 1, 2)
         return _map_node(call, 1, kind, change, certain)
@@ -434,8 +436,8 @@ def _length(node: YsonNode, options: YsonOptions) -> Value:
     return len(node.value)
 
 
-def _is(*kinds: str) -> Builder:
-    return _simple(BOOL, lambda node, options: node.kind in kinds, certain=True)
+def _kind_test(*kinds: str) -> Builder:
+    return _node_function(BOOL, lambda node, options: node.kind in kinds, certain=True)
 
 
 def _builders() -> dict[str, Builder]:
@@ -446,26 +448,26 @@ def _builders() -> dict[str, Builder]:
         "ConvertTo": _convert_to,
         "Contains": _contains,
         "Equals": _equals,
-        "GetLength": _simple(UINT64, _length),
-        "Attributes": _simple(DictType(STRING, NODE), lambda node, options: node.attributes or {}, certain=True),
-        "Serialize": _simple(YSON, lambda node, options: write_binary(node), certain=True),
-        "SerializeText": _simple(YSON, lambda node, options: write_text(node), certain=True),
-        "SerializeJson": _simple(JSON, lambda node, options: _json(node)),
+        "GetLength": _node_function(UINT64, _length),
+        "Attributes": _node_function(DictType(STRING, NODE), lambda node, options: node.attributes or {}, certain=True),
+        "Serialize": _node_function(YSON, lambda node, options: write_binary(node), certain=True),
+        "SerializeText": _node_function(YSON, lambda node, options: write_text(node), certain=True),
+        "SerializeJson": _node_function(JSON, lambda node, options: _json(node)),
     }
     for name in ("Entity", "String", "Double", "Uint64", "Int64", "Bool", "List", "Dict"):
-        found[f"Is{name}"] = _is(name.lower())
+        found[f"Is{name}"] = _kind_test(name.lower())
     containers = {
         "List": (ListType(NODE), _list_converter(_identity)),
         "Dict": (DictType(STRING, NODE), _dict_converter(_identity)),
     }
     for name, (kind, change) in {**_SCALARS, **containers}.items():
-        found[f"ConvertTo{name}"] = _simple(kind, change, certain=name in containers)
+        found[f"ConvertTo{name}"] = _node_function(kind, change, certain=name in containers)
     for name, (kind, change) in {"": (NODE, _identity), **_SCALARS, **containers}.items():
         found[f"Lookup{name}"] = _lookup_builder(_child, kind, change)
         found[f"YPath{name}"] = _lookup_builder(_node_at_path, kind, change)
     for name, (kind, change) in _SCALARS.items():
-        found[f"ConvertTo{name}List"] = _simple(ListType(kind), _list_converter(change), certain=True)
-        found[f"ConvertTo{name}Dict"] = _simple(DictType(STRING, kind), _dict_converter(change), certain=True)
+        found[f"ConvertTo{name}List"] = _node_function(ListType(kind), _list_converter(change), certain=True)
+        found[f"ConvertTo{name}Dict"] = _node_function(DictType(STRING, kind), _dict_converter(change), certain=True)
     return found
 
 

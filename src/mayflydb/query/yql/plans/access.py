@@ -146,7 +146,7 @@ def choose_access_path(
         ranges, exact = other, False
     ordered, descending = _order_direction(chosen, found, order, tree, binder)
     # Two lists may multiply to more than MAX_RANGES. The ranges are cut then (KeyRanges.of), and a filter must follow.
-    exact = exact and used == len(found) and (ranges is None or sum(map(_has_many_values, found)) < 2)
+    exact = exact and used == len(found) and (ranges is None or sum(map(_is_list, found)) < 2)
     scan = msgspec.structs.replace(scan, index=index_name, ranges=ranges, descending=descending)
     return AccessPath(scan, ordered, exact)
 
@@ -231,7 +231,7 @@ def _bind_items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
     return values.evaluate, bare(container.item)
 
 
-def _has_many_values(constraint: Constraint) -> bool:
+def _is_list(constraint: Constraint) -> bool:
     return constraint.kind == "in"
 
 

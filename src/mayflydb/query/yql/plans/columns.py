@@ -27,14 +27,17 @@ def bind_columns(binder: Binder, trees: Sequence[Item | Star], without: Sequence
     columns: Columns = []
     stars = [each for each in trees if isinstance(each, Star)]
     _check_stars(stars, trees)
-    written = {each.name or _name(binder, each.value) for each in trees if isinstance(each, Item)}
+    written = {each.name or _implicit_name(binder, each.value) for each in trees if isinstance(each, Item)}
     gone: set[str] = set()
     for place, tree in enumerate(trees):
         if isinstance(tree, Star):
-            columns.extend(_star(binder, tree, without, gone, len(stars) > 1))
+            columns.extend(_bind_star(binder, tree, without, gone, len(stars) > 1))
         else:
             columns.append(
-                (tree.name or _name(binder, tree.value) or _default_name(place, written), binder.expression(tree.value))
+                (
+                    tree.name or _implicit_name(binder, tree.value) or _default_name(place, written),
+                    binder.expression(tree.value),
+                )
             )
     for each in without:
         if stars and each not in gone:
@@ -65,7 +68,7 @@ def _check_stars(stars: Sequence[Star], trees: Sequence[Item | Star]) -> None:
         met.add(each.source)
 
 
-def _name(binder: Binder, tree: Tree) -> str | None:
+def _implicit_name(binder: Binder, tree: Tree) -> str | None:
     """The implicit name of a column; None for an expression that is no name."""
     if isinstance(tree, Name):
         return tree.name
@@ -85,7 +88,7 @@ def _default_name(place: int, written: set[str | None]) -> str:
     return f"column{place}"
 
 
-def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], several: bool) -> Columns:
+def _bind_star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], several: bool) -> Columns:
     """Bind `*` or `t.*`. `gone` collects the columns that WITHOUT removes; `several`: the list has other stars."""
     scope = binder.scope
     if scope is EMPTY:
@@ -143,7 +146,7 @@ def bind_row_columns(binder: Binder, prefixed: bool, at: At) -> Columns:
     scope = binder.scope
     joined = scope.joined
     if joined and not prefixed and binder.context.simple_columns:
-        return sorted(_star(binder, Star(at), (), set(), several=False), key=lambda each: each[0])
+        return sorted(_bind_star(binder, Star(at), (), set(), several=False), key=lambda each: each[0])
     found: Columns = [
         (f"{each.source}.{each.name}" if joined else each.name, slot(each.type, index))
         for index, each in enumerate(scope.fields)

@@ -70,14 +70,14 @@ def _write_node(change: Change, tables: dict[str, Json]) -> Json:
     kind = "MultiErase" if change.verb == "DELETE" else f"Multi{name}"
     _table(tables, change.table).setdefault("writes", []).append({"type": kind, "columns": list(change.columns)})
     operator = {"Name": name, "Table": _table_name(change.table), "Path": change.table}
-    return _stage(name, operator, [_build_node(change.source, tables)], change.table)
+    return _build_stage(name, operator, [_build_node(change.source, tables)], change.table)
 
 
 def _table_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def _stage(name: str, operator: Json, plans: list[Json], table: str | None = None) -> Json:
+def _build_stage(name: str, operator: Json, plans: list[Json], table: str | None = None) -> Json:
     node: Json = {"Node Type": name, "Operators": [operator]}
     if table is not None:
         node["Tables"] = [_table_name(table)]
@@ -94,14 +94,18 @@ def _build_node(relation: Relation, tables: dict[str, Json]) -> Json:
         assert isinstance(scan, Scan)
         entry = {"type": "Lookup", "lookup_by": list(relation.names), "columns": list(scan.columns)}
         _table(tables, scan.table).setdefault("reads", []).append(entry)
-        operator = {"Name": f"{_join(relation.kind)} (Lookup)", "Table": _table_name(scan.table), "Path": scan.table}
+        operator = {
+            "Name": f"{_join_name(relation.kind)} (Lookup)",
+            "Table": _table_name(scan.table),
+            "Path": scan.table,
+        }
         operator["LookupKeyColumns"] = list(relation.names)  # type: ignore[assignment]  # Any JSON value.
-        return _stage("TableLookupJoin", operator, [_build_node(relation.left.relation, tables)], scan.table)
+        return _build_stage("TableLookupJoin", operator, [_build_node(relation.left.relation, tables)], scan.table)
     name, operator = _operator_of(relation)
-    return _stage(name, operator, [_build_node(each, tables) for each in relation.inputs()])
+    return _build_stage(name, operator, [_build_node(each, tables) for each in relation.inputs()])
 
 
-def _join(kind: str) -> str:
+def _join_name(kind: str) -> str:
     return "".join(word.capitalize() for word in kind.split()) + "Join"
 
 
@@ -121,7 +125,7 @@ _NAMES: dict[type, Callable[[Any], tuple[str, Json]]] = {
     LimitRows: lambda each: ("Limit", {"Name": "Limit"}),
     GroupRows: lambda each: ("Aggregate", {"Name": "Aggregate"}),
     DistinctRows: lambda each: ("Aggregate", {"Name": "Aggregate", "Phase": "Final"}),
-    JoinRows: lambda each: (_join(each.kind), {"Name": f"{_join(each.kind)} (MapJoin)"}),
+    JoinRows: lambda each: (_join_name(each.kind), {"Name": f"{_join_name(each.kind)} (MapJoin)"}),
     AppendRows: lambda each: ("UnionAll", {"Name": "UnionAll"}),
     MatchRows: _set_operator,
     ProjectRows: lambda each: ("Stage", {"Name": "Map"}),
@@ -160,7 +164,7 @@ def _scan(scan: Scan, tables: dict[str, Json]) -> Json:
     if scan.limit is not None:
         operator["ReadLimit"] = entry["limit"] = "pushed down"
     _table(tables, scan.table).setdefault("reads", []).append(entry)
-    return _stage(operator["Name"], operator, [], scan.table)
+    return _build_stage(operator["Name"], operator, [], scan.table)
 
 
 def format_ranges(ranges: KeyRanges) -> list[str]:

@@ -155,7 +155,7 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
     width = len(fields) + sum(not _is_grouping(call) for call in calls)
     for call in calls:
         if _is_grouping(call):
-            bound_trees[call] = _grouping(call, group, fields, width)
+            bound_trees[call] = _bind_grouping(call, group, fields, width)
             continue
         made = _bind_aggregate(binder, call)
         type = made.aggregation.type
@@ -179,7 +179,7 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
     return relation, over
 
 
-def _grouping(call: FunctionCall, group: GroupBy | None, keys: list[Field], place: int) -> Expression:
+def _bind_grouping(call: FunctionCall, group: GroupBy | None, keys: list[Field], place: int) -> Expression:
     """Bind `GROUPING(a, b)`: one bit for each column, the last column lowest; 1 if the grouping set does not have the
     column."""
     asked = []

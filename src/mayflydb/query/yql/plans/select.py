@@ -72,7 +72,7 @@ def _bind_result(
     binder: Binder, relation: Relation, columns: Columns, tree: Select, ordered: bool, limit: Evaluate | None
 ) -> BoundQuery:
     """Bind the projection, DISTINCT and ORDER BY, which may name columns of the result and of its source."""
-    fields = tuple(_field(name, each, binder) for name, each in columns)
+    fields = tuple(_result_field(name, each, binder) for name, each in columns)
     values = [each for _, each in columns]
     width = binder.width
     if tree.distinct:
@@ -108,5 +108,5 @@ def _without_source(field: Field) -> Field:
     return Field(field.name, field.type)
 
 
-def _field(name: str, value: Expression, binder: Binder) -> Field:
+def _result_field(name: str, value: Expression, binder: Binder) -> Field:
     return Field(name, value.type, literal=value if value.literal else None)

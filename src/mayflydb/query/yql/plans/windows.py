@@ -66,11 +66,11 @@ class BoundWindow(msgspec.Struct, frozen=True):
                 keys = {place: of(value(rows[place], run)) for place in places}
                 places.sort(key=keys.__getitem__, reverse=descending)
             whole = [tuple([of(value(rows[place], run)) for value, of, _ in self.order]) for place in places]
-            made.append(WindowPartition(places, _peers(whole)))
+            made.append(WindowPartition(places, _number_peers(whole)))
         return made
 
 
-def _peers(keys: Sequence[Hashable]) -> list[int]:
+def _number_peers(keys: Sequence[Hashable]) -> list[int]:
     """The number of the peer group of each row, from 0."""
     found: list[int] = []
     for place, key in enumerate(keys):
