@@ -1,4 +1,4 @@
-"""Queries and what they answer: columns with their types, and rows; or the innermost issue of a refusal."""
+"""Runs queries on three small tables, and returns the columns, the rows, or the innermost issue of a refusal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from query.yql.memory_tables import MemoryTables, answer, plan_of, table
 
 
 def shop() -> MemoryTables:
-    """t: three rows, of which one has no `v`; u shares two of its ids; p: a key of two columns."""
+    """Three tables. t: three rows, one with NULL as `v`; u: two of its ids are in t; p: a key of two columns."""
     tables = MemoryTables(
         table("/local/t", "id Uint64?,v Utf8?,n Int64?", "id", Index("by_n", ("n",))),
         table("/local/u", "id Uint64?,w Utf8?", "id"),

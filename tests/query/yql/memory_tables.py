@@ -1,4 +1,4 @@
-"""Tables of rows in memory for plans to run on, by the rules that `Tables` states."""
+"""An implementation of `Tables` over rows in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = 1_893_456_000_000_000
 
 
 def table(path: str, columns: str, key: str, *indexes: Index) -> Table:
-    """`columns` as "id Uint64, v Utf8?"."""
+    """The schema of a table. `columns`: "id Uint64, v Utf8?"; `key`: names with blanks between them."""
     made = []
     for each in columns.split(","):
         name, type = each.split()
@@ -28,7 +28,7 @@ def table(path: str, columns: str, key: str, *indexes: Index) -> Table:
 
 
 class MemoryTables:
-    """`accesses` and `effects`: what was asked for, in order. `batch`: rows at a time."""
+    """`accesses` and `effects`: the reads and writes of plans, in order. `batch`: rows that a read yields at once."""
 
     def __init__(self, *tables: Table, batch: int = 2) -> None:
         self.schemas: dict[str, Table | View] = {each.path: each for each in tables}

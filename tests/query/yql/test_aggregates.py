@@ -1,4 +1,4 @@
-"""Aggregates of YQL over columns: type and result, NULL passed over."""
+"""Aggregates over columns: type and result. NULL is ignored."""
 
 from __future__ import annotations
 

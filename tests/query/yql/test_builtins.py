@@ -324,7 +324,7 @@ def test_the_clock_is_read_once() -> None:
     assert not call("CurrentUtcDate").constant
 
 
-def test_chance_comes_from_the_run() -> None:
+def test_random_numbers_come_from_the_run() -> None:
     assert call("Random", 1).evaluate((), run(7)) == call("Random", 2).evaluate((), run(7))
     assert 0 <= result("RandomNumber") < 2**64
     drawn = result("RandomUuid")
@@ -382,11 +382,11 @@ def test_unknown_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["DateTime::Nothing", "Url::Normalize", "AggregationFactory", "Digest::HighwayHash"])
-def test_what_is_not_supported_is_refused_by_name(name: str) -> None:
+def test_unsupported_functions_are_refused_by_name(name: str) -> None:
     with pytest.raises(Fault, match=f"^Function {name} is not supported$"):
         call(name, "x")
 
 
-def test_aggregates_that_are_not_supported_are_refused_by_name() -> None:
+def test_unsupported_aggregates_are_refused_by_name() -> None:
     with pytest.raises(Fault, match=r"^Function HISTOGRAM is not supported$"):
         aggregated("HISTOGRAM", [INT32], [])

@@ -1,4 +1,4 @@
-"""The module DateTime: examples of YQL's documentation, and the edges of types."""
+"""The module DateTime: examples of YQL's documentation, and values at the limits of types."""
 
 from __future__ import annotations
 

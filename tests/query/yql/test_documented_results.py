@@ -1,4 +1,4 @@
-"""Results that YDB's documentation and its own tests state, and that are easily taken for something else.
+"""Results that YDB's documentation and tests state, and that one would not expect.
 
 Sources: https://ydb.tech/docs/en/yql/reference/ (`builtins/aggregation`, `builtins/json`, `types/cast`, `syntax/expressions`),
 `yql/essentials/sql/v1/sql_ut.cpp`, `yql/essentials/minikql/mkql_type_ops.cpp` and `yql/essentials/udfs/common/re2/re2_udf.cpp` of
@@ -83,7 +83,7 @@ ROWS: list[tuple[str, Any]] = [
 
 
 def text_of(value: Any) -> Any:
-    """Bytes as text, inside of tuples, too."""
+    """Decode bytes, also inside of tuples."""
     if isinstance(value, tuple):
         return tuple(map(text_of, value))
     return value.decode() if isinstance(value, bytes) else value
@@ -123,7 +123,7 @@ def test_refusals(text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["INSERT", "UPSERT", "REPLACE"])
-def test_a_query_has_names_so_that_none_need_be_given(verb: str) -> None:
+def test_a_write_takes_the_names_of_its_query(verb: str) -> None:
     tables = shop()
     rows(f"{verb} INTO `./u` SELECT 'x'u AS w, 9ul AS id; SELECT 1", tables)
     assert {"id": 9, "w": "x"} in tables.rows["/local/u"]

@@ -1,4 +1,4 @@
-"""Functions as queries call them: literals, lambdas, functions that give functions, named expressions."""
+"""Functions in queries: literals, lambdas, functions that return functions, named expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from yql_calling import run
 
 
 class NoTables:
-    """For queries that read none."""
+    """Tables for queries that read none."""
 
     def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
         raise AssertionError(access)
@@ -26,7 +26,7 @@ class NoTables:
 
 
 def ask(text: str) -> list[Any]:
-    """The columns of the one row that a query gives."""
+    """The values of the only row of a query."""
 
     async def rows() -> list[Row]:
         plan = bind(parse(text), {}, "/local", {})
@@ -120,7 +120,7 @@ MILLION = "ListConcat(ListReplicate('a', 1000000ul))"
         ("ListReplicate(1, 10000001ul)", "ListReplicate makes more than"),
     ],
 )
-def test_what_would_take_all_memory_is_refused(expression: str, text: str) -> None:
+def test_results_beyond_the_limits_are_refused(expression: str, text: str) -> None:
     with pytest.raises(Fault) as caught:
         ask(f"SELECT {expression}")
     assert caught.value.message.startswith(text)

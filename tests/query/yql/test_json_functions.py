@@ -1,4 +1,4 @@
-"""JSON_EXISTS, JSON_VALUE, JSON_QUERY, and the paths in them: the examples of YQL's documentation and the edges."""
+"""JSON_EXISTS, JSON_VALUE, JSON_QUERY, and their paths: examples of YQL's documentation, and special cases."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_paths(document: str, path: str, lax: Any, strict: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "$.", "$[", "$ $", "$.a.nothing()", "1 +", "$ ? @.a", "#", '$."a', "(" * 500])
-def test_paths_that_cannot_be_read(path: str) -> None:
+def test_invalid_paths_are_refused(path: str) -> None:
     with pytest.raises(Fault, match="Invalid JsonPath"):
         json_path.parse(path)
 

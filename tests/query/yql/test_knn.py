@@ -1,4 +1,4 @@
-"""`Knn::`: vectors as bytes, and distances of them."""
+"""`Knn::`: vectors as bytes, and distances between them."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("name", "one", "other", "expected"), MEASURED)
-def test_how_near_vectors_are(name: str, one: bytes, other: bytes, expected: float | None) -> None:
+def test_distances(name: str, one: bytes, other: bytes, expected: float | None) -> None:
     assert typed(f"Knn::{name}", value(STRING, one), value(STRING, other)) == ("Float?", expected)
 
 
-def test_nothing_is_near_null() -> None:
+def test_a_distance_to_null_is_null() -> None:
     assert result("Knn::CosineDistance", value(STRING, ONE), null(STRING)) is None
 
 
-def test_what_was_packed_reads_back(chance: Random) -> None:
+def test_packed_vectors_unpack(chance: Random) -> None:
     for name, kind, low in (("Uint8", UINT8, 0), ("Int8", INT8, -128)):
         items = [chance.randrange(low, low + 256) for _ in range(chance.randrange(70))]
         packed = result(f"Knn::ToBinaryString{name}", value(ListType(kind), items))

@@ -1,4 +1,4 @@
-"""Parameters: what may be sent for a declared type, and what need not be sent."""
+"""Parameters: the types that a client may send for a declared type, and the parameters that it may omit."""
 
 from __future__ import annotations
 
@@ -111,9 +111,7 @@ UNUSED: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("text", "sent", "warnings"), UNUSED)
-def test_what_no_statement_reads_need_not_be_sent(
-    text: str, sent: dict[str, Any], warnings: list[tuple[str, str]]
-) -> None:
+def test_unused_parameters_may_be_omitted(text: str, sent: dict[str, Any], warnings: list[tuple[str, str]]) -> None:
     assert len(asyncio.run(answer(text, shop(), sent))[-1]) == 1
     found = plan_of(text, shop(), sent).warnings
     assert {(each.severity, each.code) for each in found} <= {(WARNING, 4527)}
@@ -121,6 +119,6 @@ def test_what_no_statement_reads_need_not_be_sent(
     assert [(f"{place.row}:{place.column}", message) for place, message in told if place] == warnings
 
 
-def test_what_a_statement_reads_must_be_sent() -> None:
+def test_used_parameters_must_be_sent() -> None:
     with pytest.raises(Fault, match=r"Missing value for parameter: \$x"):
         asyncio.run(answer("DECLARE $x AS Uint64; DECLARE $y AS Uint64; SELECT $x", shop(), {}))

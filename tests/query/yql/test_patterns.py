@@ -1,4 +1,4 @@
-"""LIKE, ILIKE, REGEXP and MATCH: which texts a pattern takes."""
+"""LIKE, ILIKE, REGEXP and MATCH: the texts that match a pattern."""
 
 from __future__ import annotations
 

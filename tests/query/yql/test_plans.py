@@ -1,4 +1,4 @@
-"""Plans over tables in memory: what queries answer, what they read for it, and what they refuse."""
+"""Plans over tables in memory: answers of queries, their reads and writes, and refusals."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ CALLED = [
 
 
 @pytest.mark.parametrize("text", CALLED)
-def test_a_table_without_alias_is_called_as_it_was_written(text: str) -> None:
+def test_a_table_without_alias_has_its_written_name(text: str) -> None:
     assert ask(text, deep()) == [[("b",)]]
 
 
@@ -331,7 +331,7 @@ NARROWED = [
 
 
 @pytest.mark.parametrize(("text", "ranges"), NARROWED)
-def test_conditions_of_one_side_are_asked_before_the_join(text: str, ranges: list[Any]) -> None:
+def test_conditions_on_one_side_move_below_the_join(text: str, ranges: list[Any]) -> None:
     tables = shop()
     ask(text, tables)
     assert [each.ranges for each in tables.accesses] == ranges
@@ -504,7 +504,7 @@ def test_views_of_views_have_a_limit() -> None:
         ask("SELECT * FROM self", tables)
 
 
-def test_statements_see_what_was_written_before() -> None:
+def test_statements_see_earlier_writes() -> None:
     assert ask("SELECT COUNT(*) FROM u; UPSERT INTO u (id) VALUES (77); SELECT COUNT(*) FROM u") == [[(3,)], [(4,)]]
 
 
@@ -521,7 +521,7 @@ def test_tables_of(text: str, expected: tuple[str, ...]) -> None:
     assert tables_of(parse(text), "/local") == expected
 
 
-def test_what_a_plan_says_of_itself() -> None:
+def test_properties_of_a_plan() -> None:
     plan = plan_of("DECLARE $a AS Uint64; UPSERT INTO u SELECT id, v AS w FROM t WHERE id = $a; SELECT 1 AS x", shop())
     assert (set(plan.reads), set(plan.writes), plan.read_only) == ({"/local/t"}, {"/local/u"}, False)
     assert plan.declared == {"a": UINT64}

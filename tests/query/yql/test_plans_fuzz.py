@@ -1,4 +1,4 @@
-"""Trees made at random: whatever they say, binding and running them gives rows or a Fault, and nothing else."""
+"""Random trees: binding and running them gives rows or a Fault, and no other error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from query.yql.trees import AT, Trees
 
 
 class Likely(Trees):
-    """Trees of names that are there, so that more of them can be bound."""
+    """Makes trees of existing names, so that more of them can be bound."""
 
     def word(self) -> str:
         return self.chance.choice("abcd")
@@ -41,7 +41,7 @@ class Likely(Trees):
 
 
 @pytest.mark.parametrize("run", range(400))
-def test_nothing_but_faults(run: int, chance: Random) -> None:
+def test_random_trees_raise_only_faults(run: int, chance: Random) -> None:
     trees, made = Likely(chance), tables(chance)
     source = s.From(AT, s.Source(AT, s.TableRef(AT, "t")))
     for _ in range(10):

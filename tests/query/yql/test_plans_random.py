@@ -1,4 +1,4 @@
-"""Random conditions and joins: what keys and indexes find is what running through all rows finds."""
+"""Random conditions and joins: reads by keys and indexes find the same rows as a loop over all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module Re2: functions that expressions become."""
+"""The module Re2: regular expressions as functions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_refused(operands: Any) -> None:
         call("Re2::Match", *operands)
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_values_that_are_no_text_are_refused() -> None:
     with pytest.raises(Fault, match="Expected String"):
         call("Re2::Match", "a").bind([INT32])
     assert call("Re2::Match", "a").bind([NULL]).call((None,), (), run()) is False

@@ -1,4 +1,4 @@
-"""Operators: the type of the result, its value, and what YDB says of types that do not go together.
+"""Operators: type and value of the result, and YDB's messages for types without the operator.
 
 Source: https://ydb.tech/docs/en/yql/reference/types/primitive#implicit-cast
 """
@@ -63,7 +63,7 @@ Double Double Double Double Double Double Double Double Double -
 
 
 @pytest.mark.parametrize(("row", "line"), list(zip(NAMES, SUMS.split("\n")[1:-1], strict=True)))
-def test_where_numbers_meet(row: str, line: str) -> None:
+def test_common_types_of_numbers(row: str, line: str) -> None:
     for column, name in zip(NAMES, line.split(), strict=True):
         sum_of = arithmetic.find_binary("+", PRIMITIVES[row], PRIMITIVES[column])
         assert sum_of is not None
@@ -182,7 +182,7 @@ NAN = [
 
 
 @pytest.mark.parametrize(("left", "a", "operator", "right", "b"), NAN)
-def test_no_number(left: Type, a: Value, operator: str, right: Type, b: Value) -> None:
+def test_results_that_are_nan(left: Type, a: Value, operator: str, right: Type, b: Value) -> None:
     operation = arithmetic.find_binary(operator, left, right)
     assert operation is not None
     assert math.isnan(operation[1](a, b))
@@ -256,7 +256,7 @@ def test_unary_refusals(operator: str, operand: Type, text: str) -> None:
 
 
 def test_integers_wrap_as_their_bits_do(chance: random.Random) -> None:
-    """Whatever the types, the result is that of the bits of both in the result's type."""
+    """For all types, the result is computed from the bits of both operands in the type of the result."""
     for _ in range(3000):
         left, right = chance.choice(INTEGERS), chance.choice(INTEGERS)
         a, b = (chance.choice([*BOUNDS[each], chance.randint(*BOUNDS[each])]) for each in (left, right))

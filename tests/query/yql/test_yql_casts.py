@@ -1,4 +1,4 @@
-"""CAST: which types go into which, which of these may fail, and what becomes of values.
+"""CAST: the pairs of types that have one, those that may fail, and the values.
 
 Source: https://ydb.tech/docs/en/yql/reference/types/primitive#explicit-cast and `types/cast`.
 """

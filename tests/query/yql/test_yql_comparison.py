@@ -1,4 +1,4 @@
-"""What compares with what, NULL and NaN inside, and the total order of sorting and grouping.
+"""Types that compare, NULL and NaN inside of values, and the total order of sorting and grouping.
 
 Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#comparison
 """
@@ -212,13 +212,13 @@ def test_relations(operator: str, a: int, b: int, holds: bool) -> None:
 
 
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">=", "=="])
-def test_nothing_holds_of_nan(operator: str) -> None:
+def test_relations_with_nan_are_false(operator: str) -> None:
     relation = comparison.find_relation(operator, DOUBLE, DOUBLE)
     assert relation is not None
     assert relation(math.nan, math.nan) is False
 
 
-def test_a_null_inside_is_no_answer() -> None:
+def test_a_null_inside_gives_null() -> None:
     relation = comparison.find_relation("<", PAIR, PAIR)
     assert relation is not None
     assert relation((1, None), (1, 2)) is None

@@ -1,4 +1,4 @@
-"""What becomes another type by itself: literals that fit, values that widen, and the one type of several."""
+"""Implicit conversions: literals that fit, values that widen, and the common type of several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole texts such as applications send: each is read, and written and read again without a change."""
+"""Whole scripts as applications send them: each is parsed, printed, and parsed again to the same tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grammar of intervals, the limits of the types, and the text that they are written as."""
+"""The grammar of intervals, the limits of the types, and their texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "microseconds"), READ)
-def test_reads(text: str, microseconds: int) -> None:
+def test_parse(text: str, microseconds: int) -> None:
     assert intervals.parse(text) == microseconds
 
 
@@ -58,7 +58,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_refuses(text: str) -> None:
+def test_refused_texts(text: str) -> None:
     assert intervals.parse(text) is None
 
 
@@ -78,7 +78,7 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize(("microseconds", "text"), WRITTEN)
-def test_writes(microseconds: int, text: str) -> None:
+def test_format(microseconds: int, text: str) -> None:
     assert format_iso(microseconds) == text
 
 
@@ -88,7 +88,7 @@ def test_the_wide_type_reaches_further() -> None:
     assert intervals.parse("P106751617D", intervals.MAX_INTERVAL_64) is None
 
 
-def test_what_is_written_reads_back(chance: random.Random) -> None:
+def test_formatted_texts_parse_back(chance: random.Random) -> None:
     for _ in range(2000):
         value = chance.randint(-intervals.MAX_INTERVAL, intervals.MAX_INTERVAL) // 10 ** chance.randrange(14)
         assert intervals.parse(format_iso(value)) == value

@@ -1,4 +1,4 @@
-"""Joins: what the columns are called, ANY, and which conditions are refused.
+"""Joins: names of columns, ANY, and refused conditions.
 
 Sources: https://github.com/ydb-platform/ydb `yql/essentials/docs/en/syntax/pragma.md` (SimpleColumns), `.../syntax/join.md`,
 `yql/essentials/sql/v1/sql_ut_common.h` (texts and positions).

@@ -1,4 +1,4 @@
-"""Keys as bytes: they order as values do, a prefix of the values is a prefix of the bytes, and they read back."""
+"""Keys as bytes: they sort as values do, a prefix of the values is a prefix of the bytes, and they decode to the values."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_order_of_several_columns(chance: random.Random) -> None:
 
 
 def test_prefixes(chance: random.Random) -> None:
-    """Those rows that begin with some values, and no others, have keys that begin with the key of those values."""
+    """Exactly the rows that begin with some values have keys that begin with the key of those values."""
     for _ in range(300):
         types = draw(chance)
         rows = [row(types, chance) for _ in range(8)]
@@ -164,7 +164,7 @@ ENCODED: list[tuple[Type, Value, str]] = [
 
 @pytest.mark.parametrize(("type", "value", "encoded"), ENCODED)
 def test_bytes_that_stores_hold(type: Type, value: Value, encoded: str) -> None:
-    """They are kept: another form would not find what is there."""
+    """Stores hold these bytes: another encoding would not find their rows."""
     assert keys.encode_key([type], [value]).hex() == encoded
 
 

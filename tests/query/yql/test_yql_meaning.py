@@ -1,4 +1,4 @@
-"""What expressions come to in queries, with their types: facts of YQL's documentation and of its own tests.
+"""Types and values of expressions in queries: facts of YQL's documentation and of its tests.
 
 Sources: https://ydb.tech/docs/en/yql/reference/, https://github.com/ydb-platform/ydb `yql/essentials/tests/sql/suites` and
 `yql/essentials/sql/v1/sql_ut_common.h`.

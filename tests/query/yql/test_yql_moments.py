@@ -60,7 +60,7 @@ READ: list[tuple[Type, str, Value]] = [
 
 
 @pytest.mark.parametrize(("type", "text", "value"), READ)
-def test_reads(type: Type, text: str, value: Value) -> None:
+def test_parse(type: Type, text: str, value: Value) -> None:
     assert texts.from_text(type, text) == value
 
 
@@ -105,7 +105,7 @@ REFUSED: list[tuple[Type, str]] = [
 
 
 @pytest.mark.parametrize(("type", "text"), REFUSED)
-def test_refuses(type: Type, text: str) -> None:
+def test_refused_texts(type: Type, text: str) -> None:
     assert texts.from_text(type, text) is None
 
 
@@ -126,7 +126,7 @@ WRITTEN: list[tuple[Type, Value, str]] = [
 
 
 @pytest.mark.parametrize(("type", "value", "text"), WRITTEN)
-def test_writes(type: Type, value: Value, text: str) -> None:
+def test_format(type: Type, value: Value, text: str) -> None:
     assert texts.to_text(type, value) == text
 
 
@@ -140,7 +140,7 @@ def test_the_limits_read_back_and_nothing_beyond(type: Type) -> None:
 
 
 @pytest.mark.parametrize("type", [*moments.NARROW, *moments.WIDE])
-def test_what_is_written_reads_back(type: Type, chance: random.Random) -> None:
+def test_formatted_texts_parse_back(type: Type, chance: random.Random) -> None:
     low, high = moments.LIMITS[type]
     for _ in range(500):
         value = chance.randint(low, high)

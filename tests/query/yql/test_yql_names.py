@@ -44,7 +44,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "type"), READ)
-def test_reads(text: str, type: str) -> None:
+def test_resolve(text: str, type: str) -> None:
     assert str(names.resolve_type(parse_type(text))) == type
 
 
@@ -62,7 +62,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
-def test_refuses(text: str, message: str) -> None:
+def test_refused_types(text: str, message: str) -> None:
     with pytest.raises(Fault) as refusal:
         names.resolve_type(parse_type(text))
     assert str(refusal.value) == message

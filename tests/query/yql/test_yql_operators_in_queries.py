@@ -1,4 +1,4 @@
-"""Operators and casts as a query meets them: literals, NULL, and the text of a refusal."""
+"""Operators and casts in queries: literals, NULL, and the texts of refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing and printing against trees and texts made at random."""
+"""Parsing and printing of random trees and texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOISE = (*"()<>?'\"`$;,.{}\\\0漢", "@@", "::", "->", "|>", "<|", "/*", "--")
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_what_is_written_is_read_again(chance: random.Random, part: int) -> None:
+def test_printed_trees_parse_to_equal_trees(chance: random.Random, part: int) -> None:
     for _ in range(ROUNDS):
         script = Trees(chance).script()
         text = write(script)
@@ -48,7 +48,7 @@ def mutate(text: str, chance: random.Random) -> str:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_broken_texts_are_refused_and_nothing_else(chance: random.Random, part: int) -> None:
+def test_broken_texts_raise_only_faults(chance: random.Random, part: int) -> None:
     for _ in range(ROUNDS):
         text = mutate(write(Trees(chance).script()), chance)
         try:
@@ -99,14 +99,14 @@ def test_broken_texts_are_refused_and_nothing_else(chance: random.Random, part: 
     ],
     ids=lambda text: text[:24],
 )
-def test_texts_out_of_all_measure_are_refused(text: str) -> None:
+def test_texts_beyond_the_limits_are_refused(text: str) -> None:
     with pytest.raises(Fault):
         parse(text)
 
 
 @pytest.mark.parametrize("word", ["AND", "OR"])
-def test_long_chains_of_conditions_are_read(word: str) -> None:
-    """As programs write them: thousands of alternatives, balanced so that nobody runs out of stack."""
+def test_long_chains_of_conditions_are_parsed(word: str) -> None:
+    """Programs write thousands of alternatives; the tree is balanced, so that Python's stack suffices."""
     script = parse("SELECT * FROM t WHERE " + f" {word} ".join(f"id = {number}" for number in range(5000)))
     assert parse(write(script)) == script
 

@@ -1,6 +1,6 @@
-"""What is no YQL, or more of it than Mayfly has: the texts of refusals and where they point.
+"""Texts that are no YQL, or that Mayfly does not support: messages of refusals and their positions.
 
-Where the grammar fails, columns count from 0; where it is about what was read, from 1. So it is in YDB:
+Columns of errors in the grammar count from 0, those of other errors from 1, as in YDB:
 https://github.com/ydb-platform/ydb `yql/essentials/sql/v1/sql_ut_common_errors.cpp`.
 """
 
@@ -53,7 +53,7 @@ GRAMMAR = [
 
 
 @pytest.mark.parametrize(("text", "row", "column", "message"), GRAMMAR, ids=[row[0] for row in GRAMMAR])
-def test_what_the_grammar_has_not(text: str, row: int, column: int, message: str | None) -> None:
+def test_errors_in_the_grammar(text: str, row: int, column: int, message: str | None) -> None:
     with pytest.raises(Fault) as caught:
         parse(text)
     (issue,) = caught.value.issues
@@ -127,7 +127,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "row", "column", "message"), WRONG, ids=[row[0] for row in WRONG])
-def test_what_is_read_and_wrong(text: str, row: int, column: int, message: str | None) -> None:
+def test_errors_beyond_the_grammar(text: str, row: int, column: int, message: str | None) -> None:
     with pytest.raises(Fault) as caught:
         parse(text)
     (issue,) = caught.value.issues
@@ -188,7 +188,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize(("text", "what"), UNSUPPORTED, ids=[row[0] for row in UNSUPPORTED])
-def test_what_is_not_supported_is_refused_by_name(text: str, what: str | None) -> None:
+def test_unsupported_syntax_is_refused_by_name(text: str, what: str | None) -> None:
     with pytest.raises(Fault) as caught:
         parse(text)
     assert caught.value.issues[0].position is not None
@@ -197,6 +197,6 @@ def test_what_is_not_supported_is_refused_by_name(text: str, what: str | None) -
 
 
 @pytest.mark.parametrize("text", ["", "Int32 Int32", "List<", "List<Int32>>", "'a'", "Struct<a>", "Int32;"])
-def test_what_is_no_type(text: str) -> None:
+def test_texts_that_are_no_type(text: str) -> None:
     with pytest.raises(Fault):
         parse_type(text)

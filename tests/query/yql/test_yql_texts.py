@@ -1,4 +1,4 @@
-"""Values as text and back: numbers, documents, Decimal, DyNumber, Uuid, and whether bytes are YSON."""
+"""Values as text and back: numbers, documents, Decimal, DyNumber, Uuid, and the validation of YSON."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ BOTH: list[tuple[Type, str, Value]] = [
 
 
 @pytest.mark.parametrize(("type", "text", "value"), BOTH)
-def test_reads_and_writes(type: Type, text: str, value: Value) -> None:
+def test_parse_and_format(type: Type, text: str, value: Value) -> None:
     got = texts.from_text(type, text)
     assert got == value and got.__class__ is value.__class__
     assert texts.to_text(type, value) == text
@@ -127,7 +127,7 @@ READ: list[tuple[Type, str, Value]] = [
 
 
 @pytest.mark.parametrize(("type", "text", "value"), READ)
-def test_reads(type: Type, text: str, value: Value) -> None:
+def test_parse(type: Type, text: str, value: Value) -> None:
     assert texts.from_text(type, text) == value
 
 

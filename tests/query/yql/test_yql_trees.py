@@ -1,4 +1,4 @@
-"""What texts of YQL mean, shown by how their trees are written again: in full, and with parentheses only where they matter."""
+"""Trees of texts, shown as printed text: complete, with parentheses only where they matter."""
 
 from __future__ import annotations
 
@@ -440,7 +440,7 @@ def test_statements(text: str, expected: str) -> None:
         ("SELECT 'a\nb'; SELECT @@a;b@@", 2),
     ],
 )
-def test_statements_are_told_apart(text: str, count: int) -> None:
+def test_statements_are_counted(text: str, count: int) -> None:
     assert len(parse(text).statements) == count
 
 

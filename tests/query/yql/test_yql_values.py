@@ -1,4 +1,4 @@
-"""Whatever the types: what a conversion gives is a value of the type that it promises, and nothing but that type's."""
+"""For random types: the result of a conversion or an operator is a value of the type that binding has given it."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ CHECKS: dict[Type, Callable[[Value], bool]] = {
 
 
 def holds(type: Type, value: Value) -> bool:
-    """Whether it is a value of the type, as `types` describes them."""
+    """True if this is a value of the type, in the form that `types` describes."""
     match type:
         case OptionalType(OptionalType() as item):
             return value is None or (isinstance(value, Just) and holds(item, value.value))
@@ -243,7 +243,7 @@ def test_casts(chance: random.Random) -> None:
     assert some > 400
 
 
-def test_what_widens_stays_a_value(chance: random.Random) -> None:
+def test_widened_values_have_the_wider_type(chance: random.Random) -> None:
     some = 0
     for _ in range(6000):
         source = type_of(chance)
@@ -313,7 +313,7 @@ def test_equal_values_group_together(chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("type", PRIMITIVES.values(), ids=str)
-def test_any_text_reads_or_not(type: Type, chance: random.Random) -> None:
+def test_random_texts_parse_to_values_or_none(type: Type, chance: random.Random) -> None:
     letters = '0123456789-+:.,TZPWDHMSe[]{}<>=;#"%a \x00\u00e9\u0661'
     for text in [*TEXTS, *("".join(chance.choices(letters, k=chance.randrange(12))) for _ in range(500))]:
         value = texts.from_text(type, text)

@@ -1,4 +1,4 @@
-"""The module Yson: trees of YSON and JSON, read, walked, converted and written."""
+"""The module Yson: parsing, paths, conversions and serialization of YSON and JSON."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _drawn(chance: random.Random, depth: int = 0) -> YsonNode:
     return YsonNode(kind, values[kind], attributes)
 
 
-def test_what_is_written_is_read(chance: random.Random) -> None:
+def test_serialized_documents_parse_back(chance: random.Random) -> None:
     for _ in range(300):
         node = _drawn(chance)
         assert yson_nodes.parse(yson_nodes.write_text(node)) == node
@@ -135,5 +135,5 @@ def test_what_is_written_is_read(chance: random.Random) -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"[", b"{a}", b"<a=1>", b"1 2", b"\1\xff", b"\3ab", b"99999999999999999999", b"[" * 1000]
 )
-def test_what_is_none(text: bytes) -> None:
+def test_texts_that_are_no_yson(text: bytes) -> None:
     assert yson_nodes.parse(text) is None

@@ -1,4 +1,4 @@
-"""Trees of YQL made at random, such as texts give: what printing writes and parsing must read again."""
+"""Random syntax trees in the form that parsing gives, for printing them and parsing them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FUNCTIONS = ("Len", "DateTime::Format", "IF", "Coalesce", "String::Contains", "C
 
 
 class Trees:
-    """Makes trees; `depth` is how many levels are still allowed below what is being made."""
+    """Makes trees. `depth`: the number of levels that are still allowed below the node."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
