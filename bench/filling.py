@@ -13,7 +13,7 @@ from mayflydb.frontends.cosmos.calls import SPACE
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Allocate, Decision, Find, Outcome, Put, Store, ask
+from mayflydb.store.interface import Allocate, Decision, FindRow, Outcome, Put, Store, ask
 from mayflydb.store.sqlite import SqliteStore
 
 BATCH = 2000
@@ -52,7 +52,7 @@ async def _fill(path: Path, container: str, lives: Iterable[Life]) -> int:
     try:
         parent = 0
         for name in (SPACE, DATABASE, container):
-            row = await store.read(Find(parent, name))
+            row = await store.read(FindRow(parent, name))
             assert row is not None
             parent = row.id
         return await load(store, parent, lives)

@@ -19,7 +19,7 @@ from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import SECOND
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Read, Seek, Store
+from mayflydb.store.interface import Read, SeekIndex, Store
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class Site:
 
     def entries(self, number: int) -> tuple[int, ...] | None:
         """The seqs that own entries of an index, be it dropped."""
-        return self.run(self.engine.store.read(Seek(self.it, number, (LAST,), 10_000)))
+        return self.run(self.engine.store.read(SeekIndex(self.it, number, (LAST,), 10_000)))
 
 
 def expected(values: dict[bytes, bytes], index: Index) -> dict[bytes, list[bytes]]:

@@ -15,7 +15,7 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, WriteConflict
-from mayflydb.store.interface import Children, Get
+from mayflydb.store.interface import ChildRows, Get
 
 
 class Client:
@@ -247,7 +247,7 @@ def test_what_was_decided_before_it_began_and_committed_after_that(
         snapshot = Snapshot(site.engine, site.now, begun, frozenset([site.home]))
         clients.append(Client(site, snapshot))
 
-    rows = site.run(site.engine.store.read(Children(site.home)))
+    rows = site.run(site.engine.store.read(ChildRows(site.home)))
     monkeypatch.setattr(site.engine.version_cache, "note", noted)
     site.write(theirs)
     (client,) = clients

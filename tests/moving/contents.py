@@ -15,19 +15,19 @@ from mayflydb.moving.copy import UNFINISHED
 from mayflydb.moving.source import RecordWithEntries
 from mayflydb.store.interface import (
     Allocate,
+    CatalogRow,
     Change,
     Decision,
     Delete,
     DropRow,
     Entries,
+    NamedNumber,
     NewId,
     Outcome,
     Put,
     PutRow,
-    Row,
     Scan,
-    Set,
-    Setting,
+    SetNumber,
     Store,
     ask,
 )
@@ -49,17 +49,17 @@ MARKED = 1_893_456_789_123_456
 class Everything(msgspec.Struct, frozen=True):
     """What must be the same after a move."""
 
-    rows: list[Row]
+    rows: list[CatalogRow]
     records: dict[int, list[RecordWithEntries]]
     mark: int | None
 
 
 async def everything(store: Store) -> Everything:
     """All of it, read in other portions than moves read it. AssertionError if the store is marked as unfinished."""
-    assert not await store.read(Setting(UNFINISHED))
+    assert not await store.read(NamedNumber(UNFINISHED))
     rows = await catalogue(store)
     records = {row.id: await _records(store, row.id) for row in rows}
-    return Everything(rows, {id: moved for id, moved in records.items() if moved}, await store.read(Setting(MARK)))
+    return Everything(rows, {id: moved for id, moved in records.items() if moved}, await store.read(NamedNumber(MARK)))
 
 
 async def _records(store: Store, container: int) -> list[RecordWithEntries]:
@@ -105,16 +105,16 @@ async def fill(store: Store, seed: int, records: int = 60) -> int:
         id = await new_id(store)
         name = f"{chance.choice(NAMES)}{id}" if id > 1 else ""
         parent = chance.choice(parents)
-        await change(store, PutRow(Row(id, parent, name, chance.choice(BYTES))))
+        await change(store, PutRow(CatalogRow(id, parent, name, chance.choice(BYTES))))
         if chance.random() < 0.6:
             parents.append(id)
     gone = await new_id(store)
-    await change(store, PutRow(Row(gone, 0, "gone", b"")))
+    await change(store, PutRow(CatalogRow(gone, 0, "gone", b"")))
     await change(store, DropRow(gone))
     containers = [row.id for row in await catalogue(store)][::2]
     for number in range(records):
         await _write(store, chance.choice(containers), number, chance)
-    await change(store, Set(MARK, MARKED))
+    await change(store, SetNumber(MARK, MARKED))
     return gone
 
 

@@ -23,7 +23,7 @@ from mayflydb.config import file_url
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.model.instant import SECOND
 from mayflydb.moving.copy import UNFINISHED
-from mayflydb.store.interface import Set, Store
+from mayflydb.store.interface import SetNumber, Store
 from mayflydb.store.postgres import PostgresStore, membership
 from mayflydb.store.sqlite import SqliteStore
 from moving.contents import Everything, change, everything, fill
@@ -165,7 +165,7 @@ def test_a_database_that_is_served_is_not_moved(new: str, postgres: Cluster, tmp
 
 
 def test_half_a_copy_is_not_served(old: str, tmp_path: Path) -> None:
-    within(old, lambda store: change(store, Set(UNFINISHED, 5)))
+    within(old, lambda store: change(store, SetNumber(UNFINISHED, 5)))
     with pytest.raises(StartFailed, match="holds an unfinished copy") as caught, serve(tmp_path / "old.db", port=0):
         pass
     assert (caught.value.setting, caught.value.exit_code) == ("storage.url", 4)

@@ -25,16 +25,16 @@ from mayflydb.model.record import Expiry, Kind
 from mayflydb.moving.copy import UNFINISHED, CopyResult, copy, find_last_seq, is_unfinished
 from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import (
+    CatalogRow,
     Committed,
     Decision,
     Delete,
     DropRow,
+    NamedNumber,
     Put,
     PutRow,
     Read,
-    Row,
-    Set,
-    Setting,
+    SetNumber,
     Store,
     Urgency,
 )
@@ -174,7 +174,7 @@ def test_how_far_a_container_has_come(run: Run, seqs: list[int]) -> None:
     async def found() -> int:
         source = await filled(records=1)
         sample = next(iter((await everything(source)).records.values()))[0][0]
-        store, row = ReferenceStore(), Row(9, 0, "c", b"", 50, 40)
+        store, row = ReferenceStore(), CatalogRow(9, 0, "c", b"", 50, 40)
         await change(store, PutRow(row))
         for seq in seqs:
             await change(store, Put(9, msgspec.structs.replace(sample, key=b"%d" % seq, seq=seq), True))
@@ -197,7 +197,7 @@ def test_interrupted_anywhere_it_goes_on(run: Run, late: bool) -> None:
             try:
                 await move(source, Mortal(target, at, late))
             except Interrupted:
-                finished = await target.read(Setting(MARK)) is not None
+                finished = await target.read(NamedNumber(MARK)) is not None
                 assert await is_unfinished(target) is not (finished or (at == 1 and not late))
             else:
                 return at
@@ -213,10 +213,10 @@ def test_interrupted_anywhere_it_goes_on(run: Run, late: bool) -> None:
 
 async def _records_of(target: Store) -> dict[int, list[Any]]:
     """What is there by now, of a target that may be unfinished."""
-    begun = await target.read(Setting(UNFINISHED))
-    await change(target, Set(UNFINISHED, 0))
+    begun = await target.read(NamedNumber(UNFINISHED))
+    await change(target, SetNumber(UNFINISHED, 0))
     found = (await everything(target)).records
-    await change(target, Set(UNFINISHED, begun or 0))
+    await change(target, SetNumber(UNFINISHED, begun or 0))
     return found
 
 
@@ -298,12 +298,12 @@ def test_nothing_to_move(run: Run) -> None:
 
 
 async def _other_rows(store: Store) -> None:
-    await change(store, PutRow(Row(await new_id(store), 0, "cosmos", b"")))
+    await change(store, PutRow(CatalogRow(await new_id(store), 0, "cosmos", b"")))
 
 
 async def _same_rows_but_one(store: Store) -> None:
     await fill(store, 1)
-    await change(store, PutRow(Row(await new_id(store), 0, "more", b"")))
+    await change(store, PutRow(CatalogRow(await new_id(store), 0, "more", b"")))
 
 
 async def _events(store: Store) -> None:
@@ -312,11 +312,11 @@ async def _events(store: Store) -> None:
     ((container, [(record, _)]),) = found.records.items()
     event = Expiry(0, container, record.partition, record.key, record.lsn, 90, 5, None, "default", 1, 15, 16, "sweep")
     await change(store, Delete(container, record, event), *(DropRow(row.id) for row in found.rows))
-    await change(store, Set(UNFINISHED, 0))
+    await change(store, SetNumber(UNFINISHED, 0))
 
 
 async def _time(store: Store) -> None:
-    await change(store, Set(MARK, 5))
+    await change(store, SetNumber(MARK, 5))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from mayflydb.moving.copy import CopyResult, copy
 from mayflydb.moving.files import FileSource, export, unfinished_path
 from mayflydb.moving.frames import _HEAD, MAGIC, End, FileRow, Frames, Header, decode_row, encode_row
 from mayflydb.moving.source import StoreSource
-from mayflydb.store.interface import Read, Row, Store
+from mayflydb.store.interface import CatalogRow, Read, Store
 from moving.conftest import Run
 from moving.contents import everything, fill, new_id
 from moving.test_copy import Interrupted, Mortal, filled
@@ -71,7 +71,7 @@ def test_out_and_in(run: Run, path: Path, seed: int) -> None:
 
 
 def test_any_name(tmp_path: Path) -> None:
-    row = Row(1, 0, "\ud800\0ü", b"")
+    row = CatalogRow(1, 0, "\ud800\0ü", b"")
     with (tmp_path / "one").open("w+b") as file:
         writing = Frames(file, "one")
         writing.begin()

@@ -21,7 +21,7 @@ from mayflydb.frontends.cosmos.policies import parse_container
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Setting
+from mayflydb.store.interface import NamedNumber
 from mayflydb.store.postgres import PostgresStore
 from mayflydb.store.postgres.connection import connect
 from postgres_cluster import ROLE, Cluster
@@ -45,7 +45,7 @@ class Member:
     @classmethod
     async def open(cls, url: str) -> Member:
         store = await PostgresStore.open(url)
-        clock = SystemClock(await store.read(Setting(MARK)), wall=store.wall)
+        clock = SystemClock(await store.read(NamedNumber(MARK)), wall=store.wall)
         return cls(store, await open_engine(store, clock, SWEEP_INTERVAL, store.lease, holds=store.holds))
 
     @property

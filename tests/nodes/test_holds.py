@@ -23,7 +23,7 @@ from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import HOUR, MILLISECOND, SECOND, Instant, Span
-from mayflydb.store.interface import Count, Held
+from mayflydb.store.interface import Count, HeldRecords
 from mayflydb.store.postgres import changes, holds, membership
 from mayflydb.store.postgres.connection import pause
 from mayflydb.store.postgres.holds import Holds
@@ -93,7 +93,7 @@ async def left(member: Member, container: int) -> int:
 
 async def told(member: Member, container: int) -> int:
     """How many records other nodes hold, as a node knows."""
-    held = await member.store.read(Held(container))
+    held = await member.store.read(HeldRecords(container))
     return len(held or ())
 
 
@@ -229,7 +229,7 @@ def test_nothing_is_purged_where_too_much_is_locked(databases: Databases) -> Non
     async def work(one: Member, other: Member, c: int) -> None:
         await due(one, c, *(b"%d" % n for n in range(5)))
         snapshots = [await saved(one, c, b"%d" % n) for n in range(4)]
-        assert (await other.store.read(Held(c)), await sweep(other), await left(one, c)) == (None, 0, 5)
+        assert (await other.store.read(HeldRecords(c)), await sweep(other), await left(one, c)) == (None, 0, 5)
         snapshots.pop().close()
         await until(lambda: spared(other, c))
         assert (await sweep(other), await left(one, c)) == (2, 3)
@@ -237,7 +237,7 @@ def test_nothing_is_purged_where_too_much_is_locked(databases: Databases) -> Non
             snapshot.close()
 
     async def spared(member: Member, container: int) -> bool:
-        return await member.store.read(Held(container)) is not None
+        return await member.store.read(HeldRecords(container)) is not None
 
     for name, most in (("MAX_HELD", 3), ("MAX_HELD_BYTES", 6)):
         with patch.object(holds, name, most):

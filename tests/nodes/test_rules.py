@@ -19,7 +19,7 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, Unavailable
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Decision, Find, Get, Load, Outcome, PutRow, Read, ask
+from mayflydb.store.interface import Decision, FindRow, Get, LoadRow, Outcome, PutRow, Read, ask
 from mayflydb.store.postgres import membership
 from nodes.crew import PATIENCE, Member, container, crew, set_ttl, since, together
 from stores import Databases
@@ -163,7 +163,7 @@ def test_an_old_answer_that_comes_late_is_not_kept(databases: Databases) -> None
 
             async def late(request: Read[T]) -> T:
                 answer = await read(request)
-                if isinstance(request, Find) and request.name == "c" and not found.is_set():
+                if isinstance(request, FindRow) and request.name == "c" and not found.is_set():
                     found.set()
                     await deliver.wait()
                 return answer
@@ -248,7 +248,7 @@ def test_a_row_is_not_put_back_to_a_name_that_another_node_has_changed(databases
                 await Reader(there).put(id)
 
             def mark() -> Decision[None]:
-                row = yield from ask(Load(id))
+                row = yield from ask(LoadRow(id))
                 yield from ask(Get(id, PARTITION, KEY))
                 assert row is not None
                 return Outcome((PutRow(row),), None)

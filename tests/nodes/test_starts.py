@@ -14,7 +14,7 @@ import pytest
 
 from mayflydb.engine import selftest
 from mayflydb.engine.catalog import ROOT
-from mayflydb.store.interface import Children
+from mayflydb.store.interface import ChildRows
 from mayflydb.store.postgres import membership
 from nodes.crew import Member, container, crew, together
 from nodes.test_processes import OnPostgres
@@ -43,7 +43,7 @@ def test_nodes_prove_their_store_at_the_same_time(postgres: Cluster) -> None:
         async with crew(postgres.fresh(), NODES) as members:
             for _ in range(TURNS):
                 await together(*(selftest.prove(member.engine) for member in members))
-            assert await members[0].store.read(Children(ROOT)) == []
+            assert await members[0].store.read(ChildRows(ROOT)) == []
 
     asyncio.run(check())
 
@@ -68,7 +68,7 @@ def test_a_node_that_was_killed_in_its_proof_is_in_nobody_s_way(postgres: Cluste
             await first.die()
             with patch.object(membership, "LEASE", 1):
                 await selftest.prove(second.engine)
-            assert await second.store.read(Children(ROOT)) == []
+            assert await second.store.read(ChildRows(ROOT)) == []
 
     asyncio.run(check())
 

@@ -19,7 +19,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.model.errors import Conflict, NotFound, PreconditionFailed
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, Get, Holders, Load, Row, Scan
+from mayflydb.store.interface import Allocate, CatalogRow, EntryOwners, Get, LoadRow, Scan
 from mayflydb.store.postgres import reads
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.transaction import Transaction
@@ -143,17 +143,19 @@ def test_all_answers_fit_one_order(count: int, seed: int, databases: Databases, 
 # --- the checks themselves -------------------------------------------------------------------------------------------
 
 
-async def unlocked(connection: Connection, ids: Iterable[int]) -> list[Row]:
+async def unlocked(connection: Connection, ids: Iterable[int]) -> list[CatalogRow]:
     """Catalogue rows that other nodes may change meanwhile."""
-    return [row for id in ids if (row := await reads.load(connection, Load(id))) is not None]
+    return [row for id in ids if (row := await reads.load(connection, LoadRow(id))) is not None]
 
 
-async def believing(connection: Connection, guesses: Sequence[Row], requests: Sequence[Get]) -> list[Record | None]:
+async def believing(
+    connection: Connection, guesses: Sequence[CatalogRow], requests: Sequence[Get]
+) -> list[Record | None]:
     """What this node has left in the catalogue is what is there."""
     return await reads.gets(connection, requests, False)
 
 
-async def forgetful(connection: Connection, request: Holders) -> list[Record]:
+async def forgetful(connection: Connection, request: EntryOwners) -> list[Record]:
     """Nobody holds a unique value that another node has written a moment ago."""
     return [record for record in await holders(connection, request) if record.lsn % 3]
 
@@ -170,7 +172,7 @@ holders, allocate = reads.holders, Transaction._allocate
 FAULTS: dict[str, AbstractContextManager[object]] = {
     "no lock": patch.object(reads, "lock_rows", unlocked),
     "a guess believed": patch.object(reads, "locked_gets", believing),
-    "unique values": patch.dict(reads.ANSWERS, {Holders: forgetful}),
+    "unique values": patch.dict(reads.ANSWERS, {EntryOwners: forgetful}),
     "an lsn twice": patch.object(Transaction, "_allocate", skipping),
 }
 

@@ -18,7 +18,7 @@ from mayflydb.engine.open import open_engine
 from mayflydb.engine.selftest import prove
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import from_rfc3339
-from mayflydb.store.interface import Children, Decision, Dropped, Outcome
+from mayflydb.store.interface import ChildRows, Decision, DroppedContainers, Outcome
 from mayflydb.store.sqlite import SqliteStore
 from served import START, Http, port_of
 
@@ -172,7 +172,7 @@ def prove_it(file: Path, monkeypatch: pytest.MonkeyPatch, sabotage: str | None) 
         try:
             await prove(engine)
         finally:
-            left = (await store.read(Children(0)), await store.read(Dropped()))
+            left = (await store.read(ChildRows(0)), await store.read(DroppedContainers()))
             await store.close()
             assert left[0] == []
             assert sabotage is not None or left[1] == []

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar, cast
 
 from mayflydb.model.errors import Corrupt, OutcomeUnknown, OwnerNotFound, Unavailable
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from store_suite.contract_checks import Changes, check_answer, check_request
 from store_suite.versions import Versions
 
@@ -30,12 +30,12 @@ class Numbers:
         self.lsns: dict[int, int] = {}
         self.seqs: dict[int, int] = {}
 
-    def grow(self, request: ask.Read[Any], answer: Any) -> None:
+    def grow(self, request: interface.Read[Any], answer: Any) -> None:
         """Take note of an allocation; AssertionError unless it exceeds all before it."""
-        if isinstance(request, ask.NewId):
+        if isinstance(request, interface.NewId):
             assert answer > self.ids, f"catalogue id {answer} after {self.ids}"
             self.ids = answer
-        elif isinstance(request, ask.Allocate):
+        elif isinstance(request, interface.Allocate):
             lsn, seq = answer
             assert lsn > self.lsns.get(request.container, 0), f"{request} gave lsn {lsn} again"
             self.lsns[request.container] = lsn
@@ -59,19 +59,19 @@ class Numbers:
 class Attempt(Generic[T]):
     """One run of a decision, with every request, answer and change checked."""
 
-    def __init__(self, decide: Callable[[], ask.Decision[T]], versions: Versions, numbers: Numbers) -> None:
+    def __init__(self, decide: Callable[[], interface.Decision[T]], versions: Versions, numbers: Numbers) -> None:
         self._decide = decide
         self._versions = versions
         self.numbers = numbers.copy()
         self.raised: Exception | None = None
-        self.changes: tuple[ask.Change, ...] = ()
+        self.changes: tuple[interface.Change, ...] = ()
         self.redefines = False
 
-    def run(self) -> ask.Decision[T]:
+    def run(self) -> interface.Decision[T]:
         """The decision itself, between the store and its factory."""
         try:
             outcome = yield from self._drive(self._decide())
-            assert isinstance(outcome, ask.Outcome), f"a decision came to {outcome!r}"
+            assert isinstance(outcome, interface.Outcome), f"a decision came to {outcome!r}"
             checked = Changes()
             for change in outcome.changes:
                 yield from checked.check(change)
@@ -82,13 +82,13 @@ class Attempt(Generic[T]):
         self.changes = outcome.changes
         return outcome
 
-    def _drive(self, decision: ask.Decision[T]) -> ask.Decision[T]:
+    def _drive(self, decision: interface.Decision[T]) -> interface.Decision[T]:
         answer: Any = None
         while True:
             try:
                 request = decision.send(answer)
             except StopIteration as end:
-                outcome: ask.Outcome[T] = end.value
+                outcome: interface.Outcome[T] = end.value
                 return outcome
             check_request(request)
             now = self._versions.now
@@ -101,7 +101,7 @@ class Attempt(Generic[T]):
 class Contract:
     """Any store, with everything that the interface promises checked on the way in and on the way out."""
 
-    def __init__(self, store: ask.Store) -> None:
+    def __init__(self, store: interface.Store) -> None:
         self._store = store
         self._versions = Versions()
         self._numbers = Numbers()
@@ -119,8 +119,8 @@ class Contract:
     def catalog_version(self) -> int:
         return self._store.catalog_version
 
-    async def read(self, request: ask.Read[T]) -> T:
-        assert not isinstance(request, (ask.Allocate, ask.NewId)), f"{request} is for decisions only"
+    async def read(self, request: interface.Read[T]) -> T:
+        assert not isinstance(request, (interface.Allocate, interface.NewId)), f"{request} is for decisions only"
         check_request(request)
         now = self._versions.now
         try:
@@ -133,10 +133,12 @@ class Contract:
         self._versions.check(request, answer, now)
         return answer
 
-    async def write(self, decide: Callable[[], ask.Decision[T]], urgency: ask.Urgency = "user") -> ask.Committed[T]:
+    async def write(
+        self, decide: Callable[[], interface.Decision[T]], urgency: interface.Urgency = "user"
+    ) -> interface.Committed[T]:
         attempts: list[Attempt[T]] = []
 
-        def attempt() -> ask.Decision[T]:
+        def attempt() -> interface.Decision[T]:
             attempts.append(Attempt(decide, self._versions, self._numbers))
             return attempts[-1].run()
 
@@ -154,12 +156,16 @@ class Contract:
             assert self._store.catalog_version > catalog, f"the catalogue changed and is still version {catalog}"
         return committed
 
-    def _check_commit(self, attempt: Attempt[T], committed: ask.Committed[T], before: int) -> None:
+    def _check_commit(self, attempt: Attempt[T], committed: interface.Committed[T], before: int) -> None:
         # Decisions of one group share a number; those that began after a commit returned must see a larger one.
         assert committed.commit_seq > before, f"commit {committed.commit_seq} after {before}"
         self._commit_seq = max(self._commit_seq, committed.commit_seq)
         assert attempt.raised is None, f"committed although the decision raised {attempt.raised!r}"
-        limits = [change.limit for change in attempt.changes if isinstance(change, (ask.Purge, ask.Clear, ask.Unlink))]
+        limits = [
+            change.limit
+            for change in attempt.changes
+            if isinstance(change, (interface.Purge, interface.ClearDropped, interface.RemoveEntries))
+        ]
         assert len(limits) == len(committed.purged), f"{len(limits)} purges, {len(committed.purged)} answers"
         for limit, purged in zip(limits, committed.purged, strict=True):
             assert 0 <= purged.records <= limit, f"{purged} of at most {limit}"
@@ -179,7 +185,7 @@ class Contract:
 class Mirror:
     """Two stores asked the same: every answer, reply and error must agree. Numbers of commits may differ."""
 
-    def __init__(self, left: ask.Store, right: ask.Store) -> None:
+    def __init__(self, left: interface.Store, right: interface.Store) -> None:
         self._left = left
         self._right = right
         # Else a read could see one store before a write and the other after it.
@@ -197,23 +203,25 @@ class Mirror:
     def catalog_version(self) -> int:
         return self._left.catalog_version
 
-    async def read(self, request: ask.Read[T]) -> T:
+    async def read(self, request: interface.Read[T]) -> T:
         async with self._turn:
             left, right = await _both(lambda store: store.read(request), self._left, self._right)
         _agree(repr(request), left, right)
         return left
 
-    async def write(self, decide: Callable[[], ask.Decision[T]], urgency: ask.Urgency = "user") -> ask.Committed[T]:
+    async def write(
+        self, decide: Callable[[], interface.Decision[T]], urgency: interface.Urgency = "user"
+    ) -> interface.Committed[T]:
         scripts: list[list[tuple[Any, Any]]] = []
 
-        def decide_and_note() -> ask.Decision[T]:
+        def decide_and_note() -> interface.Decision[T]:
             scripts.append([])
             return _noting(decide(), scripts[-1])
 
         async with self._turn:
             middle = 0
 
-            async def write(store: ask.Store) -> ask.Committed[T]:
+            async def write(store: interface.Store) -> interface.Committed[T]:
                 nonlocal middle
                 middle = len(scripts)
                 return await store.write(decide_and_note, urgency)
@@ -238,19 +246,21 @@ class Mirror:
             await self._right.close()
 
 
-def _noting(decision: ask.Decision[T], script: list[tuple[Any, Any]]) -> ask.Decision[T]:
+def _noting(decision: interface.Decision[T], script: list[tuple[Any, Any]]) -> interface.Decision[T]:
     answer: Any = None
     while True:
         try:
             request = decision.send(answer)
         except StopIteration as end:
-            outcome: ask.Outcome[T] = end.value
+            outcome: interface.Outcome[T] = end.value
             return outcome
         answer = yield request
         script.append((request, answer))
 
 
-async def _both(call: Callable[[ask.Store], Awaitable[T]], left: ask.Store, right: ask.Store) -> tuple[T, T]:
+async def _both(
+    call: Callable[[interface.Store], Awaitable[T]], left: interface.Store, right: interface.Store
+) -> tuple[T, T]:
     """Both results; the common error if both fail alike; AssertionError if only one fails, or otherwise."""
     first, error = await _outcome(call(left))
     second, other = await _outcome(call(right))

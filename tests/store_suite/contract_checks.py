@@ -12,10 +12,10 @@ from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.order import FIRST_ORDERED, LONGEST_ORDERED, Identity, Order
 from mayflydb.model.record import NEVER, Entry, Kind, Record, Totals, Version
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from store_suite.reference import entry_place, hash_part, path_value, scan_place
 
-Check = Generator[ask.Read[Any], Any, None]
+Check = Generator[interface.Read[Any], Any, None]
 
 
 def _ascends(places: Sequence[Any]) -> bool:
@@ -23,7 +23,7 @@ def _ascends(places: Sequence[Any]) -> bool:
 
 
 def _is_page(records: Sequence[Record] | Sequence[Version], limit: int) -> bool:
-    return len(records) <= limit and sum(len(record.value) for record in records[:-1]) <= ask.PAGE_BYTES
+    return len(records) <= limit and sum(len(record.value) for record in records[:-1]) <= interface.PAGE_BYTES
 
 
 def _fits(index: int, key: bytes) -> bool:
@@ -33,89 +33,89 @@ def _fits(index: int, key: bytes) -> bool:
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
-def check_request(request: ask.Read[Any]) -> None:
+def check_request(request: interface.Read[Any]) -> None:
     """AssertionError if the request makes no sense."""
     check = REQUESTS.get(type(request))
     if check is not None:
         check(request)
 
 
-def _scan_request(request: ask.Scan) -> None:
+def _scan_request(request: interface.Scan) -> None:
     assert request.upper is None or request.lower <= request.upper, f"bounds cross: {request}"
     assert request.limit > 0, f"{request}"
     assert request.after is None or request.after.number >= 0, f"{request}"
 
 
-def _holders_request(request: ask.Holders) -> None:
+def _holders_request(request: interface.EntryOwners) -> None:
     assert all(entry.index >= 0 for entry in request.entries), f"{request}"
 
 
-def _entries_request(request: ask.Entries) -> None:
+def _entries_request(request: interface.Entries) -> None:
     assert request.limit > 0, f"{request}"
     assert request.after_seq >= 0, f"{request}"
 
 
-def _due_request(request: ask.Due) -> None:
+def _due_request(request: interface.Due) -> None:
     assert request.limit > 0, f"{request}"
 
 
-def _seek_request(request: ask.Seek) -> None:
+def _seek_request(request: interface.SeekIndex) -> None:
     assert request.limit > 0, f"{request}"
     assert request.index >= FIRST_ORDERED, f"{request}"
     assert request.ranges, f"{request}"
 
 
-def _fetch_request(request: ask.Fetch) -> None:
+def _fetch_request(request: interface.Fetch) -> None:
     assert _ascends(request.seqs), f"{request}"
 
 
-def _walk_request(request: ask.Walk) -> None:
+def _walk_request(request: interface.ScanIndex) -> None:
     assert request.limit > 0, f"{request}"
     assert request.index >= FIRST_ORDERED, f"{request}"
     assert request.after is None or request.after[1] >= 0, f"{request}"
 
 
-def _count_due_request(request: ask.CountDue) -> None:
+def _count_due_request(request: interface.CountDue) -> None:
     assert list(request.upto) == sorted(request.upto), f"bounds must ascend: {request}"
 
 
-def _expiries_request(request: ask.Expiries) -> None:
+def _expiries_request(request: interface.Expiries) -> None:
     assert request.limit > 0, f"{request}"
     assert request.after >= 0, f"{request}"
 
 
-def _history_request(request: ask.History) -> None:
+def _history_request(request: interface.History) -> None:
     assert request.limit > 0, f"{request}"
     assert request.after >= 0, f"{request}"
 
 
-REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
-    ask.Scan: _scan_request,
-    ask.Holders: _holders_request,
-    ask.Entries: _entries_request,
-    ask.Seek: _seek_request,
-    ask.Fetch: _fetch_request,
-    ask.Walk: _walk_request,
-    ask.Due: _due_request,
-    ask.CountDue: _count_due_request,
-    ask.Expiries: _expiries_request,
-    ask.History: _history_request,
+REQUESTS: Mapping[type[interface.Read[Any]], Callable[[Any], None]] = {
+    interface.Scan: _scan_request,
+    interface.EntryOwners: _holders_request,
+    interface.Entries: _entries_request,
+    interface.SeekIndex: _seek_request,
+    interface.Fetch: _fetch_request,
+    interface.ScanIndex: _walk_request,
+    interface.Due: _due_request,
+    interface.CountDue: _count_due_request,
+    interface.Expiries: _expiries_request,
+    interface.History: _history_request,
 }
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def check_answer(request: ask.Read[Any], answer: Any) -> None:
+def check_answer(request: interface.Read[Any], answer: Any) -> None:
     """AssertionError if this cannot be the answer to this request."""
     ANSWERS[type(request)](request, answer)
 
 
-def _get(request: ask.Get, answer: Record | None) -> None:
+def _get(request: interface.Get, answer: Record | None) -> None:
     assert answer is None or (answer.partition, answer.key) == (request.partition, request.key), f"{request}: {answer}"
 
 
-def _scan(request: ask.Scan, answer: list[Record]) -> None:
+def _scan(request: interface.Scan, answer: list[Record]) -> None:
     place = scan_place(request.order)
     places = [place(record) for record in answer]
     assert _ascends(places), f"{request}: out of order {places}"
@@ -130,12 +130,12 @@ def _scan(request: ask.Scan, answer: list[Record]) -> None:
         assert after < places[0], f"{request}: begins at {places[0]}"
 
 
-def _holders(request: ask.Holders, answer: list[Record]) -> None:
+def _holders(request: interface.EntryOwners, answer: list[Record]) -> None:
     assert _ascends([record.seq for record in answer]), f"{request}: out of order"
     assert request.entries or not answer, f"{request}: {len(answer)} records"
 
 
-def _entries(request: ask.Entries, answer: list[tuple[int, tuple[Entry, ...]]]) -> None:
+def _entries(request: interface.Entries, answer: list[tuple[int, tuple[Entry, ...]]]) -> None:
     assert _ascends([request.after_seq, *(seq for seq, _ in answer)]), f"{request}: out of order"
     assert len(answer) <= request.limit, f"{request}: {len(answer)} records"
     for seq, entries in answer:
@@ -143,27 +143,27 @@ def _entries(request: ask.Entries, answer: list[tuple[int, tuple[Entry, ...]]]) 
         assert _ascends([entry_place(entry) for entry in entries]), f"{request}: {entries} of {seq} out of order"
 
 
-def _check_held(request: ask.Held, answer: tuple[Identity, ...] | None) -> None:
-    assert answer is None or len(answer) <= ask.MAX_HELD, f"{request}: {len(answer)} records"
+def _check_held(request: interface.HeldRecords, answer: tuple[Identity, ...] | None) -> None:
+    assert answer is None or len(answer) <= interface.MAX_HELD, f"{request}: {len(answer)} records"
 
 
-def _check_stands(request: ask.Stands, answer: bool) -> None:
+def _check_stands(request: interface.StillHeld, answer: bool) -> None:
     assert answer or request.numbers, f"{request}: {answer}"
 
 
-def _seek(request: ask.Seek, answer: tuple[int, ...] | None) -> None:
+def _seek(request: interface.SeekIndex, answer: tuple[int, ...] | None) -> None:
     assert answer is None or _ascends(answer), f"{request}: out of order"
     assert answer is None or len(answer) <= request.limit, f"{request}: {len(answer)} seqs"
 
 
-def _fetch(request: ask.Fetch, answer: list[Record]) -> None:
+def _fetch(request: interface.Fetch, answer: list[Record]) -> None:
     seqs = [record.seq for record in answer]
     assert _ascends(seqs), f"{request}: out of order {seqs}"
     assert set(seqs) <= set(request.seqs), f"{request}: {seqs}"
     assert _is_page(answer, len(request.seqs)), f"{request}: {len(answer)} records"
 
 
-def _walk(request: ask.Walk, answer: list[tuple[bytes, Record]]) -> None:
+def _walk(request: interface.ScanIndex, answer: list[tuple[bytes, Record]]) -> None:
     places = [(key, record.seq) for key, record in answer]
     if request.after is not None:
         places.insert(0, request.after)
@@ -172,7 +172,7 @@ def _walk(request: ask.Walk, answer: list[tuple[bytes, Record]]) -> None:
     assert all(request.range.lower <= key < request.range.upper for key, _ in answer), f"{request}: {places}"
 
 
-def _due(request: ask.Due, answer: list[Record]) -> None:
+def _due(request: interface.Due, answer: list[Record]) -> None:
     places: list[tuple[int, int]] = []
     for record in answer:
         value = path_value(record, request.path)
@@ -184,89 +184,89 @@ def _due(request: ask.Due, answer: list[Record]) -> None:
     assert not places or request.after is None or request.after < places[0], f"{request}: begins at {places[0]}"
 
 
-def _next_due(request: ask.NextDue, answer: int | None) -> None:
+def _next_due(request: interface.NextDue, answer: int | None) -> None:
     assert answer is None or request.after is None or answer > request.after, f"{request}: {answer}"
 
 
-def _count_due(request: ask.CountDue, answer: tuple[int, ...]) -> None:
+def _count_due(request: interface.CountDue, answer: tuple[int, ...]) -> None:
     assert len(answer) == len(request.upto), f"{request}: {answer}"
     assert list(answer) == sorted(answer), f"{request}: {answer}"
     assert all(count >= 0 for count in answer), f"{request}: {answer}"
 
 
-def _count(request: ask.Count, answer: Totals) -> None:
+def _count(request: interface.Count, answer: Totals) -> None:
     assert min(answer.records, answer.own, answer.ignored, answer.never, answer.value_bytes) >= 0, f"{answer}"
     assert answer.own + answer.never <= answer.records, f"{answer}"
     assert answer.ignored <= answer.records, f"{answer}"
     assert request.with_bytes or answer.value_bytes == 0, f"{request}: {answer}"
 
 
-def _find(request: ask.Find, answer: ask.Row | None) -> None:
+def _find(request: interface.FindRow, answer: interface.CatalogRow | None) -> None:
     assert answer is None or (answer.parent, answer.name) == (request.parent, request.name), f"{request}: {answer}"
 
 
-def _load(request: ask.Load, answer: ask.Row | None) -> None:
+def _load(request: interface.LoadRow, answer: interface.CatalogRow | None) -> None:
     assert answer is None or answer.id == request.id, f"{request}: {answer}"
 
 
-def _children(request: ask.Children, answer: list[ask.Row]) -> None:
+def _children(request: interface.ChildRows, answer: list[interface.CatalogRow]) -> None:
     assert _ascends([row.id for row in answer]), f"{request}: out of order"
     assert all(row.parent == request.parent for row in answer), f"{request}: {answer}"
     assert len({row.name for row in answer}) == len(answer), f"{request}: a name twice"
 
 
-def _check_dropped(request: ask.Dropped, answer: list[int]) -> None:
+def _check_dropped(request: interface.DroppedContainers, answer: list[int]) -> None:
     assert len(set(answer)) == len(answer), f"{request}: {answer}"
 
 
-def _expiries(request: ask.Expiries, answer: list[Any]) -> None:
+def _expiries(request: interface.Expiries, answer: list[Any]) -> None:
     assert _ascends([request.after, *(event.id for event in answer)]), f"{request}: out of order"
     assert len(answer) <= request.limit, f"{request}: {len(answer)} events"
     assert all(request.container in (None, event.container) for event in answer), f"{request}: of another container"
 
 
-def _history(request: ask.History, answer: list[Version]) -> None:
+def _history(request: interface.History, answer: list[Version]) -> None:
     assert _ascends([request.after, *(version.lsn for version in answer)]), f"{request}: out of order"
     assert _is_page(answer, request.limit), f"{request}: {len(answer)} versions"
 
 
-def _setting(request: ask.Setting, answer: int | None) -> None:
+def _setting(request: interface.NamedNumber, answer: int | None) -> None:
     assert answer is None or type(answer) is int, f"{request}: {answer!r}"
 
 
-def _allocate(request: ask.Allocate, answer: tuple[int, int]) -> None:
+def _allocate(request: interface.Allocate, answer: tuple[int, int]) -> None:
     lsn, seq = answer
     assert lsn > 0, f"{request}: {answer}"
     assert seq > 0 if request.seq else seq == 0, f"{request}: {answer}"
 
 
-def _new_id(request: ask.NewId, answer: int) -> None:
+def _new_id(request: interface.NewId, answer: int) -> None:
     assert answer > 0, f"{request}: {answer}"
 
 
-ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
-    ask.Get: _get,
-    ask.Scan: _scan,
-    ask.Holders: _holders,
-    ask.Entries: _entries,
-    ask.Seek: _seek,
-    ask.Fetch: _fetch,
-    ask.Walk: _walk,
-    ask.Due: _due,
-    ask.NextDue: _next_due,
-    ask.CountDue: _count_due,
-    ask.Count: _count,
-    ask.Find: _find,
-    ask.Load: _load,
-    ask.Children: _children,
-    ask.Dropped: _check_dropped,
-    ask.Expiries: _expiries,
-    ask.History: _history,
-    ask.Held: _check_held,
-    ask.Stands: _check_stands,
-    ask.Setting: _setting,
-    ask.Allocate: _allocate,
-    ask.NewId: _new_id,
+ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
+    interface.Get: _get,
+    interface.Scan: _scan,
+    interface.EntryOwners: _holders,
+    interface.Entries: _entries,
+    interface.SeekIndex: _seek,
+    interface.Fetch: _fetch,
+    interface.ScanIndex: _walk,
+    interface.Due: _due,
+    interface.NextDue: _next_due,
+    interface.CountDue: _count_due,
+    interface.Count: _count,
+    interface.FindRow: _find,
+    interface.LoadRow: _load,
+    interface.ChildRows: _children,
+    interface.DroppedContainers: _check_dropped,
+    interface.Expiries: _expiries,
+    interface.History: _history,
+    interface.HeldRecords: _check_held,
+    interface.StillHeld: _check_stands,
+    interface.NamedNumber: _setting,
+    interface.Allocate: _allocate,
+    interface.NewId: _new_id,
 }
 
 
@@ -285,52 +285,54 @@ class Changes:
         self._rows_touched = False
         self.redefines = False
 
-    def check(self, change: ask.Change) -> Check:
+    def check(self, change: interface.Change) -> Check:
         """AssertionError if the change is none that a decision may make."""
         match change:
-            case ask.Put():
+            case interface.Put():
                 yield from self._put(change)
-            case ask.Delete():
+            case interface.Delete():
                 yield from self._delete(change)
-            case ask.Purge():
+            case interface.Purge():
                 yield from self._purge(change)
-            case ask.Remember():
+            case interface.AddVersion():
                 yield from self._remember(change)
-            case ask.Clear():
+            case interface.ClearDropped():
                 assert change.limit > 0, f"{change}"
                 yield from self._stands(change.container, wanted=False)
                 self._purged.add(change.container)
-            case ask.Link():
+            case interface.ReplaceEntries():
                 yield from self._link(change)
-            case ask.PutRow():
+            case interface.PutRow():
                 yield from self._put_row(change.row)
-            case ask.DropRow():
+            case interface.DropRow():
                 self._rows_touched = True
-            case ask.Set():
+            case interface.SetNumber():
                 assert -(1 << 63) <= change.value < 1 << 63, f"{change}"
-            case ask.Forget() | ask.Unlink() | ask.Trim():
+            case interface.TrimHistory() | interface.RemoveEntries() | interface.TrimEvents():
                 assert change.limit > 0, f"{change}"
             case _:
                 raise AssertionError(f"no change: {change!r}")
 
-    def _current(self, container: int, record: Record) -> Generator[ask.Read[Any], Any, tuple[bool, Record | None]]:
+    def _current(
+        self, container: int, record: Record
+    ) -> Generator[interface.Read[Any], Any, tuple[bool, Record | None]]:
         """Whether it can be known what stands at a record's identity, and what does."""
         identity = container, record.partition, record.key
         if identity in self._records or container in self._purged:
             return False, None
         self._records.add(identity)
-        found = yield from ask.ask(ask.Get(container, record.partition, record.key))
+        found = yield from interface.ask(interface.Get(container, record.partition, record.key))
         return True, found
 
     def _stands(self, container: int, wanted: bool) -> Check:
         if self._rows_touched:
             return
-        row = yield from ask.ask(ask.Load(container))
+        row = yield from interface.ask(interface.LoadRow(container))
         if wanted and row is None:
             raise OwnerNotFound(f"container {container} does not exist")
         assert wanted or row is None, f"container {container} stands"
 
-    def _put(self, change: ask.Put) -> Check:
+    def _put(self, change: interface.Put) -> Check:
         record, entries = change.record, change.entries
         assert record.lsn > 0, f"{change}"
         assert record.seq > 0, f"{change}"
@@ -352,7 +354,7 @@ class Changes:
             dated = before.dates != record.dates and msgspec.structs.replace(before, dates=record.dates) == record
             assert dated or before.lsn < record.lsn, f"{change}: replaces {before}"
 
-    def _delete(self, change: ask.Delete) -> Check:
+    def _delete(self, change: interface.Delete) -> Check:
         record, event = change.record, change.expiry
         known, before = yield from self._current(change.container, record)
         assert not known or before == record, f"{change}: there is {before}"
@@ -364,7 +366,7 @@ class Changes:
         assert event.override == record.override, f"{change}"
         assert event.lsn > record.lsn, f"{change}"
 
-    def _link(self, change: ask.Link) -> Check:
+    def _link(self, change: interface.ReplaceEntries) -> Check:
         assert change.index >= FIRST_ORDERED, f"{change}"
         for record, keys in change.entries:
             assert all(_fits(change.index, key) for key in keys), f"too long a key: {change}"
@@ -372,27 +374,27 @@ class Changes:
             known, before = yield from self._current(change.container, record)
             assert not known or before == record, f"links {record}: there is {before}"
 
-    def _purge(self, change: ask.Purge) -> Check:
+    def _purge(self, change: interface.Purge) -> Check:
         assert change.limit > 0, f"{change}"
         # On the anchor path no record has a ttl of its own to count with.
         assert (change.span is None) == (change.path is DuePath.DEADLINE), f"{change}"
         assert change.span is None or change.span >= 0, f"{change}"
-        for rival in change.rivals:
-            assert rival.path != change.path, f"{change}"
-            assert (rival.span is None) == (rival.path is DuePath.DEADLINE), f"{change}"
+        for rule in change.competing:
+            assert rule.path != change.path, f"{change}"
+            assert (rule.span is None) == (rule.path is DuePath.DEADLINE), f"{change}"
         yield from self._stands(change.container, wanted=True)
         self._purged.add(change.container)
 
-    def _remember(self, change: ask.Remember) -> Check:
+    def _remember(self, change: interface.AddVersion) -> Check:
         version = change.version
         assert 0 <= version.previous < version.lsn, f"{change}"
         assert (version.kind in (Kind.CREATE, Kind.REPLACE)) == bool(version.value), f"{change}"
         assert (version.kind in (Kind.CREATE, Kind.GAP)) == (not version.previous), f"{change}"
         yield from self._stands(change.container, wanted=True)
 
-    def _put_row(self, row: ask.Row) -> Check:
+    def _put_row(self, row: interface.CatalogRow) -> Check:
         if not self._rows_touched:
-            namesake = yield from ask.ask(ask.Find(row.parent, row.name))
+            namesake = yield from interface.ask(interface.FindRow(row.parent, row.name))
             assert namesake is None or namesake.id == row.id, f"{row}: the name belongs to {namesake}"
             self.redefines = namesake is None or namesake.data != row.data
         self._rows_touched = True

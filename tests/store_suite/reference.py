@@ -17,7 +17,7 @@ from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.order import HASH_BYTES, LONGEST_ORDERED, KeyRange, Order
 from mayflydb.model.record import IGNORED, Entry, Expiry, Kind, Record, Totals, Version
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 
 T = TypeVar("T")
 V = TypeVar("V", Record, Version)
@@ -52,7 +52,7 @@ def page(records: Iterable[V], limit: int) -> list[V]:
     for record in records:
         answer.append(record)
         size += len(record.value)
-        if len(answer) == limit or size > ask.PAGE_BYTES:
+        if len(answer) == limit or size > interface.PAGE_BYTES:
             break
     return answer
 
@@ -76,7 +76,7 @@ def entry_place(entry: Entry) -> tuple[int, bytes]:
     return entry.index, entry.key
 
 
-def _deadline(record: Record, way: ask.Purge | ask.Rival) -> Instant | None:
+def _deadline(record: Record, way: interface.Purge | interface.CompetingRule) -> Instant | None:
     """When it dies in this way; None: it does not."""
     value = path_value(record, way.path)
     if value is None:
@@ -98,7 +98,7 @@ class Container:
         seq = self.identities.get((partition, key))
         return None if seq is None else self.records[seq]
 
-    def scan(self, request: ask.Scan) -> list[Record]:
+    def scan(self, request: interface.Scan) -> list[Record]:
         place = scan_place(request.order)
         after: Any = None
         if request.after is not None:
@@ -126,15 +126,15 @@ class Container:
             if entry.index == index and within.lower <= entry.key < within.upper
         )
 
-    def seek(self, request: ask.Seek) -> tuple[int, ...] | None:
+    def seek(self, request: interface.SeekIndex) -> tuple[int, ...] | None:
         found = [place for each in request.ranges for place in self.entries_between(request.index, each)]
         return None if len(found) > request.limit else tuple(sorted({seq for _, seq in found}))
 
-    def fetch(self, request: ask.Fetch) -> list[Record]:
+    def fetch(self, request: interface.Fetch) -> list[Record]:
         there = [self.records[seq] for seq in request.seqs if seq in self.records]
         return page(there, len(request.seqs))
 
-    def walk(self, request: ask.Walk) -> list[tuple[bytes, Record]]:
+    def walk(self, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
         places = self.entries_between(request.index, request.range)
         if request.descending:
             places.reverse()
@@ -144,19 +144,19 @@ class Container:
         seen = page((self.records[seq] for _, seq in places), request.limit)
         return [(key, record) for (key, _), record in zip(places, seen, strict=False)]
 
-    def link(self, change: ask.Link) -> None:
+    def link(self, change: interface.ReplaceEntries) -> None:
         for record, keys in change.entries:
             assert self.records.get(record.seq) == record, f"links what is not there: {record}"
             others = [entry for entry in self.entries[record.seq] if entry.index != change.index]
             self.entries[record.seq] = frozenset([*others, *(Entry(change.index, key) for key in keys)])
 
-    def unlink(self, change: ask.Unlink) -> ask.Purged:
+    def unlink(self, change: interface.RemoveEntries) -> interface.Purged:
         gone = [
             (key, seq) for seq, own in self.entries.items() for i, key in map(entry_place, own) if i == change.index
         ]
         for key, seq in gone[: change.limit]:
             self.entries[seq] -= {Entry(change.index, key)}
-        return ask.Purged(min(len(gone), change.limit), 0)
+        return interface.Purged(min(len(gone), change.limit), 0)
 
     def read_entries(self, after_seq: int, limit: int) -> list[tuple[int, tuple[Entry, ...]]]:
         """Who owns entries, and which."""
@@ -186,7 +186,7 @@ class Container:
         size = sum(len(record.value) for record in records) if with_bytes else 0
         return Totals(len(records), own, ignored, len(records) - own - following, size)
 
-    def put(self, change: ask.Put) -> None:
+    def put(self, change: interface.Put) -> None:
         record = change.record
         identity = record.partition, record.key
         if change.insert:
@@ -208,7 +208,7 @@ class Container:
         assert version.lsn not in self.history, f"told twice: {version}"
         self.history[version.lsn] = version
 
-    def forget(self, change: ask.Forget) -> None:
+    def forget(self, change: interface.TrimHistory) -> None:
         oldest = sorted(self.history)[: change.limit + 1]
         due = [lsn for lsn in oldest if self.history[lsn].written <= change.upto]
         if due:
@@ -226,53 +226,55 @@ class ReferenceStore:
     """A store in memory that is obviously right."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, ask.Row] = {}
+        self._rows: dict[int, interface.CatalogRow] = {}
         self._containers: defaultdict[int, Container] = defaultdict(Container)
         self._dropped: set[int] = set()
         self._events: list[Expiry] = []
         self._settings: dict[str, int] = {}
         self._last_id = self._last_event = self._commit_seq = self._catalog_version = 0
         self._closed = False
-        self._answers: dict[type[ask.Read[Any]], Callable[[Any], Any]] = {
-            ask.Get: lambda read: self._containers[read.container].get(read.partition, read.key),
-            ask.Scan: lambda read: self._containers[read.container].scan(read),
-            ask.Holders: lambda read: self._containers[read.container].holders(read.entries),
-            ask.Entries: lambda read: self._containers[read.container].read_entries(read.after_seq, read.limit),
-            ask.Seek: lambda read: self._containers[read.container].seek(read),
-            ask.Fetch: lambda read: self._containers[read.container].fetch(read),
-            ask.Walk: lambda read: self._containers[read.container].walk(read),
-            ask.Due: lambda read: page(
+        self._answers: dict[type[interface.Read[Any]], Callable[[Any], Any]] = {
+            interface.Get: lambda read: self._containers[read.container].get(read.partition, read.key),
+            interface.Scan: lambda read: self._containers[read.container].scan(read),
+            interface.EntryOwners: lambda read: self._containers[read.container].holders(read.entries),
+            interface.Entries: lambda read: self._containers[read.container].read_entries(read.after_seq, read.limit),
+            interface.SeekIndex: lambda read: self._containers[read.container].seek(read),
+            interface.Fetch: lambda read: self._containers[read.container].fetch(read),
+            interface.ScanIndex: lambda read: self._containers[read.container].walk(read),
+            interface.Due: lambda read: page(
                 self._containers[read.container].due(read.path, read.upto, read.after), read.limit
             ),
-            ask.NextDue: self._next_due,
-            ask.CountDue: self._count_due,
-            ask.Count: lambda read: self._containers[read.container].count(read.with_bytes),
-            ask.Find: self._find,
-            ask.Load: lambda read: self._rows.get(read.id),
-            ask.Children: lambda read: [row for _, row in sorted(self._rows.items()) if row.parent == read.parent],
-            ask.Dropped: lambda read: sorted(self._dropped),
-            ask.Expiries: self._expiries,
-            ask.History: lambda read: self._containers[read.container].read_history(read.after, read.limit),
-            ask.Setting: lambda read: self._settings.get(read.name),
-            ask.Held: lambda read: (),
+            interface.NextDue: self._next_due,
+            interface.CountDue: self._count_due,
+            interface.Count: lambda read: self._containers[read.container].count(read.with_bytes),
+            interface.FindRow: self._find,
+            interface.LoadRow: lambda read: self._rows.get(read.id),
+            interface.ChildRows: lambda read: [
+                row for _, row in sorted(self._rows.items()) if row.parent == read.parent
+            ],
+            interface.DroppedContainers: lambda read: sorted(self._dropped),
+            interface.Expiries: self._expiries,
+            interface.History: lambda read: self._containers[read.container].read_history(read.after, read.limit),
+            interface.NamedNumber: lambda read: self._settings.get(read.name),
+            interface.HeldRecords: lambda read: (),
         }
         self._inside = self._answers | {
-            ask.Allocate: lambda read: self._allocate(read.container, read.seq),
-            ask.NewId: lambda read: self._new_id(),
+            interface.Allocate: lambda read: self._allocate(read.container, read.seq),
+            interface.NewId: lambda read: self._new_id(),
         }
-        self._changes: dict[type, Callable[[Any], ask.Purged | None]] = {
-            ask.Put: lambda change: self._containers[change.container].put(change),
-            ask.Delete: self._delete,
-            ask.Purge: self._purge,
-            ask.Remember: lambda change: self._containers[change.container].remember(change.version),
-            ask.Forget: lambda change: self._containers[change.container].forget(change),
-            ask.Clear: self._clear,
-            ask.Link: lambda change: self._containers[change.container].link(change),
-            ask.Unlink: lambda change: self._containers[change.container].unlink(change),
-            ask.PutRow: self._put_row,
-            ask.DropRow: self._drop_row,
-            ask.Set: self._set,
-            ask.Trim: self._trim,
+        self._changes: dict[type, Callable[[Any], interface.Purged | None]] = {
+            interface.Put: lambda change: self._containers[change.container].put(change),
+            interface.Delete: self._delete,
+            interface.Purge: self._purge,
+            interface.AddVersion: lambda change: self._containers[change.container].remember(change.version),
+            interface.TrimHistory: lambda change: self._containers[change.container].forget(change),
+            interface.ClearDropped: self._clear,
+            interface.ReplaceEntries: lambda change: self._containers[change.container].link(change),
+            interface.RemoveEntries: lambda change: self._containers[change.container].unlink(change),
+            interface.PutRow: self._put_row,
+            interface.DropRow: self._drop_row,
+            interface.SetNumber: self._set,
+            interface.TrimEvents: self._trim,
         }
 
     @property
@@ -287,7 +289,7 @@ class ReferenceStore:
     def catalog_version(self) -> int:
         return self._catalog_version
 
-    async def read(self, request: ask.Read[T]) -> T:
+    async def read(self, request: interface.Read[T]) -> T:
         self._check_open()
         answer = self._answers.get(type(request))
         if answer is None:
@@ -295,21 +297,23 @@ class ReferenceStore:
         found: T = answer(request)
         return found
 
-    async def write(self, decide: Callable[[], ask.Decision[T]], urgency: ask.Urgency = "user") -> ask.Committed[T]:
+    async def write(
+        self, decide: Callable[[], interface.Decision[T]], urgency: interface.Urgency = "user"
+    ) -> interface.Committed[T]:
         self._check_open()
         outcome = self._drive(decide())
         purged = tuple(done for change in outcome.changes if (done := self._changes[type(change)](change)) is not None)
         self._commit_seq += 1
-        return ask.Committed(outcome.reply, self._commit_seq, purged)
+        return interface.Committed(outcome.reply, self._commit_seq, purged)
 
-    def _drive(self, decision: ask.Decision[T]) -> ask.Outcome[T]:
+    def _drive(self, decision: interface.Decision[T]) -> interface.Outcome[T]:
         answer: Any = None
         try:
             while True:
                 request = decision.send(answer)
                 answer = self._inside[type(request)](request)
         except StopIteration as end:
-            outcome: ask.Outcome[T] = end.value
+            outcome: interface.Outcome[T] = end.value
             return outcome
 
     async def reset(self) -> None:
@@ -327,21 +331,21 @@ class ReferenceStore:
 
     # --- reads
 
-    def _next_due(self, read: ask.NextDue) -> Instant | None:
+    def _next_due(self, read: interface.NextDue) -> Instant | None:
         container = self._containers[read.container]
         spared = {container.identities.get(identity) for identity in read.spared}
         values = (value for value, seq in container.on_path(read.path) if seq not in spared)
         return next((value for value in values if read.after is None or value > read.after), None)
 
-    def _count_due(self, read: ask.CountDue) -> tuple[int, ...]:
+    def _count_due(self, read: interface.CountDue) -> tuple[int, ...]:
         places = self._containers[read.container].on_path(read.path)
         return tuple(sum(value <= upto for value, _ in places) for upto in read.upto)
 
-    def _find(self, read: ask.Find) -> ask.Row | None:
+    def _find(self, read: interface.FindRow) -> interface.CatalogRow | None:
         rows = (row for row in self._rows.values() if row.parent == read.parent and row.name == read.name)
         return next(rows, None)
 
-    def _expiries(self, read: ask.Expiries) -> list[Expiry]:
+    def _expiries(self, read: interface.Expiries) -> list[Expiry]:
         events = self._events[self._first_event_after(read.after) :]
         return [event for event in events if read.container is None or event.container == read.container][: read.limit]
 
@@ -361,7 +365,7 @@ class ReferenceStore:
 
     # --- changes
 
-    def _delete(self, change: ask.Delete) -> None:
+    def _delete(self, change: interface.Delete) -> None:
         self._containers[change.container].remove(change.record)
         if change.expiry is not None:
             anchor, deadline = clamp(change.expiry.anchor), clamp(change.expiry.deadline)
@@ -371,7 +375,7 @@ class ReferenceStore:
         self._last_event += 1
         self._events.append(msgspec.structs.replace(event, id=self._last_event))
 
-    def _purge(self, change: ask.Purge) -> ask.Purged:
+    def _purge(self, change: interface.Purge) -> interface.Purged:
         container = self._containers[change.container]
         due = container.due(change.path, change.upto, None)
         spared = set(change.spared)
@@ -385,15 +389,15 @@ class ReferenceStore:
                 place = (record.partition, record.key, record.seq, record.lsn)
                 value = b"" if change.stamp is None else change.stamp + record.value
                 container.remember(Version(Kind.EXPIRE, event.lsn, change.purged, *place, value))
-        return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
+        return interface.Purged(len(doomed), sum(len(record.value) for record in doomed))
 
-    def _remains(self, record: Record, change: ask.Purge) -> bool:
+    def _remains(self, record: Record, change: interface.Purge) -> bool:
         """Whether it dies earlier in another way."""
         own = _deadline(record, change)
-        ends = [(_deadline(record, rival), rival.first) for rival in change.rivals]
+        ends = [(_deadline(record, rule), rule.wins_tie) for rule in change.competing]
         return any(end is not None and own is not None and (end <= own if first else end < own) for end, first in ends)
 
-    def _death(self, record: Record, change: ask.Purge) -> Expiry:
+    def _death(self, record: Record, change: interface.Purge) -> Expiry:
         anchor = clamp(record.anchor or 0) if change.path is DuePath.DEADLINE else path_value(record, change.path)
         deadline = _deadline(record, change)
         assert anchor is not None, "it is on the due path"
@@ -414,7 +418,7 @@ class ReferenceStore:
             how=change.how,
         )
 
-    def _clear(self, change: ask.Clear) -> ask.Purged:
+    def _clear(self, change: interface.ClearDropped) -> interface.Purged:
         container = self._containers[change.container]
         doomed = [container.records[seq] for seq in sorted(container.records)[: change.limit]]
         for record in doomed:
@@ -425,27 +429,27 @@ class ReferenceStore:
         if not container.records and not container.history:
             self._dropped.discard(change.container)
             del self._containers[change.container]
-        return ask.Purged(len(sizes), sum(sizes))
+        return interface.Purged(len(sizes), sum(sizes))
 
-    def _put_row(self, change: ask.PutRow) -> None:
+    def _put_row(self, change: interface.PutRow) -> None:
         row = change.row
-        namesake = self._find(ask.Find(row.parent, row.name))
+        namesake = self._find(interface.FindRow(row.parent, row.name))
         assert namesake is None or namesake.id == row.id, f"the name {row.name} is taken"
         before = self._rows.get(row.id, row)
         self._rows[row.id] = msgspec.structs.replace(row, lsn=before.lsn, seq=before.seq)
         self._catalog_version += 1
 
-    def _drop_row(self, change: ask.DropRow) -> None:
+    def _drop_row(self, change: interface.DropRow) -> None:
         if self._rows.pop(change.id, None) is None:
             return
         self._catalog_version += 1
         if self._containers[change.id].records or self._containers[change.id].history:
             self._dropped.add(change.id)
 
-    def _set(self, change: ask.Set) -> None:
+    def _set(self, change: interface.SetNumber) -> None:
         before = self._settings.get(change.name)
         if before is None or change.value > before or not change.rising:
             self._settings[change.name] = change.value
 
-    def _trim(self, change: ask.Trim) -> None:
+    def _trim(self, change: interface.TrimEvents) -> None:
         del self._events[: min(self._first_event_after(change.upto), change.limit)]

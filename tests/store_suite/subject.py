@@ -11,8 +11,10 @@ from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Expiry, Record
 from mayflydb.store.interface import (
     Allocate,
+    CatalogRow,
     Change,
     Committed,
+    CompetingRule,
     Decision,
     Delete,
     Get,
@@ -22,8 +24,6 @@ from mayflydb.store.interface import (
     Put,
     PutRow,
     Read,
-    Rival,
-    Row,
     Store,
     Urgency,
     ask,
@@ -72,11 +72,11 @@ class Subject:
 
         return self.write(decide)
 
-    def new_row(self, name: str, parent: int = 0, data: bytes = b"") -> Row:
+    def new_row(self, name: str, parent: int = 0, data: bytes = b"") -> CatalogRow:
         """A new catalogue row."""
 
-        def decide() -> Decision[Row]:
-            row = Row((yield from ask(NewId())), parent, name, data)
+        def decide() -> Decision[CatalogRow]:
+            row = CatalogRow((yield from ask(NewId())), parent, name, data)
             return Outcome((PutRow(row),), row)
 
         return self.write(decide).reply
@@ -124,7 +124,7 @@ class Subject:
         limit: int = 100,
         span: Span | None = None,
         not_before: Instant | None = None,
-        rivals: tuple[Rival, ...] = (),
+        competing: tuple[CompetingRule, ...] = (),
     ) -> Committed[None]:
         """Purge as a sweep would; with a span of 10 s unless said, but on the path of deadlines."""
         if span is None and path is not DuePath.DEADLINE:
@@ -132,7 +132,7 @@ class Subject:
         cause = "default" if path is DuePath.ANCHOR else "item"
 
         def decide() -> Decision[None]:
-            purge = Purge(container, path, upto, limit, span, not_before, cause, 3, 77, "sweep", rivals=rivals)
+            purge = Purge(container, path, upto, limit, span, not_before, cause, 3, 77, "sweep", competing=competing)
             return Outcome((purge,), None)
             yield
 

@@ -10,33 +10,33 @@ from mayflydb.model.order import Order
 from mayflydb.model.record import Entry
 from mayflydb.store.interface import (
     Allocate,
-    Children,
-    Clear,
+    CatalogRow,
+    ChildRows,
+    ClearDropped,
     Count,
     Decision,
-    Dropped,
+    DroppedContainers,
     DropRow,
+    EntryOwners,
     Expiries,
-    Find,
+    FindRow,
     Get,
-    Holders,
-    Load,
+    LoadRow,
+    NamedNumber,
     NewId,
     NextDue,
     Outcome,
     Purged,
     PutRow,
-    Row,
     Scan,
-    Set,
-    Setting,
+    SetNumber,
     ask,
 )
 from store_suite.subject import Subject
 
 
 def names(store: Subject, parent: int) -> list[str]:
-    return [row.name for row in store.read(Children(parent))]
+    return [row.name for row in store.read(ChildRows(parent))]
 
 
 def new_id(store: Subject) -> int:
@@ -49,18 +49,18 @@ def new_id(store: Subject) -> int:
 def test_find_and_load(store: Subject) -> None:
     shop = store.new_row("shop", data=b"\x00\xff")
     inner = store.new_row("shop", parent=shop.id)
-    assert store.read(Find(0, "shop")) == store.read(Load(shop.id)) == shop
-    assert store.read(Find(shop.id, "shop")) == store.read(Load(inner.id)) == inner
-    assert store.read(Find(0, "Shop")) is None
-    assert store.read(Find(inner.id, "shop")) is None
-    assert store.read(Load(inner.id + 100)) is None
+    assert store.read(FindRow(0, "shop")) == store.read(LoadRow(shop.id)) == shop
+    assert store.read(FindRow(shop.id, "shop")) == store.read(LoadRow(inner.id)) == inner
+    assert store.read(FindRow(0, "Shop")) is None
+    assert store.read(FindRow(inner.id, "shop")) is None
+    assert store.read(LoadRow(inner.id + 100)) is None
 
 
 @pytest.mark.parametrize("name", ["", "a", "grüße", "日本", "a/b?c", "x" * 255, "\U0001f600"])
 def test_any_name(store: Subject, name: str) -> None:
-    assert store.read(Find(0, name)) is None
+    assert store.read(FindRow(0, name)) is None
     row = store.new_row(name)
-    assert store.read(Find(0, name)) == row
+    assert store.read(FindRow(0, name)) == row
 
 
 def test_children_by_id(store: Subject) -> None:
@@ -76,18 +76,18 @@ def test_children_by_id(store: Subject) -> None:
 def test_replace_keeps_counters(store: Subject, container: int) -> None:
     """New data, a new name even, but the last numbers given out stay."""
     record = store.put(container, b"a")
-    store.change(PutRow(Row(container, 0, "renamed", b"new", lsn=0, seq=99)))
-    row = store.read(Load(container))
-    assert row == Row(container, 0, "renamed", b"new", record.lsn, record.seq)
-    assert store.read(Find(0, "renamed")) == row
-    assert store.read(Find(0, "sessions")) is None
+    store.change(PutRow(CatalogRow(container, 0, "renamed", b"new", lsn=0, seq=99)))
+    row = store.read(LoadRow(container))
+    assert row == CatalogRow(container, 0, "renamed", b"new", record.lsn, record.seq)
+    assert store.read(FindRow(0, "renamed")) == row
+    assert store.read(FindRow(0, "sessions")) is None
     assert store.put(container, b"b").seq == record.seq + 1
 
 
 def test_new_row_keeps_counters(store: Subject) -> None:
     """A row that did not exist brings its counters along, as a restore needs."""
     id = new_id(store)
-    store.change(PutRow(Row(id, 0, "restored", b"", lsn=70, seq=50)))
+    store.change(PutRow(CatalogRow(id, 0, "restored", b"", lsn=70, seq=50)))
     record = store.put(id, b"a")
     assert (record.lsn, record.seq) == (71, 51)
 
@@ -100,7 +100,7 @@ def test_names_swap(store: Subject) -> None:
         PutRow(msgspec.structs.replace(right, name="left")),
         PutRow(msgspec.structs.replace(left, name="right")),
     )
-    assert [store.read(Find(0, name)) for name in ("left", "right", "aside")] == [
+    assert [store.read(FindRow(0, name)) for name in ("left", "right", "aside")] == [
         msgspec.structs.replace(right, name="left"),
         msgspec.structs.replace(left, name="right"),
         None,
@@ -113,12 +113,12 @@ def test_name_again(store: Subject) -> None:
 
     def decide() -> Decision[int]:
         id = yield from ask(NewId())
-        return Outcome((DropRow(old.id), PutRow(Row(id, 0, "shop", b"new"))), id)
+        return Outcome((DropRow(old.id), PutRow(CatalogRow(id, 0, "shop", b"new"))), id)
 
     new = store.write(decide).reply
     assert new > old.id
-    assert store.read(Find(0, "shop")) == Row(new, 0, "shop", b"new")
-    assert store.read(Load(old.id)) is None
+    assert store.read(FindRow(0, "shop")) == CatalogRow(new, 0, "shop", b"new")
+    assert store.read(LoadRow(old.id)) is None
 
 
 def test_catalog_version(store: Subject, container: int) -> None:
@@ -127,7 +127,7 @@ def test_catalog_version(store: Subject, container: int) -> None:
     row = store.new_row("shop")
     versions.append(store.store.catalog_version)
     store.put(container, b"a")
-    store.change(Set("mark", 1))
+    store.change(SetNumber("mark", 1))
     assert store.store.catalog_version == versions[-1]
     store.change(PutRow(msgspec.structs.replace(row, data=b"new")))
     versions.append(store.store.catalog_version)
@@ -141,7 +141,7 @@ def test_catalog_version(store: Subject, container: int) -> None:
 def test_drop_absent(store: Subject, container: int) -> None:
     store.change(DropRow(container + 100))
     assert names(store, 0) == ["sessions"]
-    assert store.read(Dropped()) == []
+    assert store.read(DroppedContainers()) == []
 
 
 def test_drop_and_clear(store: Subject, container: int) -> None:
@@ -151,35 +151,35 @@ def test_drop_and_clear(store: Subject, container: int) -> None:
     kept = store.container("kept")
     other = store.put(kept, b"a", entries=(Entry(1, b"e"),))
     store.change(DropRow(container))
-    assert store.read(Load(container)) is None
-    assert store.read(Find(0, "sessions")) is None
+    assert store.read(LoadRow(container)) is None
+    assert store.read(FindRow(0, "sessions")) is None
     assert names(store, 0) == ["kept"]
-    assert store.read(Dropped()) == [container]
-    assert store.change(Clear(container, 3)).purged == (Purged(3, 6),)
-    assert store.read(Dropped()) == [container]
-    assert store.change(Clear(container, 3)).purged == (Purged(2, 4),)
-    assert store.read(Dropped()) == []
+    assert store.read(DroppedContainers()) == [container]
+    assert store.change(ClearDropped(container, 3)).purged == (Purged(3, 6),)
+    assert store.read(DroppedContainers()) == [container]
+    assert store.change(ClearDropped(container, 3)).purged == (Purged(2, 4),)
+    assert store.read(DroppedContainers()) == []
     assert store.read(Count(container)).records == 0
-    assert store.read(Holders(container, (Entry(1, b"e"),))) == []
+    assert store.read(EntryOwners(container, (Entry(1, b"e"),))) == []
     assert store.read(NextDue(container, DuePath.ANCHOR, None)) is None
     assert store.read(Expiries(None, 0, 10)) == []
     assert store.read(Scan(kept, b"", None, Order.CREATED, None, 10)) == [other]
-    assert store.read(Holders(kept, (Entry(1, b"e"),))) == [other]
+    assert store.read(EntryOwners(kept, (Entry(1, b"e"),))) == [other]
 
 
 def test_drop_empty(store: Subject, container: int) -> None:
     """Only what still has records needs clearing."""
     store.delete(container, store.put(container, b"a"))
     store.change(DropRow(container))
-    assert store.read(Dropped()) == []
+    assert store.read(DroppedContainers()) == []
 
 
 def test_clear_exactly(store: Subject, container: int) -> None:
     store.keep(container, {b"a": (0, None), b"b": (0, None)})
     store.change(DropRow(container))
-    assert store.change(Clear(container, 2)).purged == (Purged(2, 2),)
-    assert store.read(Dropped()) == []
-    assert store.change(Clear(container, 2)).purged == (Purged(0, 0),)
+    assert store.change(ClearDropped(container, 2)).purged == (Purged(2, 2),)
+    assert store.read(DroppedContainers()) == []
+    assert store.change(ClearDropped(container, 2)).purged == (Purged(0, 0),)
 
 
 def test_dropped_several(store: Subject) -> None:
@@ -187,7 +187,7 @@ def test_dropped_several(store: Subject) -> None:
     for id in ids:
         store.put(id, b"k")
     store.change(DropRow(ids[2]), DropRow(ids[0]))
-    assert store.read(Dropped()) == [ids[0], ids[2]]
+    assert store.read(DroppedContainers()) == [ids[0], ids[2]]
 
 
 def test_ids_never_again(store: Subject) -> None:
@@ -202,17 +202,17 @@ def test_ids_never_again(store: Subject) -> None:
 
 
 def test_settings(store: Subject) -> None:
-    assert store.read(Setting("mark")) is None
+    assert store.read(NamedNumber("mark")) is None
     for value in (0, 1, -1, 2**62, -(2**63), 2**63 - 1):
-        store.change(Set("mark", value), Set("other", 5))
-        assert store.read(Setting("mark")) == value
-    assert store.read(Setting("other")) == 5
-    assert store.read(Setting("Mark")) is None
+        store.change(SetNumber("mark", value), SetNumber("other", 5))
+        assert store.read(NamedNumber("mark")) == value
+    assert store.read(NamedNumber("other")) == 5
+    assert store.read(NamedNumber("Mark")) is None
 
 
 def test_last_set_wins(store: Subject) -> None:
-    store.change(Set("mark", 1), Set("mark", 2))
-    assert store.read(Setting("mark")) == 2
+    store.change(SetNumber("mark", 1), SetNumber("mark", 2))
+    assert store.read(NamedNumber("mark")) == 2
 
 
 def test_reset(store: Subject, container: int) -> None:
@@ -221,19 +221,19 @@ def test_reset(store: Subject, container: int) -> None:
     store.put(container, b"d", entries=(Entry(1, b"x"),))
     store.purge(container, 0)
     (event, *_) = store.read(Expiries(None, 0, 10))
-    store.change(Set("mark", 5))
+    store.change(SetNumber("mark", 5))
     doomed = store.container("doomed")
     store.put(doomed, b"a")
     before = store.change(DropRow(doomed)).commit_seq
     store.run(store.store.reset())
     assert names(store, 0) == []
-    assert store.read(Load(container)) is None
-    assert store.read(Dropped()) == []
+    assert store.read(LoadRow(container)) is None
+    assert store.read(DroppedContainers()) == []
     assert store.read(Expiries(None, 0, 10)) == []
-    assert store.read(Setting("mark")) is None
+    assert store.read(NamedNumber("mark")) is None
     assert store.read(Count(container)).records == 0
     assert store.read(Get(container, b"p", b"a")) is None
-    assert store.read(Holders(container, (Entry(1, b"x"),))) == []
+    assert store.read(EntryOwners(container, (Entry(1, b"x"),))) == []
     assert [store.read(NextDue(container, path, None)) for path in DuePath] == [None, None]
     again = store.container()
     store.put(again, b"a", anchor=0)

@@ -16,24 +16,25 @@ from mayflydb.model.order import KeyRange, Order, Position
 from mayflydb.model.record import Entry, Expiry, Record, Totals
 from mayflydb.store.interface import (
     Allocate,
+    CatalogRow,
     Change,
-    Children,
-    Clear,
+    ChildRows,
+    ClearDropped,
     Committed,
     Count,
     CountDue,
     Decision,
     Delete,
-    Dropped,
+    DroppedContainers,
     Due,
     Entries,
+    EntryOwners,
     Expiries,
     Fetch,
-    Find,
+    FindRow,
     Get,
-    Holders,
-    Link,
-    Load,
+    LoadRow,
+    NamedNumber,
     NewId,
     NextDue,
     Outcome,
@@ -42,15 +43,14 @@ from mayflydb.store.interface import (
     Put,
     PutRow,
     Read,
-    Row,
+    RemoveEntries,
+    ReplaceEntries,
     Scan,
-    Seek,
-    Set,
-    Setting,
-    Trim,
-    Unlink,
+    ScanIndex,
+    SeekIndex,
+    SetNumber,
+    TrimEvents,
     Urgency,
-    Walk,
     ask,
 )
 from store_suite.contract import Contract, Mirror
@@ -91,7 +91,7 @@ def checked(liar: Liar, runner: asyncio.Runner) -> Subject:
     for n, (anchor, override) in enumerate([(-9, None), (5, None), (3, None), (1, 2), (None, None)]):
         subject.put(container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=OWNED)
     subject.purge(container, -9)
-    subject.change(Set("mark", 5))
+    subject.change(SetNumber("mark", 5))
     subject.new_row("other")
     return subject
 
@@ -131,27 +131,27 @@ LIES: list[tuple[Read[Any], Lie]] = [
         Scan(1, b"", None, Order.CREATED, None, 9),
         lambda answer: [msgspec.structs.replace(record, value=bytes(1 << 20), lsn=50) for record in answer],
     ),
-    (Holders(1, (X,)), reverse),
-    (Holders(1, (X,)), corrupt),
-    (Holders(1, ()), lambda _: [NOTHING]),
+    (EntryOwners(1, (X,)), reverse),
+    (EntryOwners(1, (X,)), corrupt),
+    (EntryOwners(1, ()), lambda _: [NOTHING]),
     (Entries(1, 0, 9), reverse),
     (Entries(1, 0, 9), twice),
     (Entries(1, 0, 1), lambda answer: [*answer, (answer[0][0] + 1, (X,))]),
     (Entries(1, 2, 9), lambda answer: [(2, (X,)), *answer]),
     (Entries(1, 0, 9), lambda answer: [(answer[0][0], ()), *answer[1:]]),
     (Entries(1, 0, 9), lambda answer: [(answer[0][0], (Entry(2, b""), X)), *answer[1:]]),
-    (Seek(1, 16, (ALL,), 9), reverse),
-    (Seek(1, 16, (ALL,), 9), lambda answer: (*answer, answer[-1])),
-    (Seek(1, 16, (ALL,), 4), lambda answer: (*answer, 98, 99)),
+    (SeekIndex(1, 16, (ALL,), 9), reverse),
+    (SeekIndex(1, 16, (ALL,), 9), lambda answer: (*answer, answer[-1])),
+    (SeekIndex(1, 16, (ALL,), 4), lambda answer: (*answer, 98, 99)),
     (Fetch(1, (2, 3, 4)), reverse),
     (Fetch(1, (2, 3, 4)), corrupt),
     (Fetch(1, (2, 3)), lambda answer: [*answer, msgspec.structs.replace(answer[0], seq=99)]),
-    (Walk(1, 16, ALL, False, None, 9), reverse),
-    (Walk(1, 16, ALL, True, None, 9), reverse),
-    (Walk(1, 16, ALL, False, None, 9), twice),
-    (Walk(1, 16, ALL, False, None, 2), lambda answer: [*answer, (b"z", answer[0][1])]),
-    (Walk(1, 16, ALL, False, (b"y", 1), 9), lambda answer: [(b"x", NOTHING), *answer]),
-    (Walk(1, 16, KeyRange(b"", b"y"), False, None, 9), lambda answer: [*answer, (b"y", NOTHING)]),
+    (ScanIndex(1, 16, ALL, False, None, 9), reverse),
+    (ScanIndex(1, 16, ALL, True, None, 9), reverse),
+    (ScanIndex(1, 16, ALL, False, None, 9), twice),
+    (ScanIndex(1, 16, ALL, False, None, 2), lambda answer: [*answer, (b"z", answer[0][1])]),
+    (ScanIndex(1, 16, ALL, False, (b"y", 1), 9), lambda answer: [(b"x", NOTHING), *answer]),
+    (ScanIndex(1, 16, KeyRange(b"", b"y"), False, None, 9), lambda answer: [*answer, (b"y", NOTHING)]),
     (Due(1, DuePath.ANCHOR, 9, None, 9), reverse),
     (Due(1, DuePath.ANCHOR, 9, None, 9), twice),
     (Due(1, DuePath.ANCHOR, 9, None, 9), corrupt),
@@ -166,16 +166,16 @@ LIES: list[tuple[Read[Any], Lie]] = [
     (Count(1), lambda _: Totals(4, 1, 0, 1, 5)),
     (Count(1), lambda _: Totals(4, 3, 0, 2, 0)),
     (Count(1), lambda _: Totals(4, -1, 0, 2, 0)),
-    (Find(0, "other"), lambda row: msgspec.structs.replace(row, name="sessions")),
-    (Load(1), lambda row: msgspec.structs.replace(row, id=2)),
-    (Children(0), reverse),
-    (Children(0), lambda rows: [msgspec.structs.replace(row, name="same") for row in rows]),
-    (Children(0), lambda rows: [msgspec.structs.replace(row, parent=1) for row in rows]),
-    (Dropped(), lambda _: [1, 1]),
+    (FindRow(0, "other"), lambda row: msgspec.structs.replace(row, name="sessions")),
+    (LoadRow(1), lambda row: msgspec.structs.replace(row, id=2)),
+    (ChildRows(0), reverse),
+    (ChildRows(0), lambda rows: [msgspec.structs.replace(row, name="same") for row in rows]),
+    (ChildRows(0), lambda rows: [msgspec.structs.replace(row, parent=1) for row in rows]),
+    (DroppedContainers(), lambda _: [1, 1]),
     (Expiries(None, 0, 9), twice),
     (Expiries(None, 0, 9), lambda events: [msgspec.structs.replace(events[0], id=0)]),
     (Expiries(2, 0, 9), lambda _: [_event(container=1)]),
-    (Setting("mark"), str),
+    (NamedNumber("mark"), str),
 ]
 
 
@@ -203,15 +203,15 @@ def test_contract_notices_answers(checked: Subject, liar: Liar, number: int) -> 
         Scan(1, b"", None, Order.CREATED, Position(b"", -1), 9),
         Due(1, DuePath.ANCHOR, 9, None, 0),
         CountDue(1, DuePath.ANCHOR, (2, 1)),
-        Holders(1, (Entry(-1, b""),)),
+        EntryOwners(1, (Entry(-1, b""),)),
         Entries(1, 0, 0),
         Entries(1, -1, 9),
-        Seek(1, 15, (ALL,), 9),
-        Seek(1, 16, (), 9),
-        Seek(1, 16, (ALL,), 0),
+        SeekIndex(1, 15, (ALL,), 9),
+        SeekIndex(1, 16, (), 9),
+        SeekIndex(1, 16, (ALL,), 0),
         Fetch(1, (3, 2)),
-        Walk(1, 15, ALL, False, None, 9),
-        Walk(1, 16, ALL, False, None, 0),
+        ScanIndex(1, 15, ALL, False, None, 9),
+        ScanIndex(1, 16, ALL, False, None, 0),
         Expiries(None, 0, 0),
         Expiries(None, -1, 9),
     ],
@@ -253,11 +253,11 @@ CHANGES: list[Callable[[Record], tuple[Change, ...]]] = [
     lambda old: (Put(1, _again(old, override=-2), insert=False),),
     lambda old: (Put(1, _again(old), insert=False, entries=(X, X)),),
     lambda old: (Put(1, _again(old), insert=False, entries=(Entry(16, b"x" * 513),)),),
-    lambda old: (Link(1, 15, ((old, (b"x",)),)),),
-    lambda old: (Link(1, 16, ((old, (b"x" * 513,)),)),),
-    lambda old: (Link(1, 16, ((_again(old), (b"x",)),)),),
-    lambda old: (Link(1, 16, ((old, (b"x", b"x")),)),),
-    lambda old: (Unlink(1, 16, 0),),
+    lambda old: (ReplaceEntries(1, 15, ((old, (b"x",)),)),),
+    lambda old: (ReplaceEntries(1, 16, ((old, (b"x" * 513,)),)),),
+    lambda old: (ReplaceEntries(1, 16, ((_again(old), (b"x",)),)),),
+    lambda old: (ReplaceEntries(1, 16, ((old, (b"x", b"x")),)),),
+    lambda old: (RemoveEntries(1, 16, 0),),
     lambda old: (Delete(1, _again(old)),),
     lambda old: (Delete(1, _again(old, key=b"new")),),
     *[
@@ -276,11 +276,11 @@ CHANGES: list[Callable[[Record], tuple[Change, ...]]] = [
     lambda old: (Purge(1, DuePath.ANCHOR, 9, 1, None, None, "default", 1, 9, "sweep"),),
     lambda old: (Purge(1, DuePath.DEADLINE, 9, 1, 1, None, "default", 1, 9, "sweep"),),
     lambda old: (Purge(1, DuePath.ANCHOR, 9, 1, -1, None, "default", 1, 9, "sweep"),),
-    lambda old: (Clear(1, 5),),
-    lambda old: (Clear(99, 0),),
-    lambda old: (PutRow(Row(99, 0, "sessions", b"")),),
-    lambda old: (Set("mark", 2**63),),
-    lambda old: (Trim(5, 0),),
+    lambda old: (ClearDropped(1, 5),),
+    lambda old: (ClearDropped(99, 0),),
+    lambda old: (PutRow(CatalogRow(99, 0, "sessions", b"")),),
+    lambda old: (SetNumber("mark", 2**63),),
+    lambda old: (TrimEvents(5, 0),),
     lambda old: (old,),  # type: ignore[list-item, return-value]
 ]
 
@@ -292,9 +292,9 @@ def test_contract_refuses_changes(checked: Subject, number: int) -> None:
     before = checked.read(request)
     (old,) = [record for record in before if record.key == b"1"]
     with pytest.raises(AssertionError):
-        checked.change(Set("mark", 6), *CHANGES[number](old))
+        checked.change(SetNumber("mark", 6), *CHANGES[number](old))
     assert checked.read(request) == before
-    assert checked.read(Setting("mark")) == 5
+    assert checked.read(NamedNumber("mark")) == 5
 
 
 @pytest.mark.parametrize(
@@ -315,8 +315,12 @@ def test_contract_notices_commits(checked: Subject, liar: Liar, lie: Lie) -> Non
 
 def test_contract_notices_catalog(checked: Subject, liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Liar, "catalog_version", 5)
-    checked.change(PutRow(Row(1, 0, "sessions", b"")))
-    for row in (Row(1, 0, "sessions", b"new"), Row(1, 0, "renamed", b"new"), Row(9, 0, "another", b"")):
+    checked.change(PutRow(CatalogRow(1, 0, "sessions", b"")))
+    for row in (
+        CatalogRow(1, 0, "sessions", b"new"),
+        CatalogRow(1, 0, "renamed", b"new"),
+        CatalogRow(9, 0, "another", b""),
+    ):
         with pytest.raises(AssertionError, match="still version 5"):
             checked.change(PutRow(row))
 
@@ -361,7 +365,7 @@ def test_contract_error_kinds(
 ) -> None:
     liar.lie = liar.lie_about_commits = _raising(error)
     with pytest.raises(on_read):
-        checked.read(Setting("mark"))
+        checked.read(NamedNumber("mark"))
     with pytest.raises(on_write):
         checked.change()
 
@@ -381,7 +385,7 @@ def test_mirror_notices_answers(runner: asyncio.Runner, liar: Liar, number: int)
     for n, (anchor, override) in enumerate([(-9, None), (5, None), (3, None), (1, 2), (None, None)]):
         subject.put(container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=OWNED)
     subject.purge(container, -9)
-    subject.change(Set("mark", 5))
+    subject.change(SetNumber("mark", 5))
     subject.new_row("other")
     request, lie = LIES[number]
     subject.read(request)

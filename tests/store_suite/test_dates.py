@@ -10,6 +10,7 @@ from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Dates, Record
 from mayflydb.store.interface import (
     Allocate,
+    CompetingRule,
     CountDue,
     Decision,
     Due,
@@ -17,13 +18,12 @@ from mayflydb.store.interface import (
     Expiries,
     Get,
     History,
-    Link,
     NextDue,
     Outcome,
     Purge,
     Put,
-    Rival,
-    Unlink,
+    RemoveEntries,
+    ReplaceEntries,
     ask,
 )
 from store_suite.subject import Subject, dated, keys
@@ -181,7 +181,7 @@ RIVALS: list[tuple[Path, int | None, int | None, Path, int | None, int | None, b
     (DuePath.ANCHOR, 15, None, SLOT, 10, None, False, False),
     (DuePath.ANCHOR, 15, None, SLOT, 10, None, True, True),
 ]
-"""path, span, not_before | the rival's path, span, not_before, first | left to it; of anchor 5, dates 10 and 15."""
+"""path, span, not_before | the rule's path, span, not_before, first | left to it; of anchor 5, dates 10 and 15."""
 
 
 @pytest.mark.parametrize("history", [False, True])
@@ -200,8 +200,8 @@ def test_a_record_is_left_to_who_kills_it_earlier(
     history: bool,
 ) -> None:
     store.put(container, b"k", anchor=5, dates=((SLOT, 10), (OTHER, 15)))
-    rivals = (Rival(other, others, others_floor, first), Rival(20, 0, None, True))
-    store.change(Purge(container, path, 99, 5, span, floor, "index", 4, 77, "sweep", history, rivals))
+    competing = (CompetingRule(other, others, others_floor, first), CompetingRule(20, 0, None, True))
+    store.change(Purge(container, path, 99, 5, span, floor, "index", 4, 77, "sweep", history, competing))
     assert bool(store.read(Get(container, b"p", b"k"))) is left
     assert len(store.read(Expiries(container, 0, 9))) == (not left)
 
@@ -209,8 +209,8 @@ def test_a_record_is_left_to_who_kills_it_earlier(
 @pytest.mark.parametrize(("own", "left"), [(3, False), (4, False), (5, False), (2, True)])
 def test_an_own_ttl_is_a_rival_of_a_date(store: Subject, container: int, own: int, left: bool) -> None:
     store.put(container, b"k", anchor=0, override=own, dates=((SLOT, SECOND),))
-    rivals = (Rival(DuePath.DEADLINE, None, None, False),)
-    store.purge(container, 99 * SECOND, SLOT, span=2 * SECOND, rivals=rivals)
+    competing = (CompetingRule(DuePath.DEADLINE, None, None, False),)
+    store.purge(container, 99 * SECOND, SLOT, span=2 * SECOND, competing=competing)
     assert bool(store.read(Get(container, b"p", b"k"))) is left
 
 
@@ -222,7 +222,9 @@ def test_a_version_is_put_again_with_dates_that_an_index_asked_for(store: Subjec
 
     def build() -> Decision[None]:
         yield from ask(Allocate(container, seq=False))
-        return Outcome((Put(container, again, False), Link(container, OTHER, ((again, (date_key(8),)),))), None)
+        return Outcome(
+            (Put(container, again, False), ReplaceEntries(container, OTHER, ((again, (date_key(8),)),))), None
+        )
 
     store.write(build, "sweep")
     assert store.read(Get(container, b"p", b"k")) == again
@@ -232,7 +234,7 @@ def test_a_version_is_put_again_with_dates_that_an_index_asked_for(store: Subjec
 
 def test_an_unlinked_slot_kills_nobody(store: Subject, stocked: int) -> None:
     """Dates of a slot that is gone stay in records and mean nothing."""
-    store.change(Unlink(stocked, SLOT, 100))
+    store.change(RemoveEntries(stocked, SLOT, 100))
     assert store.read(NextDue(stocked, SLOT, None)) is None
     assert store.purge(stocked, 1 << 80, SLOT).purged[0].records == 0
     record = store.read(Get(stocked, b"p", b"early"))

@@ -13,25 +13,25 @@ from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
     Allocate,
-    Children,
+    CatalogRow,
+    ChildRows,
     Committed,
     Count,
     Decision,
     Delete,
     DropRow,
-    Find,
+    EntryOwners,
+    FindRow,
     Get,
-    Holders,
-    Load,
+    LoadRow,
+    NamedNumber,
     NewId,
     Outcome,
     Put,
     PutRow,
     Read,
-    Row,
     Scan,
-    Set,
-    Setting,
+    SetNumber,
     ask,
 )
 from store_suite.subject import Subject, keys
@@ -66,8 +66,8 @@ def counting(name: str) -> Any:
     """A decision that adds one to a setting and replies with what it was."""
 
     def decide() -> Decision[int]:
-        before = (yield from ask(Setting(name))) or 0
-        return Outcome((Set(name, before + 1),), before)
+        before = (yield from ask(NamedNumber(name))) or 0
+        return Outcome((SetNumber(name, before + 1),), before)
 
     return decide
 
@@ -117,8 +117,8 @@ def test_raising_leaves_no_trace(store: Subject, container: int, error: Exceptio
 def everything(store: Subject, container: int) -> list[Any]:
     """All that a decision could have changed. Numbers may be lost by one that fails, so rows count without theirs."""
     scan = Scan(container, b"", None, Order.CREATED, None, 100)
-    rows = [(row.id, row.name, row.data) for row in store.read(Children(0))]
-    return [store.read(scan), store.read(Count(container, True)), store.read(Setting("mark")), rows]
+    rows = [(row.id, row.name, row.data) for row in store.read(ChildRows(0))]
+    return [store.read(scan), store.read(Count(container, True)), store.read(NamedNumber("mark")), rows]
 
 
 def test_factory_raises(store: Subject) -> None:
@@ -127,7 +127,7 @@ def test_factory_raises(store: Subject) -> None:
 
     with pytest.raises(Conflict):
         store.write(decide)
-    store.change(Set("still", 1))
+    store.change(SetNumber("still", 1))
 
 
 def test_numbers_grow(store: Subject, container: int) -> None:
@@ -137,7 +137,7 @@ def test_numbers_grow(store: Subject, container: int) -> None:
     assert lsns == sorted(set(lsns))
     assert first[1][1] == 0
     assert first[0][1] < first[2][1] < second[0][1]
-    row = store.read(Load(container))
+    row = store.read(LoadRow(container))
     assert row is not None
     assert (row.lsn, row.seq) == second[0]
 
@@ -153,9 +153,9 @@ def test_row_shows_numbers(store: Subject, container: int) -> None:
 
     def decide() -> Decision[tuple[int, int, int]]:
         lsn, seq = yield from ask(Allocate(container, True))
-        row = yield from ask(Load(container))
-        found = yield from ask(Find(0, "sessions"))
-        (child,) = yield from ask(Children(0))
+        row = yield from ask(LoadRow(container))
+        found = yield from ask(FindRow(0, "sessions"))
+        (child,) = yield from ask(ChildRows(0))
         assert row is not None
         assert row == found == child
         return Outcome((), (lsn - row.lsn, seq - row.seq, lsn))
@@ -175,7 +175,7 @@ def test_numbers_without_container(store: Subject, container: int) -> None:
     for absent in (container, container + 100):
         with pytest.raises(NotFound):
             store.write(inserting(absent, b"a"))
-    store.change(Set("still", 1))
+    store.change(SetNumber("still", 1))
 
 
 def test_own_changes_unseen(store: Subject, container: int) -> None:
@@ -188,7 +188,7 @@ def test_own_changes_unseen(store: Subject, container: int) -> None:
 def test_group_sees_earlier(store: Subject) -> None:
     committed = store.together(*[counting("n")] * 20)
     assert [done.reply for done in committed] == list(range(20))
-    assert store.read(Setting("n")) == 20
+    assert store.read(NamedNumber("n")) == 20
 
 
 def test_group_key_race(store: Subject, container: int) -> None:
@@ -216,7 +216,7 @@ def test_group_entries(store: Subject, container: int) -> None:
     unique = Entry(1, b"mail")
 
     def decide() -> Decision[None]:
-        if (yield from ask(Holders(container, (unique,)))):
+        if (yield from ask(EntryOwners(container, (unique,)))):
             raise Conflict("taken")
         lsn, seq = yield from ask(Allocate(container, True))
         record = Record(b"p", b"%d" % seq, b"", 0, None, None, lsn, seq)
@@ -231,24 +231,24 @@ def test_group_catalog(store: Subject) -> None:
     """Create, rename, drop and create again in one group; names are looked up as they are by then."""
     shop = store.new_row("shop")
 
-    def rename() -> Decision[Row | None]:
-        return Outcome((PutRow(msgspec.structs.replace(shop, name="mall")),), (yield from ask(Find(0, "shop"))))
+    def rename() -> Decision[CatalogRow | None]:
+        return Outcome((PutRow(msgspec.structs.replace(shop, name="mall")),), (yield from ask(FindRow(0, "shop"))))
 
-    def create() -> Decision[list[Row | None]]:
-        seen = [(yield from ask(Find(0, "shop"))), (yield from ask(Find(0, "mall")))]
-        return Outcome((PutRow(Row((yield from ask(NewId())), 0, "shop", b"new")),), seen)
+    def create() -> Decision[list[CatalogRow | None]]:
+        seen = [(yield from ask(FindRow(0, "shop"))), (yield from ask(FindRow(0, "mall")))]
+        return Outcome((PutRow(CatalogRow((yield from ask(NewId())), 0, "shop", b"new")),), seen)
 
     def drop() -> Decision[list[str]]:
-        rows = yield from ask(Children(0))
+        rows = yield from ask(ChildRows(0))
         return Outcome((DropRow(shop.id),), [row.name for row in rows])
 
     mall = msgspec.structs.replace(shop, name="mall")
-    after = reads(Load(shop.id), Find(0, "mall"), Children(0))
+    after = reads(LoadRow(shop.id), FindRow(0, "mall"), ChildRows(0))
     replies = [done.reply for done in store.together(rename, create, drop, after)]
     assert replies[:3] == [shop, [None, mall], ["mall", "shop"]]
     gone, unnamed, children = replies[3]
     assert (gone, unnamed, [row.name for row in children]) == (None, None, ["shop"])
-    assert store.read(Children(0)) == children
+    assert store.read(ChildRows(0)) == children
 
 
 def test_group_delete_insert(store: Subject, container: int) -> None:
@@ -295,7 +295,7 @@ def test_closed_store(store: Subject) -> None:
         await store.store.close()
         store.closed = True
         results = [(await queued).reply]
-        for refused in (store.store.write(counting("n")), store.store.read(Setting("n"))):
+        for refused in (store.store.write(counting("n")), store.store.read(NamedNumber("n"))):
             with pytest.raises(Unavailable):
                 await refused
         return results

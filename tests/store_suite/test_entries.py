@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from mayflydb.model.record import Entry
-from mayflydb.store.interface import Decision, Entries, Holders, Outcome, Put, ask
+from mayflydb.store.interface import Decision, Entries, EntryOwners, Outcome, Put, ask
 from store_suite.subject import Subject, keys
 
 X, Y, Z = Entry(1, b"x"), Entry(1, b"y"), Entry(1, b"z")
 
 
 def holders(store: Subject, container: int, *entries: Entry) -> list[bytes]:
-    return keys(store.read(Holders(container, entries)))
+    return keys(store.read(EntryOwners(container, entries)))
 
 
 def test_holders_by_seq(store: Subject, container: int) -> None:

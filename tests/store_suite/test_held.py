@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from mayflydb.model.order import Identity
-from mayflydb.store.interface import Decision, Held, Outcome, Read, Stands, ask
+from mayflydb.store.interface import Decision, HeldRecords, Outcome, Read, StillHeld, ask
 from mayflydb.store.postgres import PostgresStore
 from postgres_cluster import Cluster
 from store_suite.subject import Subject
@@ -30,8 +30,8 @@ def asked(store: Subject, request: Read[T]) -> T:
 
 @pytest.mark.parametrize("purging", [False, True])
 def test_nothing_is_held_by_others_where_there_are_none(store: Subject, container: int, purging: bool) -> None:
-    assert store.read(Held(container)) == ()
-    assert asked(store, Held(container, purging)) == ()
+    assert store.read(HeldRecords(container)) == ()
+    assert asked(store, HeldRecords(container, purging)) == ()
 
 
 def test_what_another_node_holds(postgres: Cluster, runner: asyncio.Runner) -> None:
@@ -46,18 +46,18 @@ def test_what_another_node_holds(postgres: Cluster, runner: asyncio.Runner) -> N
         holds.release(numbers[:1])
 
     try:
-        found = other.read(Held(here))
+        found = other.read(HeldRecords(here))
         assert set(found or ()) == {A, LONG}
         for purging in (False, True):
-            assert asked(other, Held(here, purging)) == found
-            assert (other.read(Held(there)), asked(other, Held(there, purging))) == ((), ())
-            assert (one.read(Held(here)), asked(one, Held(here, purging))) == ((), ())
-        assert (asked(one, Stands(tuple(numbers))), asked(one, Stands((*numbers, 99)))) == (True, False)
+            assert asked(other, HeldRecords(here, purging)) == found
+            assert (other.read(HeldRecords(there)), asked(other, HeldRecords(there, purging))) == ((), ())
+            assert (one.read(HeldRecords(here)), asked(one, HeldRecords(here, purging))) == ((), ())
+        assert (asked(one, StillHeld(tuple(numbers))), asked(one, StillHeld((*numbers, 99)))) == (True, False)
         one.run(release())
-        while len(other.run(other.store.read(Held(here))) or ()) > 1:
+        while len(other.run(other.store.read(HeldRecords(here))) or ()) > 1:
             pass
-        assert other.read(Held(here)) == (LONG,)
-        assert (asked(one, Stands(tuple(numbers))), asked(one, Stands((numbers[1],)))) == (False, True)
+        assert other.read(HeldRecords(here)) == (LONG,)
+        assert (asked(one, StillHeld(tuple(numbers))), asked(one, StillHeld((numbers[1],)))) == (False, True)
     finally:
         for each in (one, other):
             runner.run(each.store.close())

@@ -10,17 +10,17 @@ from mayflydb.model.due import DuePath
 from mayflydb.model.record import Kind, Version
 from mayflydb.store.interface import (
     PAGE_BYTES,
+    AddVersion,
     Allocate,
-    Clear,
+    ClearDropped,
     Decision,
-    Dropped,
+    DroppedContainers,
     DropRow,
     Expiries,
-    Forget,
     History,
     Outcome,
     Purge,
-    Remember,
+    TrimHistory,
     ask,
 )
 from store_suite.subject import Subject
@@ -41,7 +41,7 @@ def remember(store: Subject, container: int, *versions: Version) -> None:
         reached, last = 0, max(version.lsn for version in versions)
         while reached < last:
             reached, _ = yield from ask(Allocate(container, seq=False))
-        return Outcome(tuple(Remember(container, each) for each in versions), None)
+        return Outcome(tuple(AddVersion(container, each) for each in versions), None)
 
     store.write(decide)
 
@@ -83,8 +83,8 @@ def test_with_other_changes_or_not_at_all(store: Subject, container: int) -> Non
         yield
 
     remember(store, container, version(7))
-    store.change(Remember(container, version(6)))
-    results = store.together(refused, lambda: _outcome(Remember(container, version(5))), refused)
+    store.change(AddVersion(container, version(6)))
+    results = store.together(refused, lambda: _outcome(AddVersion(container, version(5))), refused)
     assert [type(result) for result in results if isinstance(result, Exception)] == [ValueError, ValueError]
     assert told(store, container) == [version(5), version(6), version(7)]
 
@@ -149,7 +149,7 @@ def test_forgetting(store: Subject, container: int, upto: int, limit: int, kept:
     remember(store, container, *map(version, (1, 2, 3, 5)))
     remember(store, other, version(1))
     wanted = [version(lsn) if lsn > 0 else gap(-lsn) for lsn in kept]
-    store.change(Forget(container, upto, limit))
+    store.change(TrimHistory(container, upto, limit))
     assert told(store, container) == wanted
     assert told(store, other) == [version(1)]
 
@@ -158,7 +158,7 @@ def test_forgetting_goes_on_behind_a_gap(store: Subject, container: int) -> None
     remember(store, container, *map(version, range(1, 6)), gap(6), version(7))
     steps = []
     for _ in range(7):
-        store.change(Forget(container, 6, 1))
+        store.change(TrimHistory(container, 6, 1))
         steps.append([each.lsn for each in told(store, container)])
     assert steps == [[2, 3, 4, 5, 6, 7], [3, 4, 5, 6, 7], [4, 5, 6, 7], [5, 6, 7], [6, 7], [6, 7], [6, 7]]
     assert told(store, container) == [gap(6), version(7)]
@@ -171,17 +171,17 @@ def test_it_goes_with_its_container(store: Subject, container: int) -> None:
     remember(store, container, *(version(lsn) for lsn in range(1, 6)))
     remember(store, other, version(1))
     store.change(DropRow(container))
-    assert store.read(Dropped()) == [container]
+    assert store.read(DroppedContainers()) == [container]
     cleared = []
-    while store.read(Dropped()):
-        cleared.append(store.change(Clear(container, 2)).purged[0].records)
+    while store.read(DroppedContainers()):
+        cleared.append(store.change(ClearDropped(container, 2)).purged[0].records)
     assert cleared == [2, 1, 2, 2, 1]
     assert told(store, container) == []
     assert told(store, other) == [version(1)]
     store.change(DropRow(other))
-    assert store.read(Dropped()) == [other], "there is a history and no record"
-    assert store.change(Clear(other, 2)).purged[0].value_bytes == 1
-    assert store.read(Dropped()) == []
+    assert store.read(DroppedContainers()) == [other], "there is a history and no record"
+    assert store.change(ClearDropped(other, 2)).purged[0].value_bytes == 1
+    assert store.read(DroppedContainers()) == []
 
 
 def test_it_goes_with_a_reset(store: Subject, container: int) -> None:

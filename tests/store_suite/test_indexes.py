@@ -6,7 +6,19 @@ import pytest
 
 from mayflydb.model.order import FIRST_ORDERED, KeyRange
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import PAGE_BYTES, Decision, Fetch, Get, Holders, Link, Outcome, Seek, Unlink, Walk, ask
+from mayflydb.store.interface import (
+    PAGE_BYTES,
+    Decision,
+    EntryOwners,
+    Fetch,
+    Get,
+    Outcome,
+    RemoveEntries,
+    ReplaceEntries,
+    ScanIndex,
+    SeekIndex,
+    ask,
+)
 from store_suite.subject import Subject, keys
 
 N, OTHER = FIRST_ORDERED, FIRST_ORDERED + 1
@@ -38,14 +50,14 @@ def filled(store: Subject, container: int) -> int:
     ],
 )
 def test_seek(store: Subject, filled: int, ranges: list[KeyRange], expected: tuple[int, ...]) -> None:
-    assert store.read(Seek(filled, N, tuple(ranges), 9)) == expected
+    assert store.read(SeekIndex(filled, N, tuple(ranges), 9)) == expected
 
 
 def test_seek_gives_up_beyond_its_limit(store: Subject, filled: int) -> None:
-    assert store.read(Seek(filled, N, (ALL,), 5)) == (1, 2, 3, 4, 5)
-    assert store.read(Seek(filled, N, (ALL,), 4)) is None
-    assert store.read(Seek(filled, N, (KeyRange(b"k1", b"k2"), KeyRange(b"k2", b"k9")), 4)) is None
-    assert store.read(Seek(filled + 99, N, (ALL,), 4)) == ()
+    assert store.read(SeekIndex(filled, N, (ALL,), 5)) == (1, 2, 3, 4, 5)
+    assert store.read(SeekIndex(filled, N, (ALL,), 4)) is None
+    assert store.read(SeekIndex(filled, N, (KeyRange(b"k1", b"k2"), KeyRange(b"k2", b"k9")), 4)) is None
+    assert store.read(SeekIndex(filled + 99, N, (ALL,), 4)) == ()
 
 
 def test_fetch(store: Subject, filled: int) -> None:
@@ -60,7 +72,7 @@ def test_fetch_and_walk_end_a_page_with_its_bytes(store: Subject, container: int
         store.put(container, key, value=bytes(PAGE_BYTES * 2 // 3), entries=(Entry(N, key),))
     assert keys(store.read(Fetch(container, (1, 2, 3)))) == [b"a", b"b"]
     for descending, expected in ((False, [b"a", b"b"]), (True, [b"c", b"b"])):
-        assert [key for key, _ in store.read(Walk(container, N, ALL, descending, None, 9))] == expected
+        assert [key for key, _ in store.read(ScanIndex(container, N, ALL, descending, None, 9))] == expected
 
 
 @pytest.mark.parametrize(
@@ -107,7 +119,7 @@ def walk(
 ) -> list[tuple[bytes, Record]]:
     """Page by page to the end."""
     walked: list[tuple[bytes, Record]] = []
-    while page := store.read(Walk(container, N, range_, descending, after, limit)):
+    while page := store.read(ScanIndex(container, N, range_, descending, after, limit)):
         walked += page
         after = page[-1][0], page[-1][1].seq
     return walked
@@ -120,18 +132,18 @@ def link(store: Subject, container: int, index: int, entries: dict[bytes, tuple[
             record = yield from ask(Get(container, b"p", key))
             assert record is not None
             wanted.append((record, own))
-        return Outcome((Link(container, index, tuple(wanted)),), None)
+        return Outcome((ReplaceEntries(container, index, tuple(wanted)),), None)
 
     store.write(decide)
 
 
 def test_link_replaces_one_index_of_its_records(store: Subject, filled: int) -> None:
     link(store, filled, N, {b"a": (b"z",), b"f": (b"y",), b"b": (b"k1",)})
-    assert store.read(Seek(filled, N, (KeyRange(b"z", b"zz"),), 9)) == (1,)
-    assert store.read(Seek(filled, N, (KeyRange(b"y", b"z"),), 9)) == (6,)
-    assert store.read(Seek(filled, N, (KeyRange(b"k1", b"k1\x00"),), 9)) == (2, 4)
-    assert store.read(Seek(filled, N, (KeyRange(b"k2", b"k3"),), 9)) == ()
-    assert store.read(Seek(filled, OTHER, (ALL,), 9)) == (1, 2, 3, 4, 5)
+    assert store.read(SeekIndex(filled, N, (KeyRange(b"z", b"zz"),), 9)) == (1,)
+    assert store.read(SeekIndex(filled, N, (KeyRange(b"y", b"z"),), 9)) == (6,)
+    assert store.read(SeekIndex(filled, N, (KeyRange(b"k1", b"k1\x00"),), 9)) == (2, 4)
+    assert store.read(SeekIndex(filled, N, (KeyRange(b"k2", b"k3"),), 9)) == ()
+    assert store.read(SeekIndex(filled, OTHER, (ALL,), 9)) == (1, 2, 3, 4, 5)
 
 
 @pytest.mark.parametrize(
@@ -149,32 +161,32 @@ def test_a_record_has_any_number_of_entries(
     """Linked or written: it is sought once, held once, and walked once for each of them."""
     link(store, filled, N, {b"a": own})
     for _ in range(2):
-        assert store.read(Seek(filled, N, (KeyRange(b"k2", b"k3"),), 9)) == sought
-        assert store.read(Seek(filled, N, (ALL,), 9)) == tuple(sorted(set(walked)))
+        assert store.read(SeekIndex(filled, N, (KeyRange(b"k2", b"k3"),), 9)) == sought
+        assert store.read(SeekIndex(filled, N, (ALL,), 9)) == tuple(sorted(set(walked)))
         for descending, expected in ((False, walked), (True, walked[::-1])):
             for limit in (1, 9):
                 found = walk(store, filled, ALL, descending, None, limit)
                 assert [record.seq for _, record in found] == expected
-        holders = store.read(Holders(filled, tuple(Entry(N, key) for key in (*own, b"k3"))))
+        holders = store.read(EntryOwners(filled, tuple(Entry(N, key) for key in (*own, b"k3"))))
         assert [record.seq for record in holders if record.seq in (1, 3)] == ([1, 3] if own else [3])
         store.put(filled, b"a", entries=tuple(Entry(N, key) for key in own))
 
 
 def test_unlink_counts_entries(store: Subject, filled: int) -> None:
     link(store, filled, N, {b"a": (b"1", b"2", b"3"), b"b": (b"1", b"2")})
-    removed = [store.change(Unlink(filled, N, 3)).purged[0].records for _ in range(4)]
+    removed = [store.change(RemoveEntries(filled, N, 3)).purged[0].records for _ in range(4)]
     assert removed == [3, 3, 2, 0]
 
 
 def test_unlink_removes_one_index_bit_by_bit(store: Subject, filled: int) -> None:
-    removed = [store.change(Unlink(filled, N, 2)).purged[0].records for _ in range(4)]
+    removed = [store.change(RemoveEntries(filled, N, 2)).purged[0].records for _ in range(4)]
     assert removed == [2, 2, 1, 0]
-    assert store.read(Seek(filled, N, (ALL,), 9)) == ()
-    assert store.read(Seek(filled, OTHER, (ALL,), 9)) == (1, 2, 3, 4, 5)
+    assert store.read(SeekIndex(filled, N, (ALL,), 9)) == ()
+    assert store.read(SeekIndex(filled, OTHER, (ALL,), 9)) == (1, 2, 3, 4, 5)
 
 
 def test_entries_go_with_their_record(store: Subject, filled: int) -> None:
     store.delete(filled, store.read(Fetch(filled, (2,)))[0])
     store.put(filled, b"d", entries=(Entry(N, b"k8"),))
-    assert store.read(Seek(filled, N, (KeyRange(b"k1", b"k2"),), 9)) == (5,)
+    assert store.read(SeekIndex(filled, N, (KeyRange(b"k1", b"k2"),), 9)) == (5,)
     assert [record.seq for _, record in walk(store, filled, ALL, False, None, 9)] == [5, 1, 3, 4]

@@ -15,7 +15,7 @@ from mayflydb.model.due import DuePath
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Kind, Record, Version
-from mayflydb.store.interface import Entries, Expiries, History, Holders, Purge, Put, Read, Remember, Scan
+from mayflydb.store.interface import AddVersion, Entries, EntryOwners, Expiries, History, Purge, Put, Read, Scan
 from mayflydb.store.postgres import PostgresStore, schema
 from mayflydb.store.sqlite import schema as sqlite_schema
 from mayflydb.store.sqlite.store import SqliteStore
@@ -76,7 +76,7 @@ def filled(url: str, runner: asyncio.Runner) -> tuple[list[Read[Any]], list[Any]
     store.change(Purge(container, DuePath.ANCHOR, 2, 9, 1, None, "default", 1, 9, "sweep"))
     reads: list[Read[Any]] = [
         *(Scan(container, b"", None, order, None, 99) for order in Order),
-        *(Holders(container, (Entry(1, partition),)) for partition in PARTITIONS),
+        *(EntryOwners(container, (Entry(1, partition),)) for partition in PARTITIONS),
         Entries(container, 0, 99),
         Expiries(None, 0, 99),
     ]
@@ -169,7 +169,7 @@ def test_a_file_of_format_1(tmp_path: Path, runner: asyncio.Runner) -> None:
     store = open_file()
     assert store.read(Scan(container, b"", None, Order.CREATED, None, 9)) == [record]
     version = Version(Kind.CREATE, 9, 9, value=b"v")
-    store.change(Remember(container, version))
+    store.change(AddVersion(container, version))
     assert store.read(History(container, 0, 9)) == [version]
     runner.run(store.store.close())
     connection = apsw.Connection(path)

@@ -13,17 +13,17 @@ from mayflydb.store.interface import (
     Count,
     Decision,
     Delete,
+    EntryOwners,
     Expiries,
     Get,
-    Holders,
-    Load,
+    LoadRow,
     NextDue,
     Outcome,
     Purge,
     Purged,
     Put,
     Scan,
-    Trim,
+    TrimEvents,
 )
 from store_suite.subject import Subject, keys
 
@@ -160,7 +160,7 @@ def test_purge_numbers(store: Subject, container: int) -> None:
     later = store.put(container, b"new")
     assert later.lsn > lsns[-1]
     assert later.seq > last.seq
-    row = store.read(Load(container))
+    row = store.read(LoadRow(container))
     assert row is not None
     assert (row.lsn, row.seq) == (later.lsn, later.seq)
 
@@ -175,7 +175,7 @@ def test_purge_entries(store: Subject, container: int) -> None:
     store.put(container, b"a", anchor=1, entries=(Entry(1, b"x"), Entry(2, b"y")))
     kept = store.put(container, b"b", anchor=9, entries=(Entry(1, b"x"),))
     store.purge(container, 5)
-    assert store.read(Holders(container, (Entry(1, b"x"), Entry(2, b"y")))) == [kept]
+    assert store.read(EntryOwners(container, (Entry(1, b"x"), Entry(2, b"y")))) == [kept]
 
 
 def test_purge_bytes(store: Subject, container: int) -> None:
@@ -263,11 +263,11 @@ def test_trim_events(store: Subject, container: int) -> None:
     store.keep(container, {b"%d" % n: (n, None) for n in range(5)})
     store.purge(container, 9)
     ids = [event.id for event in events(store)]
-    store.change(Trim(ids[3], 2))
+    store.change(TrimEvents(ids[3], 2))
     assert [event.id for event in events(store)] == ids[2:]
-    store.change(Trim(ids[3], 100))
+    store.change(TrimEvents(ids[3], 100))
     assert [event.id for event in events(store)] == ids[4:]
-    store.change(Trim(ids[4], 100))
+    store.change(TrimEvents(ids[4], 100))
     assert events(store) == []
     store.put(container, b"new", anchor=0)
     store.purge(container, 9)

@@ -20,29 +20,31 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND
 from mayflydb.model.order import Identity, KeyRange, Order, Position
 from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Kind, Record, Version
-from mayflydb.store import interface as ask_for
+from mayflydb.store import interface
 from mayflydb.store.interface import (
+    AddVersion,
     Allocate,
+    CatalogRow,
     Change,
-    Children,
-    Clear,
+    ChildRows,
+    ClearDropped,
+    CompetingRule,
     Count,
     CountDue,
     Decision,
     Delete,
-    Dropped,
+    DroppedContainers,
     DropRow,
     Due,
     Entries,
+    EntryOwners,
     Expiries,
     Fetch,
-    Find,
-    Forget,
+    FindRow,
     Get,
     History,
-    Holders,
-    Link,
-    Load,
+    LoadRow,
+    NamedNumber,
     NewId,
     NextDue,
     Outcome,
@@ -50,16 +52,14 @@ from mayflydb.store.interface import (
     Put,
     PutRow,
     Read,
-    Remember,
-    Rival,
-    Row,
+    RemoveEntries,
+    ReplaceEntries,
     Scan,
-    Seek,
-    Set,
-    Setting,
+    SeekIndex,
+    SetNumber,
     Store,
-    Trim,
-    Unlink,
+    TrimEvents,
+    TrimHistory,
     ask,
 )
 from mayflydb.store.sqlite.store import SqliteStore
@@ -195,13 +195,13 @@ class Walk:
         span = None if path is DuePath.DEADLINE else self.random.choice(SPANS)
         not_before = self.random.choice([None, 0, 7, 2**53])
         limit, history = self.random.choice([1, 2, 5, 100]), self.random.random() < 0.5
-        rivals = tuple(self.rival(other) for other in PATHS if other != path and self.random.random() < 0.3)
+        competing = tuple(self.rule(other) for other in PATHS if other != path and self.random.random() < 0.3)
         spared = self.spared()
 
         def decide() -> Decision[bool]:
-            if (yield from ask(Load(container))) is None:
+            if (yield from ask(LoadRow(container))) is None:
                 return Outcome((), False)
-            purge = Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep", history, rivals)
+            purge = Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep", history, competing)
             purge = msgspec.structs.replace(purge, spared=spared)
             return Outcome((purge,), True)
 
@@ -212,9 +212,9 @@ class Walk:
         many = self.random.choice((0, 0, 1, 5))
         return tuple(self.identity() for _ in range(many))
 
-    def rival(self, path: Path) -> Rival:
+    def rule(self, path: Path) -> CompetingRule:
         span = None if path is DuePath.DEADLINE else self.random.choice(SPANS)
-        return Rival(path, span, self.random.choice([None, 0, 7, 2**53]), self.random.random() < 0.5)
+        return CompetingRule(path, span, self.random.choice([None, 0, 7, 2**53]), self.random.random() < 0.5)
 
     async def refuse(self) -> None:
         container = self.container()
@@ -231,10 +231,10 @@ class Walk:
         name = self.random.choice(NAMES)
 
         def decide() -> Decision[int | None]:
-            if (yield from ask(Find(parent, name))) is not None:
+            if (yield from ask(FindRow(parent, name))) is not None:
                 return Outcome((), None)
             id = yield from ask(NewId())
-            return Outcome((PutRow(Row(id, parent, name, b"new")),), id)
+            return Outcome((PutRow(CatalogRow(id, parent, name, b"new")),), id)
 
         id = (await self.store.write(decide)).reply
         if id is not None:
@@ -244,8 +244,8 @@ class Walk:
         container, name, data = self.container(), self.random.choice(NAMES), self.random.randbytes(3)
 
         def decide() -> Decision[bool]:
-            row = yield from ask(Load(container))
-            if row is None or (yield from ask(Find(row.parent, name))) is not None:
+            row = yield from ask(LoadRow(container))
+            if row is None or (yield from ask(FindRow(row.parent, name))) is not None:
                 return Outcome((), False)
             return Outcome((PutRow(msgspec.structs.replace(row, name=name, data=data)),), True)
 
@@ -255,9 +255,9 @@ class Walk:
         await self.change(DropRow(self.container()))
 
     async def clear(self) -> None:
-        dropped = await self.store.read(Dropped())
+        dropped = await self.store.read(DroppedContainers())
         if dropped:
-            await self.change(Clear(self.random.choice(dropped), self.random.choice([1, 3, 100])))
+            await self.change(ClearDropped(self.random.choice(dropped), self.random.choice([1, 3, 100])))
 
     async def link(self) -> None:
         container, index = self.container(), self.random.choice((16, 17))
@@ -270,20 +270,20 @@ class Walk:
                 record = yield from ask(Get(container, *identity))
                 if record is not None:
                     found.append((record, own))
-            return Outcome((Link(container, index, tuple(found)),) if found else (), len(found))
+            return Outcome((ReplaceEntries(container, index, tuple(found)),) if found else (), len(found))
 
         await self.store.write(decide, "sweep")
 
     async def unlink(self) -> None:
         container, index = self.container(), self.random.choice((16, 17))
-        left = await self.store.read(Seek(container, index, (KeyRange(b"", b"\xff\xff\xff"),), 100))
+        left = await self.store.read(SeekIndex(container, index, (KeyRange(b"", b"\xff\xff\xff"),), 100))
         # Which of them go first is the store's business.
-        await self.change(Unlink(container, index, 100 + len(left or ())))
+        await self.change(RemoveEntries(container, index, 100 + len(left or ())))
 
     async def settings(self) -> None:
-        await self.change(Set(self.random.choice(NAMES), self.random.randrange(-5, 5)))
+        await self.change(SetNumber(self.random.choice(NAMES), self.random.randrange(-5, 5)))
         last = await self.store.read(Expiries(None, 0, 1000))
-        await self.change(Trim(self.random.choice(last).id if last else 5, self.random.choice([1, 50])))
+        await self.change(TrimEvents(self.random.choice(last).id if last else 5, self.random.choice([1, 50])))
 
     async def remember(self) -> None:
         container, identity = self.container(), self.identity()
@@ -292,17 +292,17 @@ class Walk:
         def decide() -> Decision[None]:
             lsn, _ = yield from ask(Allocate(container, False))
             if kind is Kind.GAP:
-                return Outcome((Remember(container, Version(kind, lsn, written)),), None)
+                return Outcome((AddVersion(container, Version(kind, lsn, written)),), None)
             previous = 0 if kind is Kind.CREATE else lsn - 1
             value = b"value" if kind in (Kind.CREATE, Kind.REPLACE) else b""
-            return Outcome((Remember(container, Version(kind, lsn, written, *identity, 7, previous, value)),), None)
+            return Outcome((AddVersion(container, Version(kind, lsn, written, *identity, 7, previous, value)),), None)
 
         told = await self.store.read(History(container, 0, 1))
         if told or kind in (Kind.CREATE, Kind.GAP):
             await self.tolerant(decide)
 
     async def forget(self) -> None:
-        await self.change(Forget(self.container(), self.random.randrange(-1, 20), self.random.choice([1, 3, 100])))
+        await self.change(TrimHistory(self.container(), self.random.randrange(-1, 20), self.random.choice([1, 3, 100])))
 
     async def reset(self) -> None:
         await self.store.reset()
@@ -317,33 +317,33 @@ class Walk:
         requests: list[Read[Any]] = [
             Get(container, *self.identity()),
             self.scan(container, limit),
-            Holders(container, self.entries()),
+            EntryOwners(container, self.entries()),
             Entries(container, self.random.randrange(40), limit),
-            Seek(container, self.random.choice((16, 17)), (self.key_range(), self.key_range()), limit),
+            SeekIndex(container, self.random.choice((16, 17)), (self.key_range(), self.key_range()), limit),
             Fetch(container, tuple(sorted(self.random.sample(range(1, 40), self.random.randrange(9))))),
             self.walk(container, limit),
             Due(container, path, self.instant(), after, limit),
             NextDue(container, path, self.random.choice([None, self.instant()]), self.spared()),
             CountDue(container, path, tuple(bounds)),
             Count(container, self.random.random() < 0.5),
-            Find(self.random.choice([0, container]), self.random.choice(NAMES)),
-            Load(container),
-            Children(self.random.choice([0, container])),
-            Dropped(),
+            FindRow(self.random.choice([0, container]), self.random.choice(NAMES)),
+            LoadRow(container),
+            ChildRows(self.random.choice([0, container])),
+            DroppedContainers(),
             Expiries(self.random.choice([None, container]), self.random.randrange(20), limit),
             History(container, self.random.choice([0, self.random.randrange(200)]), limit),
-            Setting(self.random.choice(NAMES)),
+            NamedNumber(self.random.choice(NAMES)),
         ]
         return self.random.choice(requests)
 
     def key_range(self) -> KeyRange:
         return KeyRange(*sorted(self.random.choices((*BYTES, b"x", b"x\x00"), k=2)))
 
-    def walk(self, container: int, limit: int) -> ask_for.Walk:
+    def walk(self, container: int, limit: int) -> interface.ScanIndex:
         place = self.random.choice(BYTES), self.random.randrange(40)
         after = self.random.choice([None, place])
         descending = self.random.random() < 0.5
-        return ask_for.Walk(container, self.random.choice((16, 17)), self.key_range(), descending, after, limit)
+        return interface.ScanIndex(container, self.random.choice((16, 17)), self.key_range(), descending, after, limit)
 
     def scan(self, container: int, limit: int) -> Scan:
         lower, upper = sorted(self.random.choices(BYTES, k=2))

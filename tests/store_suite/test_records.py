@@ -8,7 +8,7 @@ import pytest
 
 from mayflydb.model.order import Order
 from mayflydb.model.record import IGNORED, NEVER, Entry, Record
-from mayflydb.store.interface import Count, Delete, Entries, Get, Holders, Put, Scan
+from mayflydb.store.interface import Count, Delete, Entries, EntryOwners, Get, Put, Scan
 from store_suite.subject import Subject
 
 EDGES = (0, 1, 2**31, 2**53 + 1, 2**62, 2**62 + 1, 2**63, 2**80)
@@ -114,7 +114,7 @@ def test_another_key(store: Subject, container: int, entries: tuple[Entry, ...] 
     assert get(store, container, new.key) == new
     for order, found in ((Order.CREATED, [new, last]), (Order.CHANGED, [last, new])):
         assert store.read(Scan(container, b"", None, order, None, 10)) == found
-    assert store.read(Holders(container, (Entry(1, b"x"), Entry(1, b"y")))) == ([new] if entries else [])
+    assert store.read(EntryOwners(container, (Entry(1, b"x"), Entry(1, b"y")))) == ([new] if entries else [])
     assert store.read(Entries(container, 0, 10)) == ([(new.seq, entries)] if entries else [])
     assert store.read(Count(container)).records == 2
 

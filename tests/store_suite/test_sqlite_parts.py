@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Allocate, Decision, Get, NewId, Outcome, Put, PutRow, Row, ask
+from mayflydb.store.interface import Allocate, CatalogRow, Decision, Get, NewId, Outcome, Put, PutRow, ask
 from mayflydb.store.sqlite import writer
 from mayflydb.store.sqlite.pace import MEMORY, QUICK_US, Pace
 from mayflydb.store.sqlite.record_cache import LARGEST, OVERHEAD, PendingRecords, RecordCache
@@ -117,7 +117,7 @@ def test_after_everything_is_gone_or_may_be_nothing_is_known(end: str) -> None:
 
 
 def _row() -> Decision[int]:
-    row = Row((yield from ask(NewId())), 0, "c", b"")
+    row = CatalogRow((yield from ask(NewId())), 0, "c", b"")
     return Outcome((PutRow(row),), row.id)
 
 

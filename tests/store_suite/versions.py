@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from mayflydb.model.record import Record
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 
 T = TypeVar("T")
 
@@ -26,13 +26,13 @@ class Versions:
         self._current: dict[tuple[int, int], int] = {}
         self._gone: dict[tuple[int, int], int] = {}
 
-    def commit(self, changes: Iterable[ask.Change]) -> None:
+    def commit(self, changes: Iterable[interface.Change]) -> None:
         """Take note of changes whose commit has been acknowledged."""
         self.now += 1
         for change in changes:
-            if isinstance(change, ask.Put):
+            if isinstance(change, interface.Put):
                 self._put(change.container, change.record)
-            elif isinstance(change, ask.Delete):
+            elif isinstance(change, interface.Delete):
                 self._leave(change.container, change.record.seq)
 
     def _put(self, container: int, record: Record) -> None:
@@ -52,13 +52,13 @@ class Versions:
         if lsn is not None:
             _remember(self._gone, (container, lsn), self.now)
 
-    def check(self, request: ask.Read[Any], answer: Any, since: int) -> None:
+    def check(self, request: interface.Read[Any], answer: Any, since: int) -> None:
         """AssertionError if an answer to a read begun at `since` holds a version altered, or gone by then."""
-        if isinstance(request, ask.Get):
+        if isinstance(request, interface.Get):
             self._check(request.container, [answer] if answer else [], since)
-        elif isinstance(request, (ask.Scan, ask.Holders, ask.Fetch, ask.Due)):
+        elif isinstance(request, (interface.Scan, interface.EntryOwners, interface.Fetch, interface.Due)):
             self._check(request.container, answer, since)
-        elif isinstance(request, ask.Walk):
+        elif isinstance(request, interface.ScanIndex):
             self._check(request.container, (record for _, record in answer), since)
 
     def _check(self, container: int, records: Iterable[Record], since: int) -> None:

@@ -10,7 +10,7 @@ from mayflydb.engine.bucket import amount
 from mayflydb.engine.budgets import Budgets, Meter, Purse
 from mayflydb.engine.catalog import Nodes
 from mayflydb.model.instant import Span
-from mayflydb.store.interface import Change, Delete, Load, Put, Store
+from mayflydb.store.interface import Change, Delete, LoadRow, Put, Store
 
 Charge = Literal["leftover", "free", "serverless"]
 """`leftover`: a purged record costs as much as its deletion; where requests have a budget, the unused part of it pays.
@@ -64,8 +64,8 @@ class Billing:
     async def _purse(self, container: int) -> Purse | None:
         if self._budgets is None:
             return None
-        row = await self._store.read(Load(container))
-        parent = None if row is None else await self._store.read(Load(row.parent))
+        row = await self._store.read(LoadRow(container))
+        parent = None if row is None else await self._store.read(LoadRow(row.parent))
         if row is None or parent is None:
             return None
         return self._budgets.purse(self._nodes.of(row), self._nodes.of(parent))

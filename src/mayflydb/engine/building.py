@@ -27,13 +27,13 @@ from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
     Change,
     Decision,
-    Held,
-    Holders,
-    Link,
-    Load,
+    EntryOwners,
+    HeldRecords,
+    LoadRow,
     Outcome,
     PutRow,
     Read,
+    ReplaceEntries,
     Scan,
     Store,
     ask,
@@ -121,7 +121,7 @@ class Build:
         """
 
         def decide() -> Decision[tuple[tuple[Index, ...], bool]]:
-            row = yield from ask(Load(self._container))
+            row = yield from ask(LoadRow(self._container))
             if row is None:
                 raise OwnerNotFound(OWNER_MISSING)
             node = self._nodes.of(row)
@@ -157,7 +157,7 @@ class Build:
             return (await self._store.write(lambda: self._link_batch(after, now, locked), "sweep")).reply
 
     def _link_batch(self, after: Position | None, now: Instant, locked: Set[Identity]) -> Decision[Position | None]:
-        row = yield from ask(Load(self._container))
+        row = yield from ask(LoadRow(self._container))
         node = None if row is None else self._nodes.of(row)
         if node is None or not all(has_index(node, index) for index in self.indexes):
             raise NotFound(DROPPED_MEANWHILE)
@@ -181,7 +181,7 @@ class Build:
                 for record in records
                 if record.seq not in purged
             )
-            changes.append(Link(self._container, index.number, entries))
+            changes.append(ReplaceEntries(self._container, index.number, entries))
         return changes
 
     def _entries_of(self, record: Record) -> list[Entry]:
@@ -204,7 +204,7 @@ class Build:
         unique_entries = dict.fromkeys(each for own in owned.values() for each in own if each.index in unique)
         if not unique_entries:
             return set(), []
-        holders = yield from ask(Holders(self._container, tuple(unique_entries)))
+        holders = yield from ask(EntryOwners(self._container, tuple(unique_entries)))
         candidates = {record.seq: record for record in (*holders, *records)}
         # A stored record may have been written after `now` was read, at an instant at which a rival was already expired.
         now = max(now, *(record.written for record in candidates.values()))
@@ -222,7 +222,7 @@ class Build:
                 if record not in visible and record.seq not in purged:
                     if (identity := (record.partition, record.key)) in locked:
                         raise Locked((node.id, identity))
-                    if identity in ((yield from ask(Held(node.id))) or ()):
+                    if identity in ((yield from ask(HeldRecords(node.id))) or ()):
                         raise Locked((node.id, identity), elsewhere=True)
                     purged.add(record.seq)
                     yield from space.purge_hidden(record)

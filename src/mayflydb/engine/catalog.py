@@ -17,7 +17,7 @@ from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.order import FIRST_ORDERED
-from mayflydb.store.interface import Children, Row, Store
+from mayflydb.store.interface import CatalogRow, ChildRows, Store
 
 NODE_MISSING = "there is no such node in the catalogue"
 OWNER_MISSING = "the node above does not exist"
@@ -147,7 +147,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Definition).decode
 
 
-def node_of(row: Row) -> Node:
+def node_of(row: CatalogRow) -> Node:
     """Decode a row, committed or not."""
     return Node(row.id, row.parent, row.name, _decode(row.data))
 
@@ -167,7 +167,7 @@ class Nodes:
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[bytes, Node]] = {}
 
-    def of(self, row: Row) -> Node:
+    def of(self, row: CatalogRow) -> Node:
         """Return the node that a row describes."""
         known = self._nodes.get(row.id)
         if known is not None and known[0] == row.data:
@@ -183,17 +183,17 @@ class Nodes:
         self._nodes.clear()
 
 
-def row_of(node: Node) -> Row:
+def row_of(node: Node) -> CatalogRow:
     """Encode a node as a row."""
-    return Row(node.id, node.parent, node.name, _encode(node.definition))
+    return CatalogRow(node.id, node.parent, node.name, _encode(node.definition))
 
 
-async def catalogue(store: Store) -> list[Row]:
+async def catalogue(store: Store) -> list[CatalogRow]:
     """Return every row, by id."""
-    found: list[Row] = []
+    found: list[CatalogRow] = []
     parents = [ROOT]
     while parents:
-        children = await store.read(Children(parents.pop()))
+        children = await store.read(ChildRows(parents.pop()))
         found += children
         parents += [row.id for row in children]
     return sorted(found, key=lambda row: row.id)

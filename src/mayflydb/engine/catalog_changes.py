@@ -7,7 +7,7 @@ from typing import Any
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, is_of_companions, row_of
 from mayflydb.engine.reads import Steps
-from mayflydb.store.interface import Change, Children, DropRow, Find, Load, NewId, PutRow, ask
+from mayflydb.store.interface import Change, ChildRows, DropRow, FindRow, LoadRow, NewId, PutRow, ask
 
 
 class CatalogTransaction:
@@ -19,17 +19,17 @@ class CatalogTransaction:
 
     def find(self, parent: int, name: str) -> Steps[Node | None]:
         """Find the node with this name below a parent."""
-        row = yield from ask(Find(parent, name))
+        row = yield from ask(FindRow(parent, name))
         return None if row is None else self._nodes.of(row)
 
     def load(self, id: int) -> Steps[Node | None]:
         """Find the node with this id."""
-        row = yield from ask(Load(id))
+        row = yield from ask(LoadRow(id))
         return None if row is None else self._nodes.of(row)
 
     def children(self, parent: int) -> Steps[list[Node]]:
         """Return the nodes below a parent, by id."""
-        rows = yield from ask(Children(parent))
+        rows = yield from ask(ChildRows(parent))
         return [self._nodes.of(row) for row in rows]
 
     def add(self, parent: int, name: str, definition: Definition) -> Steps[Node]:
@@ -52,7 +52,7 @@ class CatalogTransaction:
 def below(id: int) -> Generator[Any, Any, list[int]]:
     """Return the ids of all nodes below a row, then the row's own."""
     found: list[int] = []
-    for child in (yield from ask(Children(id))):
+    for child in (yield from ask(ChildRows(id))):
         found += yield from below(child.id)
     return [*found, id]
 
@@ -60,11 +60,11 @@ def below(id: int) -> Generator[Any, Any, list[int]]:
 def companions_of(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
     """Return the companions of nodes: rows named for them in spaces of companions, and all rows below."""
     found: list[int] = []
-    for space in (yield from ask(Children(ROOT))):
+    for space in (yield from ask(ChildRows(ROOT))):
         if not is_of_companions(space.name):
             continue
         for owner in owners:
-            home = yield from ask(Find(space.id, str(owner)))
+            home = yield from ask(FindRow(space.id, str(owner)))
             if home is not None:
                 found += yield from below(home.id)
     return found

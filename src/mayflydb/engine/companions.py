@@ -15,7 +15,7 @@ import msgspec
 from mayflydb.engine.catalog import NAME_TAKEN, NODE_MISSING, OWNER_MISSING, ROOT, Definition, Node, node_of, row_of
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Children, Decision, DropRow, Find, Load, NewId, Outcome, PutRow, Store, ask
+from mayflydb.store.interface import ChildRows, Decision, DropRow, FindRow, LoadRow, NewId, Outcome, PutRow, Store, ask
 
 Judge: TypeAlias = Callable[[Node | None], Definition]
 """Makes the definition of a row from its current node (None: the row is new); raises to refuse."""
@@ -43,7 +43,7 @@ class Companions:
             changes: list[PutRow] = []
             node = Node(ROOT, ROOT, "", Definition({}, now))
             for name in home_of(space, owner):
-                row = yield from ask(Find(node.id, name))
+                row = yield from ask(FindRow(node.id, name))
                 if row is not None:
                     node = node_of(row)
                 else:
@@ -58,7 +58,7 @@ class Companions:
 
         def decide() -> Decision[Node]:
             yield from _check_parent(parent)
-            if (yield from ask(Find(parent, name))) is not None:
+            if (yield from ask(FindRow(parent, name))) is not None:
                 raise Conflict(NAME_TAKEN)
             node = yield from _new(parent, name, judge)
             yield from _check_clash(node, clash)
@@ -73,7 +73,7 @@ class Companions:
 
         def decide() -> Decision[tuple[Node, bool]]:
             yield from _check_parent(parent)
-            row = yield from ask(Find(parent, name))
+            row = yield from ask(FindRow(parent, name))
             if row is None:
                 node = yield from _new(parent, name, judge)
             else:
@@ -87,10 +87,10 @@ class Companions:
         """Change the definition, and possibly the name. NotFound if the row is gone, Conflict as in `create`."""
 
         def decide() -> Decision[Node]:
-            row = yield from ask(Load(id))
+            row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
-            other = yield from ask(Find(row.parent, name))
+            other = yield from ask(FindRow(row.parent, name))
             if other is not None and other.id != id:
                 raise Conflict(NAME_TAKEN)
             node = _redefine(node_of(row), name, judge, now)
@@ -103,21 +103,21 @@ class Companions:
         """Remove a row by its name. False if there was none."""
 
         def decide() -> Decision[bool]:
-            row = yield from ask(Find(parent, name))
+            row = yield from ask(FindRow(parent, name))
             return Outcome(() if row is None else (DropRow(row.id),), row is not None)
 
         return (await self._store.write(decide)).reply
 
 
 def _check_parent(id: int) -> Generator[Any, Any, None]:
-    if (yield from ask(Load(id))) is None:
+    if (yield from ask(LoadRow(id))) is None:
         raise OwnerNotFound(OWNER_MISSING)
 
 
 def _check_clash(node: Node, clash: Clash | None) -> Generator[Any, Any, None]:
     if clash is None:
         return
-    rows = yield from ask(Children(node.parent))
+    rows = yield from ask(ChildRows(node.parent))
     if any(clash(node_of(row)) for row in rows if row.id != node.id):
         raise Conflict(NAME_TAKEN)
 

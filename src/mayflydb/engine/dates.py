@@ -21,14 +21,14 @@ from mayflydb.store.interface import (
     Change,
     Committed,
     Decision,
-    Link,
-    Load,
+    LoadRow,
     Outcome,
     Put,
     PutRow,
+    RemoveEntries,
+    ReplaceEntries,
     Scan,
     Store,
-    Unlink,
     ask,
 )
 
@@ -96,7 +96,7 @@ class DateIndexes:
 
             def decide() -> Decision[None]:
                 node = yield from self._node_with(container, slot, "building", "ready")
-                return Outcome(() if node is None else (Unlink(container, slot, BATCH_SIZE),), None)
+                return Outcome(() if node is None else (RemoveEntries(container, slot, BATCH_SIZE),), None)
 
             removed: Committed[None] = await self._store.write(decide, "sweep")
             if not removed.purged or removed.purged[0].records < BATCH_SIZE:
@@ -125,7 +125,7 @@ class DateIndexes:
 
     def _node_with(self, container: int, slot: int, *unless: str) -> Any:
         """In a decision: find the container, if it has this slot in none of these states."""
-        row = yield from ask(Load(container))
+        row = yield from ask(LoadRow(container))
         node = None if row is None else self._nodes.of(row)
         slots = () if node is None else node.definition.slots
         return node if any(each.number == slot and each.state not in unless for each in slots) else None
@@ -141,7 +141,7 @@ def _date_changes(container: int, slot: int, records: list[Record], date_of: Dat
             dated = msgspec.structs.replace(record, dates=_dates_with(record.dates, slot, date))
             changes.append(Put(container, dated, insert=False))
             linked.append((dated, (date_key(date),)))
-    return [*changes, Link(container, slot, tuple(linked))] if linked else changes
+    return [*changes, ReplaceEntries(container, slot, tuple(linked))] if linked else changes
 
 
 def _dates_with(dates: Dates, slot: int, date: Instant) -> Dates:

@@ -26,17 +26,17 @@ from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Kind, Version
 from mayflydb.store.interface import (
+    AddVersion,
     Allocate,
     Change,
-    Children,
+    ChildRows,
     Decision,
     DropRow,
-    Find,
-    Load,
+    FindRow,
+    LoadRow,
     NewId,
     Outcome,
     PutRow,
-    Remember,
     Store,
     ask,
 )
@@ -66,7 +66,7 @@ class Definitions:
         """Return the root of one protocol's names, created if it is missing."""
 
         def decide() -> Decision[Node]:
-            found = yield from ask(Find(ROOT, name))
+            found = yield from ask(FindRow(ROOT, name))
             if found is not None:
                 return Outcome((), self._nodes.of(found))
             id = yield from ask(NewId())
@@ -85,10 +85,10 @@ class Definitions:
         """
 
         def decide() -> Decision[Node]:
-            above = yield from ask(Load(parent))
+            above = yield from ask(LoadRow(parent))
             if above is None:
                 raise OwnerNotFound(OWNER_MISSING)
-            if (yield from ask(Find(parent, name))) is not None:
+            if (yield from ask(FindRow(parent, name))) is not None:
                 raise Conflict(NAME_TAKEN)
             id = yield from ask(NewId())
             node = Node(id, parent, name, _distinct(definition))
@@ -107,17 +107,17 @@ class Definitions:
         """Change the definition of a container, in force from its commit on. NotFound if the container is gone."""
 
         def decide() -> Decision[Node]:
-            row = yield from ask(Load(id))
+            row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
             after = _number_rules(before.definition.rules, after)
             node = msgspec.structs.replace(before, definition=after)
-            gap: tuple[Remember, ...] = ()
+            gap: tuple[AddVersion, ...] = ()
             if after.history and not before.definition.history:
                 lsn, _ = yield from ask(Allocate(id, seq=False))
-                gap = (Remember(id, Version(Kind.GAP, lsn, now)),)
+                gap = (AddVersion(id, Version(Kind.GAP, lsn, now)),)
             return Outcome((PutRow(row_of(node)), *gap), node)
 
         node = (await self._store.write(decide)).reply
@@ -131,7 +131,7 @@ class Definitions:
         """
 
         def decide() -> Decision[Node]:
-            row = yield from ask(Load(id))
+            row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
@@ -160,12 +160,12 @@ class Definitions:
         """
 
         def decide() -> Decision[Node]:
-            row = yield from ask(Load(id))
+            row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
-            if (yield from ask(Load(parent))) is None:
+            if (yield from ask(LoadRow(parent))) is None:
                 raise OwnerNotFound(OWNER_MISSING)
-            other = yield from ask(Find(parent, name))
+            other = yield from ask(FindRow(parent, name))
             if other is not None and other.id not in (id, replacing):
                 raise Conflict(NAME_TAKEN)
             gone = [] if other is None or other.id == id else (yield from below(other.id))
@@ -202,11 +202,11 @@ class Definitions:
         """
 
         def decide() -> Decision[None]:
-            row = yield from ask(Load(id))
+            row = yield from ask(LoadRow(id))
             if row is None:
                 raise NotFound(NODE_MISSING)
             node = self._nodes.of(row)
-            if only_empty and (is_ordered(node) or unless(node) or (yield from ask(Children(id)))):
+            if only_empty and (is_ordered(node) or unless(node) or (yield from ask(ChildRows(id)))):
                 return Outcome((), None)
             gone = yield from below(id)
             notes: tuple[Change, ...] = ()
@@ -221,7 +221,7 @@ class Definitions:
 
 def _with_former_name(before: Node, after: Node, lsn: int) -> Generator[Any, Any, Node]:
     """Return the node with its old name recorded as valid up to this lsn."""
-    parent = yield from ask(Load(before.parent))
+    parent = yield from ask(LoadRow(before.parent))
     former = (*before.definition.former, (lsn, "" if parent is None else parent.name, before.name))
     return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, former=former))
 

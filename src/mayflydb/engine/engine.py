@@ -33,13 +33,13 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Expiry, Record, Version
 from mayflydb.store.interface import (
-    Children,
+    ChildRows,
     Committed,
     Decision,
     Expiries,
     Get,
     History,
-    Load,
+    LoadRow,
     Outcome,
     Read,
     Scan,
@@ -178,20 +178,20 @@ class Engine:
 
     async def node_by_id(self, id: int) -> Node | None:
         """Find the node with this id."""
-        row = await self.store.read(Load(id))
+        row = await self.store.read(LoadRow(id))
         return None if row is None else self.nodes.of(row)
 
     async def children(self, parent: int) -> list[Node]:
         """Return the nodes below a parent, by id."""
-        return [self.nodes.of(row) for row in await self.store.read(Children(parent))]
+        return [self.nodes.of(row) for row in await self.store.read(ChildRows(parent))]
 
     async def children_with_lsns(self, parent: int) -> list[tuple[Node, int]]:
         """Return the nodes below a parent, by id, each with its last committed lsn."""
-        return [(self.nodes.of(row), row.lsn) for row in await self.store.read(Children(parent))]
+        return [(self.nodes.of(row), row.lsn) for row in await self.store.read(ChildRows(parent))]
 
     async def lsn(self, container: int) -> int:
         """Return the last committed lsn of a container."""
-        row = await self.store.read(Load(container))
+        row = await self.store.read(LoadRow(container))
         return 0 if row is None else row.lsn
 
     # --- reads -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from mayflydb.engine.catalog import Node, Nodes, catalogue
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Kind, Version
-from mayflydb.store.interface import Decision, Forget, History, Outcome, Store
+from mayflydb.store.interface import Decision, History, Outcome, Store, TrimHistory
 
 FORGET_BATCH = 1_000
 """Versions that are removed in one transaction."""
@@ -55,7 +55,7 @@ async def _forget(store: Store, container: Node, now: Instant) -> bool:
         return False
 
     def decide() -> Decision[None]:
-        return Outcome((Forget(container.id, upto, FORGET_BATCH),), None)
+        return Outcome((TrimHistory(container.id, upto, FORGET_BATCH),), None)
         yield
 
     await store.write(decide, "sweep")

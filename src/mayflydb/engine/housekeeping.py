@@ -6,7 +6,7 @@ from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.model.instant import MINUTE, Instant, Span
-from mayflydb.store.interface import Clear, Count, Decision, Dropped, Outcome, Store
+from mayflydb.store.interface import ClearDropped, Count, Decision, DroppedContainers, Outcome, Store
 
 INTERVAL: Span = MINUTE
 """The interval of looks for old lines. Histories are kept for minutes at least, so a look at each turn would find nothing."""
@@ -26,7 +26,7 @@ class Housekeeping:
     async def clear_dropped(self) -> None:
         """Remove all records of dropped containers, and their histories, except histories that outlive their containers."""
         kept = {node.definition.keeps for node in await self._ordered_histories.read_kept()}
-        for container in await self._store.read(Dropped()):
+        for container in await self._store.read(DroppedContainers()):
             # A clear of an empty container would remove its history, so each one is preceded by a look.
             while not (container in kept and await self._is_empty(container)) and await self._clear(container):
                 pass
@@ -38,7 +38,7 @@ class Housekeeping:
         """Remove one batch; return the number of removed records or versions."""
 
         def decide() -> Decision[None]:
-            return Outcome((Clear(container, self.batch),), None)
+            return Outcome((ClearDropped(container, self.batch),), None)
             yield
 
         return (await self._store.write(decide, "sweep")).purged[0].records

@@ -14,7 +14,7 @@ from mayflydb.engine.building import KeysOf, entry
 from mayflydb.engine.catalog import Index
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Read, Walk, ask
+from mayflydb.store.interface import Read, ScanIndex, ask
 
 Place: TypeAlias = tuple[bytes, int]
 """(key of an entry, seq of its record): the order of a walk."""
@@ -130,7 +130,7 @@ class ReadRange:
         count, digest = 0, 0
         after: Place | None = None
         while True:
-            walk = Walk(container, self.index.number, self.within, self.descending, after, _BATCH_SIZE)
+            walk = ScanIndex(container, self.index.number, self.within, self.descending, after, _BATCH_SIZE)
             found = yield from ask(walk)
             for key, record in found:
                 after = key, record.seq

@@ -33,7 +33,19 @@ from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.order import HASH_BYTES, KeyRange, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Committed, Decision, Fetch, Load, Outcome, PutRow, Seek, Store, Unlink, Walk, ask
+from mayflydb.store.interface import (
+    Committed,
+    Decision,
+    Fetch,
+    LoadRow,
+    Outcome,
+    PutRow,
+    RemoveEntries,
+    ScanIndex,
+    SeekIndex,
+    Store,
+    ask,
+)
 
 T = TypeVar("T")
 
@@ -76,7 +88,7 @@ class Indexes:
         self, container: Node, index: Index, ranges: Sequence[KeyRange], limit: int
     ) -> tuple[int, ...] | None:
         """Return the seqs, ascending, of records in ranges of entry keys, with hidden ones; None: more than `limit`."""
-        return await self._store.read(Seek(container.id, index.number, tuple(ranges), limit)) if ranges else ()
+        return await self._store.read(SeekIndex(container.id, index.number, tuple(ranges), limit)) if ranges else ()
 
     async def fetch(
         self, container: Node, seqs: Sequence[int], now: Instant, batch: int
@@ -100,7 +112,7 @@ class Indexes:
         """
         after: tuple[bytes, int] | None = None
         while True:
-            found = await self._store.read(Walk(container.id, index.number, within, descending, after, batch))
+            found = await self._store.read(ScanIndex(container.id, index.number, within, descending, after, batch))
             if not found:
                 return
             after = found[-1][0], found[-1][1].seq
@@ -112,7 +124,7 @@ class Indexes:
         """Return whether a container still has these indexes. Callers ask after reading: an index may have been dropped
         meanwhile.
         """
-        row = await self._store.read(Load(container))
+        row = await self._store.read(LoadRow(container))
         return row is not None and all(has_index(self._nodes.of(row), index) for index in indexes)
 
     # --- building and removing -------------------------------------------------------------------------------------
@@ -121,7 +133,7 @@ class Indexes:
         """Define an index over these keys and start its build, unless it exists or there are `most`. Errors: those of a write."""
 
         def decide() -> Decision[bool]:
-            row = yield from ask(Load(container))
+            row = yield from ask(LoadRow(container))
             node = None if row is None else self._nodes.of(row)
             if node is None or not _may_define(node.definition.indexes, keys, most):
                 return Outcome((), False)
@@ -203,14 +215,14 @@ class Indexes:
         return True
 
     async def _read_indexes(self, container: int) -> tuple[Index, ...]:
-        row = await self._store.read(Load(container))
+        row = await self._store.read(LoadRow(container))
         return () if row is None else self._nodes.of(row).definition.indexes
 
     async def _mark_dropped(self, container: int, which: Callable[[Index], bool]) -> tuple[Index, ...]:
         """Mark the matching indexes as dropped and return them."""
 
         def decide() -> Decision[tuple[Index, ...]]:
-            row = yield from ask(Load(container))
+            row = yield from ask(LoadRow(container))
             node = None if row is None else self._nodes.of(row)
             meant = [] if node is None else [each for each in node.definition.indexes if which(each)]
             gone = [index for index in meant if index.state != "dropped"]
@@ -286,7 +298,7 @@ class Indexes:
 
             def decide() -> Decision[None]:
                 node = yield from self._node_with(container, index)
-                return Outcome(() if node is None else (Unlink(container, index.number, REMOVE_BATCH),), None)
+                return Outcome(() if node is None else (RemoveEntries(container, index.number, REMOVE_BATCH),), None)
 
             removed: Committed[None] = await self._store.write(decide, "sweep")
             if not removed.purged or removed.purged[0].records < REMOVE_BATCH:
@@ -314,7 +326,7 @@ class Indexes:
 
     def _node_with(self, container: int, index: Index) -> Any:
         """In a decision: find the container, if it still has this index in this state."""
-        row = yield from ask(Load(container))
+        row = yield from ask(LoadRow(container))
         node = None if row is None else self._nodes.of(row)
         return node if node is not None and has_index(node, index) else None
 

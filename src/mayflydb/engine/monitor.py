@@ -9,7 +9,7 @@ from mayflydb.engine.catalog import ROOT
 from mayflydb.expiry.passes import Schedule
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MINUTE, SECOND, Instant, Span
-from mayflydb.store.interface import Decision, Load, Outcome, Set, Setting, Store
+from mayflydb.store.interface import Decision, LoadRow, NamedNumber, Outcome, SetNumber, Store
 
 SLEEP = "ttl_monitor_sleep"
 ENABLED = "ttl_monitor_enabled"
@@ -55,8 +55,8 @@ class Monitor:
         """Read the parameters: another node, or an earlier process, may have set them."""
         async with self._setting:
             resets = self._resets
-            every = await self._store.read(Setting(SLEEP)) or self._default
-            enabled = await self._store.read(Setting(ENABLED)) != 0
+            every = await self._store.read(NamedNumber(SLEEP)) or self._default
+            enabled = await self._store.read(NamedNumber(ENABLED)) != 0
             # Parameters that were read before a reset are void.
             if resets == self._resets:
                 await self._apply(every, enabled, now)
@@ -93,7 +93,7 @@ class Monitor:
 
     async def _save(self, name: str, value: int) -> None:
         def decide() -> Decision[None]:
-            return Outcome((Set(name, value),), None)
+            return Outcome((SetNumber(name, value),), None)
             yield
 
         await self._store.write(decide)
@@ -125,7 +125,7 @@ class Monitor:
         for container in [each for each in containers if each not in self._members]:
             name, parent = "", container
             while parent != ROOT:
-                row = await self._store.read(Load(parent))
+                row = await self._store.read(LoadRow(parent))
                 if row is None:
                     break
                 name, parent = row.name, row.parent

@@ -20,18 +20,18 @@ from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.record import Kind, Version
 from mayflydb.store.interface import (
+    AddVersion,
     Allocate,
     Change,
-    Children,
+    ChildRows,
     Decision,
     DropRow,
-    Find,
-    Load,
+    FindRow,
+    LoadRow,
     NewId,
     Outcome,
     PutRow,
     Read,
-    Remember,
     Store,
     ask,
 )
@@ -58,12 +58,14 @@ def next_stamp(orderer: int, stamps: dict[int, bytes]) -> Generator[Read[Any], A
     return stamp
 
 
-def build_note(node: Node, text: bytes, now: Instant, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, Remember]:
+def build_note(
+    node: Node, text: bytes, now: Instant, stamps: dict[int, bytes]
+) -> Generator[Read[Any], Any, AddVersion]:
     """Build a line about a node itself, in its own history."""
     assert node.definition.ordered is not None
     stamp = yield from next_stamp(node.definition.ordered, stamps)
     lsn, _ = yield from ask(Allocate(node.id, seq=False))
-    return Remember(node.id, Version(Kind.NOTE, lsn, now, value=stamp + text))
+    return AddVersion(node.id, Version(Kind.NOTE, lsn, now, value=stamp + text))
 
 
 def begin_history(node: Node, text: bytes, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
@@ -71,7 +73,7 @@ def begin_history(node: Node, text: bytes, now: Instant) -> Generator[Read[Any],
     assert node.definition.ordered is not None
     stamp = yield from next_stamp(node.definition.ordered, {})
     row = msgspec.structs.replace(row_of(node), lsn=1)
-    return PutRow(row), Remember(node.id, Version(Kind.NOTE, 1, now, value=stamp + text))
+    return PutRow(row), AddVersion(node.id, Version(Kind.NOTE, 1, now, value=stamp + text))
 
 
 def keep_histories(
@@ -82,13 +84,13 @@ def keep_histories(
     changes: list[Change] = []
     home: int | None = None
     for id in gone:
-        row = yield from ask(Load(id))
+        row = yield from ask(LoadRow(id))
         if row is None or not is_ordered(nodes.of(row)):
             continue
         node = nodes.of(row)
-        parent = yield from ask(Load(node.parent))
+        parent = yield from ask(LoadRow(node.parent))
         if home is None:
-            space = yield from ask(Find(ROOT, KEPT_SPACE))
+            space = yield from ask(FindRow(ROOT, KEPT_SPACE))
             if space is None:
                 home = yield from ask(NewId())
                 changes.append(PutRow(row_of(Node(home, ROOT, KEPT_SPACE, Definition({}, now)))))
@@ -127,7 +129,7 @@ class OrderedHistories:
             return
 
         def decide() -> Decision[None]:
-            if (yield from ask(Load(id))) is None:
+            if (yield from ask(LoadRow(id))) is None:
                 raise NotFound(NODE_MISSING)
             changes: list[Change] = []
             for each in (yield from self._below(id, apart)):
@@ -137,26 +139,26 @@ class OrderedHistories:
                 changes.append(PutRow(row_of(msgspec.structs.replace(each, definition=definition))))
                 if not is_ordered(each):
                     lsn, _ = yield from ask(Allocate(each.id, seq=False))
-                    changes.append(Remember(each.id, Version(Kind.GAP, lsn, quiet())))
+                    changes.append(AddVersion(each.id, Version(Kind.GAP, lsn, quiet())))
             return Outcome(tuple(changes), None)
 
         await self._store.write(decide)
 
     async def _is_begun(self, id: int, orderer: int, history: Span, apart: Collection[str] | None) -> bool:
-        nodes = [await self._store.read(Load(id))]
+        nodes = [await self._store.read(LoadRow(id))]
         if apart is not None:
-            nodes += [row for row in await self._store.read(Children(id)) if row.name not in apart]
+            nodes += [row for row in await self._store.read(ChildRows(id)) if row.name not in apart]
         return all(row is not None and self._is_kept_for(self._nodes.of(row), orderer, history) for row in nodes)
 
     def _is_kept_for(self, node: Node, orderer: int, history: Span) -> bool:
         return node.definition.ordered == orderer and node.definition.history == history
 
     def _below(self, id: int, apart: Collection[str] | None) -> Generator[Any, Any, list[Node]]:
-        row = yield from ask(Load(id))
+        row = yield from ask(LoadRow(id))
         found = [] if row is None else [self._nodes.of(row)]
         if apart is None:
             return found
-        for child in (yield from ask(Children(id))):
+        for child in (yield from ask(ChildRows(id))):
             if child.name not in apart:
                 found += yield from self._below(child.id, ())
         return found
@@ -165,21 +167,21 @@ class OrderedHistories:
         """Add a line about a node to its history, if that is ordered."""
 
         def decide() -> Decision[None]:
-            row = yield from ask(Load(id))
+            row = yield from ask(LoadRow(id))
             if row is None or not is_ordered(self._nodes.of(row)):
                 return Outcome((), None)
             return Outcome(((yield from build_note(self._nodes.of(row), text, now, {})),), None)
 
-        row = await self._store.read(Load(id))
+        row = await self._store.read(LoadRow(id))
         if row is not None and is_ordered(self._nodes.of(row)):
             await self._store.write(decide)
 
     async def read_kept(self) -> list[Node]:
         """Return the rows that keep histories of dropped containers."""
-        space = await self._store.read(Find(ROOT, KEPT_SPACE))
+        space = await self._store.read(FindRow(ROOT, KEPT_SPACE))
         if space is None:
             return []
-        return [self._nodes.of(row) for row in await self._store.read(Children(space.id))]
+        return [self._nodes.of(row) for row in await self._store.read(ChildRows(space.id))]
 
     async def forget_old(self, now: Instant) -> None:
         """Drop the rows whose last line is too old."""

@@ -17,7 +17,18 @@ from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Decision, Due, Held, Load, NextDue, Outcome, Purge, Read, Rival, ask
+from mayflydb.store.interface import (
+    CompetingRule,
+    Decision,
+    Due,
+    HeldRecords,
+    LoadRow,
+    NextDue,
+    Outcome,
+    Purge,
+    Read,
+    ask,
+)
 
 
 def purge_due(
@@ -37,14 +48,14 @@ def purge_due(
     `spared`: locked records, which stay, as do those that other nodes hold. `shared`: False if no other node writes in the
     container.
     """
-    row = yield from ask(Load(container))
+    row = yield from ask(LoadRow(container))
     if row is None:
         return Outcome((), None)
     node = nodes.of(row)
     if node.definition.paused and (node.definition.paused != "purge" or request.override != "demanded"):
         return Outcome((), None)
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
-    held = (yield from ask(Held(container, purging=True))) if shared else ()
+    held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
     if held is None:
         return Outcome((), None)
     spared = (*spared, *held)
@@ -107,7 +118,7 @@ def _read_due(
     return found
 
 
-def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
+def _rivals(ready: Sequence[DueRange], n: int) -> tuple[CompetingRule, ...]:
     """Return the other purges that may have an earlier deadline for a record of the n-th. No record is on both paths without
     a slot.
     """
@@ -115,4 +126,4 @@ def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
         others = [(m, due) for m, due in enumerate(ready) if m != n]
     else:
         others = [(m, due) for m, due in enumerate(ready) if isinstance(due.path, int)]
-    return tuple(Rival(due.path, due.span, due.rule.not_before, m < n) for m, due in others)
+    return tuple(CompetingRule(due.path, due.span, due.rule.not_before, m < n) for m, due in others)

@@ -13,7 +13,7 @@ from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity, Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Holders, Read, Scan, ask
+from mayflydb.store.interface import EntryOwners, Get, Read, Scan, ask
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class ReadSet:
             answer = await self._answer(request, reads, allocate)
 
     async def _answer(self, request: Read[Any], reads: Reads, allocate: Callable[[], tuple[int, int]]) -> Any:
-        if not isinstance(request, Get | Holders):  # Allocate
+        if not isinstance(request, Get | EntryOwners):  # Allocate
             return allocate()
         found: Any = await reads.read(request)
         if isinstance(request, Get):

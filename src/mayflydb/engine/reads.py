@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from mayflydb.engine.catalog import ROOT, Node, node_of
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Find, Load, Read, Row, Scan
+from mayflydb.store.interface import CatalogRow, FindRow, LoadRow, Read, Scan
 
 T = TypeVar("T")
 
@@ -25,12 +25,12 @@ class Reads(Protocol):
     async def read(self, request: ReadRequest[T]) -> T: ...
 
 
-async def row_at(reads: Reads, *names: str) -> Row | None:
+async def row_at(reads: Reads, *names: str) -> CatalogRow | None:
     """Find the catalogue row at a path of names, from the root."""
     row = None
     parent = ROOT
     for name in names:
-        row = await reads.read(Find(parent, name))
+        row = await reads.read(FindRow(parent, name))
         if row is None:
             return None
         parent = row.id
@@ -56,7 +56,7 @@ async def settled_lsn(reads: Reads, container: int, partition: bytes) -> int:
     A commit that ends on several workers, one after the other, may show its lsn before all of its changes. A read in the
     order of commits waits for commits in progress.
     """
-    row = await reads.read(Load(container))
+    row = await reads.read(LoadRow(container))
     lsn = 0 if row is None else row.lsn
     await reads.read(Scan(container, partition, partition + b"\0", Order.CHANGED, Position(b"", lsn), 1))
     return lsn

@@ -13,7 +13,7 @@ from mayflydb.engine.catalog import NODE_MISSING, Definition, Nodes, Run, row_of
 from mayflydb.expiry.passes import TICK, Schedule, add_pass
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import SECOND, Instant, Span
-from mayflydb.store.interface import Count, Decision, Load, Outcome, PutRow, ask
+from mayflydb.store.interface import Count, Decision, LoadRow, Outcome, PutRow, ask
 
 
 class Cadence(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Runs:
 
         The reply is the part that was not stored before.
         """
-        row = yield from ask(Load(container))
+        row = yield from ask(LoadRow(container))
         if row is None:
             return Outcome((), run)
         node = self._nodes.of(row)
@@ -79,7 +79,7 @@ class Runs:
 
     def finish_on_demand(self, container: int, run: Run, tick: Span) -> Decision[Run]:
         """Store the result of a pass on demand; the next pass follows an interval later. NotFound if the container is gone."""
-        row = yield from ask(Load(container))
+        row = yield from ask(LoadRow(container))
         if row is None:
             raise NotFound(NODE_MISSING)
         node = self._nodes.of(row)

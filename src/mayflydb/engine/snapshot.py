@@ -36,7 +36,19 @@ from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, Preconditio
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES, KeyRange, Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Read, Row, Scan, Stands, Walk, ask
+from mayflydb.store.interface import (
+    Allocate,
+    CatalogRow,
+    ChildRows,
+    EntryOwners,
+    Get,
+    LoadRow,
+    Read,
+    Scan,
+    ScanIndex,
+    StillHeld,
+    ask,
+)
 
 T = TypeVar("T")
 
@@ -51,7 +63,7 @@ class Snapshot:
         self,
         engine: Engine,
         now: Instant,
-        begun: dict[int, Row],
+        begun: dict[int, CatalogRow],
         parents: frozenset[int],
         serializable: bool = False,
         exclusive: bool = False,
@@ -81,10 +93,10 @@ class Snapshot:
         `exclusive`: lock written records exclusively until `close`.
         """
         known = frozenset(parents)
-        begun: dict[int, Row] = {}
+        begun: dict[int, CatalogRow] = {}
         # The cache must watch before the rows are read, or a version that is replaced between the two is missed.
         snapshot = cls(engine, now, begun, known, serializable, exclusive)
-        begun.update({row.id: row for parent in known for row in await engine.store.read(Children(parent))})
+        begun.update({row.id: row for parent in known for row in await engine.store.read(ChildRows(parent))})
         return snapshot
 
     def close(self) -> None:
@@ -212,7 +224,7 @@ class Snapshot:
         store = self._engine.store
         version = store.catalog_version
         while True:
-            found = await store.read(Walk(view.node.id, index.number, within, descending, after, batch))
+            found = await store.read(ScanIndex(view.node.id, index.number, within, descending, after, batch))
             self._check_losses(view.node.id)
             if store.catalog_version != version:
                 version = store.catalog_version
@@ -342,7 +354,7 @@ class Snapshot:
     async def _lock_entries(self, view: ContainerSnapshot, entries: tuple[Entry, ...]) -> None:
         if self._engine.locks.take_entries(self._holder, view.node.id, entries):
             await self._engine.version_cache.wait_for_writes()
-            for record in await self._engine.store.read(Holders(view.node.id, entries)):
+            for record in await self._engine.store.read(EntryOwners(view.node.id, entries)):
                 view.note_read(record.partition, record.key, record)
 
     async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
@@ -359,7 +371,7 @@ class Snapshot:
             if claim is not None and not (yield from claim(transaction)):
                 return []
             # All other purges show in the version of the record.
-            if blind and holds and not (yield from ask(Stands(holds))):
+            if blind and holds and not (yield from ask(StillHeld(holds))):
                 raise WriteConflict(CHANGED, container=self._done[0].container)
             return (yield from self._replay(transaction))
 
@@ -401,7 +413,7 @@ class Snapshot:
         self._check_losses(container)
         view = self._views.get(container)
         if view is None:
-            row = await self._engine.store.read(Load(container))
+            row = await self._engine.store.read(LoadRow(container))
             if row is None:
                 raise OwnerNotFound(OWNER_MISSING)
             lsn, seq = self._beginning(row)
@@ -419,7 +431,7 @@ class Snapshot:
         if version_cache.has_lost_versions(self) or (self.serializable and version_cache.lost_purged_versions(self)):
             raise WriteConflict(CHANGED, container=container)
 
-    def _beginning(self, row: Row) -> tuple[int, int]:
+    def _beginning(self, row: CatalogRow) -> tuple[int, int]:
         """Return the last numbers of a container at the beginning: none for a container that was created since."""
         begun = self._begun.get(row.id)
         if begun is None and row.parent in self._parents:
@@ -443,7 +455,7 @@ class Snapshot:
         found = await self._engine.store.read(request)
         if isinstance(request, Get):
             return answer(view, request, found)
-        if isinstance(request, Holders):
+        if isinstance(request, EntryOwners):
             for record in found:
                 view.note_read(record.partition, record.key, record)
         return found

@@ -14,7 +14,7 @@ from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.upcoming import read_state
 from mayflydb.expiry.agenda import Agenda, ContainerState
-from mayflydb.store.interface import Held, Store
+from mayflydb.store.interface import HeldRecords, Store
 
 
 class Surveyor:
@@ -50,7 +50,7 @@ class Surveyor:
                 self._agenda.finish_read(state, None if schedule is None else schedule.last(self._time.horizon()))
 
     async def _read_state(self, container: int) -> ContainerState:
-        spared, held = self._locks.spared_records(container), await self._store.read(Held(container))
+        spared, held = self._locks.spared_records(container), await self._store.read(HeldRecords(container))
         locked = (*(spared or ()), *(held or ()))
         state = await read_state(
             self._store, self._nodes, container, self._monitor.schedule, container in self._demanded, locked

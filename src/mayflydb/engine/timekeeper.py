@@ -7,7 +7,7 @@ import asyncio
 from mayflydb.clock import Clock, HighWater
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND, Instant
-from mayflydb.store.interface import Decision, Outcome, Set, Setting, Store
+from mayflydb.store.interface import Decision, NamedNumber, Outcome, SetNumber, Store
 
 MARK = "clock_mark"
 
@@ -25,7 +25,7 @@ class Timekeeper:
     @classmethod
     async def start(cls, clock: Clock, store: Store) -> Timekeeper:
         """Continue from the stored mark."""
-        mark = await store.read(Setting(MARK))
+        mark = await store.read(NamedNumber(MARK))
         return cls(clock, store, mark or 0)
 
     async def now(self) -> Instant:
@@ -64,7 +64,7 @@ class Timekeeper:
         if self._store.durable:
 
             def save() -> Decision[None]:
-                return Outcome((Set(MARK, mark, rising=True),), None)
+                return Outcome((SetNumber(MARK, mark, rising=True),), None)
                 yield
 
             await self._store.write(save)

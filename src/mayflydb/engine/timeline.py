@@ -20,7 +20,7 @@ from mayflydb.model.errors import Forbidden
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Load, Scan
+from mayflydb.store.interface import LoadRow, Scan
 
 SweepMode = Literal["scheduled", "now", "none"]
 """Purge by each container's schedule; all due records at the end; or nothing."""
@@ -38,7 +38,7 @@ async def newest_write(reads: Reads, containers: Sequence[Node]) -> Instant | No
 
 async def _last_record(reads: Reads, container: int) -> Record | None:
     """Return the record with the highest lsn, by bisection: the records of other lsns may be gone."""
-    row = await reads.read(Load(container))
+    row = await reads.read(LoadRow(container))
     low, high = 0, 0 if row is None else row.lsn
     last: Record | None = None
     while low < high:

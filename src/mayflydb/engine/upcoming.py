@@ -8,7 +8,7 @@ from mayflydb.expiry.agenda import ContainerState
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import lanes
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Load, NextDue, Store
+from mayflydb.store.interface import LoadRow, NextDue, Store
 
 
 def schedule_of(node: Node, schedule: Schedule) -> Schedule:
@@ -20,7 +20,7 @@ async def read_state(
     store: Store, nodes: Nodes, container: int, schedule: Schedule, ignores_pause: bool = False, spared: Spared = ()
 ) -> ContainerState:
     """Read the state of a container for the agenda. `schedule`: the common one. Records that are `spared` do not count."""
-    row = await store.read(Load(container))
+    row = await store.read(LoadRow(container))
     node = None if row is None else nodes.of(row)
     if node is None or (node.definition.paused and not (node.definition.paused == "purge" and ignores_pause)):
         return ContainerState(None)
@@ -31,14 +31,14 @@ async def read_state(
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
     """Return the earliest deadline of a container's stored records, greater than `after` if given; None: no record expires."""
-    row = await store.read(Load(container))
+    row = await store.read(LoadRow(container))
     found = None if row is None else await _earliest(store, nodes.of(row), after, None)
     return None if found is None else found.deadline
 
 
 async def next_step(store: Store, nodes: Nodes, container: int, after: Instant, schedule: Schedule) -> Instant | None:
     """Return the first instant after `after` at which a record of a container may be purged; None: there is none."""
-    row = await store.read(Load(container))
+    row = await store.read(LoadRow(container))
     found = None if row is None else await _earliest(store, nodes.of(row), after, schedule)
     return None if found is None else found.purge
 

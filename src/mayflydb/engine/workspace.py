@@ -29,17 +29,17 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import FIRST_ORDERED, Order, Position
 from mayflydb.model.record import Dates, Entry, Kind, Record, Totals, Version
 from mayflydb.store.interface import (
+    AddVersion,
     Allocate,
     Change,
     Count,
     Delete,
+    EntryOwners,
     Get,
-    Held,
-    Holders,
+    HeldRecords,
     Put,
     PutRow,
     Read,
-    Remember,
     Scan,
     ask,
 )
@@ -235,7 +235,7 @@ class Workspace:
         return [record for record in self._records.values() if record is not None]
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
-        stored = yield from ask(Holders(self._container, entries))
+        stored = yield from ask(EntryOwners(self._container, entries))
         holders = [record for each in stored if (record := self._holding(each)) is not None]
         for record, own in self._entries.values():
             if record is not None and own is not None and not set(own).isdisjoint(entries):
@@ -252,7 +252,7 @@ class Workspace:
         if self._locks is not None:
             identity = dead.partition, dead.key
             self._locks.check_expired(self._container, identity, self._holder)
-            if identity in ((yield from ask(Held(self._container))) or ()):
+            if identity in ((yield from ask(HeldRecords(self._container))) or ()):
                 raise Locked((self._container, identity), elsewhere=True)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = expiry_event(self._container, dead, self.rules, self._now, lsn, "replaced")
@@ -288,4 +288,4 @@ class Workspace:
             value = stamp + (value or record.value)
         previous = 0 if before is None else before.lsn
         version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)
-        self.changes.append(Remember(self._container, version))
+        self.changes.append(AddVersion(self._container, version))

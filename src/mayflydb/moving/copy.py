@@ -16,17 +16,17 @@ from mayflydb.model.errors import Conflict, Corrupt
 from mayflydb.model.record import Kind, Version
 from mayflydb.moving.source import Source, count_records, fingerprint, raise_ids, scan_after
 from mayflydb.store.interface import (
+    AddVersion,
+    CatalogRow,
     Change,
     Decision,
-    Dropped,
+    DroppedContainers,
     Expiries,
+    NamedNumber,
     Outcome,
     Put,
     PutRow,
-    Remember,
-    Row,
-    Set,
-    Setting,
+    SetNumber,
     Store,
 )
 
@@ -67,11 +67,11 @@ async def copy(source: Source, target: Store, report: Callable[[int, int], None]
 
 async def is_unfinished(store: Store) -> bool:
     """True: a copy into this store was begun and not finished."""
-    begun = await store.read(Setting(UNFINISHED))
+    begun = await store.read(NamedNumber(UNFINISHED))
     return bool(begun)
 
 
-async def find_last_seq(store: Store, row: Row) -> int:
+async def find_last_seq(store: Store, row: CatalogRow) -> int:
     """The largest seq of a container's records, 0 if it holds none."""
     low, high, middle = 0, row.seq, 0
     while low < high:
@@ -87,7 +87,7 @@ async def find_last_seq(store: Store, row: Row) -> int:
 async def _is_complete(source: Source, target: Store) -> bool:
     """True: the target holds all of the source. An empty target is marked as the target of this copy."""
     wanted = fingerprint(source.rows)
-    begun = await target.read(Setting(UNFINISHED))
+    begun = await target.read(NamedNumber(UNFINISHED))
     if begun:
         if begun != wanted:
             raise Conflict(
@@ -99,16 +99,16 @@ async def _is_complete(source: Source, target: Store) -> bool:
     if rows and fingerprint(rows) == wanted:
         return True
     await _refuse_unless_new(target, rows)
-    await _commit(target, [Set(UNFINISHED, wanted)])
+    await _commit(target, [SetNumber(UNFINISHED, wanted)])
     return False
 
 
-async def _refuse_unless_new(target: Store, rows: Sequence[Row]) -> None:
+async def _refuse_unless_new(target: Store, rows: Sequence[CatalogRow]) -> None:
     if rows:
         names = ", ".join(repr(row.name) for row in rows[:5])
         raise Conflict(f"{target.description} is not empty: it holds {names}{', ...' if len(rows) > 5 else ''}")
-    dropped, events = await target.read(Dropped()), await target.read(Expiries(None, 0, 1))
-    mark = await target.read(Setting(MARK))
+    dropped, events = await target.read(DroppedContainers()), await target.read(Expiries(None, 0, 1))
+    mark = await target.read(NamedNumber(MARK))
     if dropped or events or mark is not None:
         # Its time, its ids and its events are of another life.
         raise Conflict(f"{target.description} is not new: it has been served before")
@@ -122,7 +122,7 @@ async def _put_rows(source: Source, target: Store) -> None:
     for start in range(0, len(missing), ROWS_PER_COMMIT):
         rows = missing[start : start + ROWS_PER_COMMIT]
         # Histories stay behind: whoever goes on where he was in one is told that what followed is not kept.
-        gaps = [Remember(row.id, Version(Kind.GAP, row.lsn, written=0)) for row in rows if row.lsn]
+        gaps = [AddVersion(row.id, Version(Kind.GAP, row.lsn, written=0)) for row in rows if row.lsn]
         await _commit(target, [*map(PutRow, rows), *gaps])
 
 
@@ -134,9 +134,9 @@ async def _finish(source: Source, target: Store) -> None:
 
     def decide() -> Decision[None]:
         yield from raise_ids(ending.last_id)
-        mark = [] if ending.mark is None else [Set(MARK, ending.mark, rising=True)]
-        settings = [Set(name, value) for name, value in ending.settings]
-        return Outcome((*mark, *settings, Set(UNFINISHED, 0)), None)
+        mark = [] if ending.mark is None else [SetNumber(MARK, ending.mark, rising=True)]
+        settings = [SetNumber(name, value) for name, value in ending.settings]
+        return Outcome((*mark, *settings, SetNumber(UNFINISHED, 0)), None)
 
     await target.write(decide)
 

@@ -27,7 +27,7 @@ from mayflydb.moving.frames import (
     encode_row,
 )
 from mayflydb.moving.source import Ending, Piece, Source, fingerprint
-from mayflydb.store.interface import Row
+from mayflydb.store.interface import CatalogRow
 
 
 class Contents:
@@ -35,7 +35,7 @@ class Contents:
 
     def __init__(self) -> None:
         self.header: Header | None = None
-        self.rows: list[Row] = []
+        self.rows: list[CatalogRow] = []
         self.records = 0
         self.last: dict[int, int] = {}
         self.end: End | None = None
@@ -78,7 +78,7 @@ class FileSource:
         self._file = file
         self.description = description
         self._end = contents.end
-        self.rows: Sequence[Row] = contents.rows
+        self.rows: Sequence[CatalogRow] = contents.rows
         self.records = contents.records
 
     @classmethod

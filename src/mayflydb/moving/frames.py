@@ -22,7 +22,7 @@ from mayflydb.model.errors import Corrupt, Unsupported
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Record
 from mayflydb.moving.source import Piece
-from mayflydb.store.interface import Row
+from mayflydb.store.interface import CatalogRow
 
 _FIRST_WORDS = b"mayfly export "
 VERSION = 2
@@ -184,14 +184,14 @@ def _unreadable_error(first: bytes, name: str) -> Corrupt | Unsupported:
 # --- rows and pieces as they are in the file -----------------------------------------------------------------------------
 
 
-def encode_row(row: Row) -> FileRow:
+def encode_row(row: CatalogRow) -> FileRow:
     """A row as the file holds it."""
     return FileRow(row.id, row.parent, row.name.encode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
 
 
-def decode_row(row: FileRow) -> Row:
+def decode_row(row: FileRow) -> CatalogRow:
     """A row from the file."""
-    return Row(row.id, row.parent, row.name.decode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
+    return CatalogRow(row.id, row.parent, row.name.decode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
 
 
 def encode_piece(piece: Piece) -> FileRecords:

@@ -16,7 +16,7 @@ from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Count, Decision, Entries, NewId, Outcome, Row, Scan, Setting, Store, ask
+from mayflydb.store.interface import CatalogRow, Count, Decision, Entries, NamedNumber, NewId, Outcome, Scan, Store, ask
 
 PIECE_RECORDS = 512
 """Records that are read, and written in one transaction; fewer where they are large."""
@@ -60,7 +60,7 @@ class Source(Protocol):
         """As people are told, without secrets."""
 
     @property
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Sequence[CatalogRow]: ...
 
     @property
     def records(self) -> int: ...
@@ -72,7 +72,7 @@ class Source(Protocol):
         """Asked for when all pieces have been read. WriteConflict if what was read is not what is there."""
 
 
-def fingerprint(rows: Sequence[Row]) -> int:
+def fingerprint(rows: Sequence[CatalogRow]) -> int:
     """A number from 1 below 2^63 that stands for this state of a store: every change of a record moves its container's lsn."""
     state = blake2b(digest_size=8)
     for row in rows:
@@ -84,7 +84,7 @@ def fingerprint(rows: Sequence[Row]) -> int:
 class StoreSource:
     """A store without other writers. `open` makes it."""
 
-    def __init__(self, store: Store, rows: Sequence[Row], records: int) -> None:
+    def __init__(self, store: Store, rows: Sequence[CatalogRow], records: int) -> None:
         self._store = store
         self.rows = rows
         self.records = records
@@ -119,9 +119,9 @@ class StoreSource:
                 f"{self.description} has been changed meanwhile; do this again when nobody writes to it"
             )
         last_id = (await self._store.write(_new_id)).reply
-        found = [(name, await self._store.read(Setting(name))) for name in MOVED_SETTINGS]
+        found = [(name, await self._store.read(NamedNumber(name))) for name in MOVED_SETTINGS]
         settings = tuple((name, value) for name, value in found if value is not None)
-        return Ending(last_id, await self._store.read(Setting(MARK)), settings)
+        return Ending(last_id, await self._store.read(NamedNumber(MARK)), settings)
 
 
 class PausedSource:
@@ -130,7 +130,7 @@ class PausedSource:
     def __init__(self, source: Source) -> None:
         self._source = source
         nodes = Nodes()
-        self.rows: Sequence[Row] = [_pause(row, nodes.of(row)) for row in source.rows]
+        self.rows: Sequence[CatalogRow] = [_pause(row, nodes.of(row)) for row in source.rows]
         self.records = source.records
 
     @property
@@ -144,7 +144,7 @@ class PausedSource:
         return await self._source.ending()
 
 
-def _pause(row: Row, node: Node) -> Row:
+def _pause(row: CatalogRow, node: Node) -> CatalogRow:
     if not node.definition.rules:
         return row
     definition = msgspec.structs.replace(node.definition, paused="expiry")
@@ -156,7 +156,7 @@ def scan_after(container: int, after_seq: int, limit: int) -> Scan:
     return Scan(container, b"", None, Order.CREATED, Position(b"", after_seq), limit)
 
 
-async def count_records(store: Store, rows: Sequence[Row]) -> int:
+async def count_records(store: Store, rows: Sequence[CatalogRow]) -> int:
     """The number of records."""
     return sum([(await store.read(Count(row.id))).records for row in rows])
 

@@ -11,7 +11,7 @@ from mayflydb.config.settings import Settings
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
 from mayflydb.serving.stores import OpenedStore
-from mayflydb.store.interface import Setting
+from mayflydb.store.interface import NamedNumber
 
 MAX_MARK_LEAD = 5 * SECOND
 """The longest time by which a file's latest instant may lie ahead of the host's before a real clock refuses to go on from it."""
@@ -19,7 +19,7 @@ MAX_MARK_LEAD = 5 * SECOND
 
 async def build_clock(settings: Settings, opened: OpenedStore) -> Clock:
     """The clock that was asked for, going on from the latest instant that the store has seen."""
-    mark = await opened.store.read(Setting(MARK))
+    mark = await opened.store.read(NamedNumber(MARK))
     if settings.clock.mode == "virtual":
         return VirtualClock(_virtual_start(settings, mark))
     wall = opened.wall()

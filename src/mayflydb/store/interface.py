@@ -31,7 +31,7 @@ class Read(msgspec.Struct, Generic[T], frozen=True):
     """A request whose answer is a T."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class CatalogRow(msgspec.Struct, frozen=True):
     """A catalogue row. `data` is the engine's business; names are unique below one parent; ids are never used again.
 
     `lsn` and `seq` are the last numbers given out in this container.
@@ -70,7 +70,7 @@ class Scan(Read["list[Record]"], frozen=True):
     limit: int
 
 
-class Holders(Read["list[Record]"], frozen=True):
+class EntryOwners(Read["list[Record]"], frozen=True):
     """The records that own an entry equal to one of these, each once, by seq."""
 
     container: int
@@ -88,7 +88,7 @@ class Entries(Read["list[tuple[int, tuple[Entry, ...]]]"], frozen=True):
     limit: int
 
 
-class Seek(Read["tuple[int, ...] | None"], frozen=True):
+class SeekIndex(Read["tuple[int, ...] | None"], frozen=True):
     """The seqs, ascending, each once, of the records that own entries of this index in one of the ranges.
 
     None: the ranges hold more than `limit` entries in all.
@@ -107,7 +107,7 @@ class Fetch(Read["list[Record]"], frozen=True):
     seqs: tuple[int, ...]
 
 
-class Walk(Read["list[tuple[bytes, Record]]"], frozen=True):
+class ScanIndex(Read["list[tuple[bytes, Record]]"], frozen=True):
     """(key, record) of the entries of an index in a range, by key then seq, or exactly the other way round.
 
     A record that owns several of them comes as often: whoever wants it once remembers what he has seen.
@@ -122,16 +122,16 @@ class Walk(Read["list[tuple[bytes, Record]]"], frozen=True):
     limit: int
 
 
-class Rival(msgspec.Struct, frozen=True):
-    """Another way to die: deadline = max(path value + (span, or nothing where the value is a deadline), not_before).
+class CompetingRule(msgspec.Struct, frozen=True):
+    """Another rule of the container, by which a record may expire earlier: deadline = max(path value + (span, or nothing where the value is a deadline), not_before).
 
-    `first`: its turn comes before, where deadlines are equal.
+    `wins_tie`: the rule comes first where deadlines are equal.
     """
 
     path: Path
     span: Span | None
     not_before: Instant | None
-    first: bool
+    wins_tie: bool
 
 
 class Due(Read["list[Record]"], frozen=True):
@@ -171,26 +171,26 @@ class Count(Read[Totals], frozen=True):
     with_bytes: bool = False
 
 
-class Find(Read["Row | None"], frozen=True):
+class FindRow(Read["CatalogRow | None"], frozen=True):
     """The catalogue row with this name below this parent."""
 
     parent: int
     name: str
 
 
-class Load(Read["Row | None"], frozen=True):
+class LoadRow(Read["CatalogRow | None"], frozen=True):
     """The catalogue row with this id."""
 
     id: int
 
 
-class Children(Read["list[Row]"], frozen=True):
+class ChildRows(Read["list[CatalogRow]"], frozen=True):
     """The catalogue rows below a parent, by id."""
 
     parent: int
 
 
-class Dropped(Read["list[int]"], frozen=True):
+class DroppedContainers(Read["list[int]"], frozen=True):
     """Containers that were dropped and still have stored records."""
 
 
@@ -217,7 +217,7 @@ MAX_HELD = 10_000
 """Records of a container that other nodes hold and a purge can leave out; while there are more, nothing is purged in it."""
 
 
-class Held(Read["tuple[Identity, ...] | None"], frozen=True):
+class HeldRecords(Read["tuple[Identity, ...] | None"], frozen=True):
     """The records of a container that open transactions of other nodes have locked; None: more than a purge can leave out.
 
     `purging`, in decisions: a node that locks a record meanwhile does not read it before this transaction has ended. Unavailable
@@ -228,13 +228,13 @@ class Held(Read["tuple[Identity, ...] | None"], frozen=True):
     purging: bool = False
 
 
-class Stands(Read[bool], frozen=True):
+class StillHeld(Read[bool], frozen=True):
     """Inside decisions only: whether these records have been held since they were told (numbers of `Holds`)."""
 
     numbers: tuple[int, ...]
 
 
-class Setting(Read["int | None"], frozen=True):
+class NamedNumber(Read["int | None"], frozen=True):
     """A named whole number of the store (the clock's mark, for one)."""
 
     name: str
@@ -274,12 +274,14 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Purge(msgspec.Struct, frozen=True):
-    """Remove up to `limit` records on a due path with value <= upto, oldest first, with entries, writing one event each.
+    """Remove up to `limit` records on a due path with value <= `upto`, oldest first, with their entries; write events.
 
-    Events get deadline = max(anchor + (span, or own ttl), not_before), and as anchor that of the record or its date in the slot.
-    The answer is a `Purged` in `Committed.purged`. `history`: each death is a line of the container's history, too, with the
-    lsn of its event, and with `stamp` these bytes and the record's own as its value. `rivals`: a record that dies earlier by one
-    of these is left to it. `spared`: records that stay, and do not count for the limit.
+    An event has deadline = max(anchor + (span, or the record's own ttl), not_before). Its anchor is that of the record, or the date
+    in the slot. The answer is a `Purged` in `Committed.purged`.
+
+    `history`: each expiry is a version in the container's history too, with the lsn of its event. Its value is empty;
+    with `stamp`, these bytes followed by the record's value. `competing`: a record that expires earlier by one of these rules is left
+    to that rule's purge. `spared`: records that stay, and do not count towards the limit.
     """
 
     container: int
@@ -293,19 +295,19 @@ class Purge(msgspec.Struct, frozen=True):
     purged: Instant
     how: str
     history: bool = False
-    rivals: tuple[Rival, ...] = ()
+    competing: tuple[CompetingRule, ...] = ()
     stamp: bytes | None = None
     spared: tuple[Identity, ...] = ()
 
 
-class Remember(msgspec.Struct, frozen=True):
+class AddVersion(msgspec.Struct, frozen=True):
     """Add a line to a container's history."""
 
     container: int
     version: Version
 
 
-class Forget(msgspec.Struct, frozen=True):
+class TrimHistory(msgspec.Struct, frozen=True):
     """Forget up to `limit` versions with written <= upto, oldest first. The last of them stays in its place as a GAP."""
 
     container: int
@@ -313,7 +315,7 @@ class Forget(msgspec.Struct, frozen=True):
     limit: int
 
 
-class Clear(msgspec.Struct, frozen=True):
+class ClearDropped(msgspec.Struct, frozen=True):
     """Remove up to `limit` records of a dropped container, without events, or up to `limit` versions if no record is left.
 
     Forget the container once it is empty.
@@ -323,7 +325,7 @@ class Clear(msgspec.Struct, frozen=True):
     limit: int
 
 
-class Link(msgspec.Struct, frozen=True):
+class ReplaceEntries(msgspec.Struct, frozen=True):
     """Give each of these stored records entries of an index with these keys, each once, in place of those of it that it has.
 
     No keys: from now on the record owns no entry of that index.
@@ -334,7 +336,7 @@ class Link(msgspec.Struct, frozen=True):
     entries: tuple[tuple[Record, tuple[bytes, ...]], ...]
 
 
-class Unlink(msgspec.Struct, frozen=True):
+class RemoveEntries(msgspec.Struct, frozen=True):
     """Remove up to `limit` entries of an index. The answer is a `Purged` whose `records` are entries."""
 
     container: int
@@ -345,7 +347,7 @@ class Unlink(msgspec.Struct, frozen=True):
 class PutRow(msgspec.Struct, frozen=True):
     """Insert or replace a catalogue row by id (`lsn` and `seq` of an existing row stay)."""
 
-    row: Row
+    row: CatalogRow
 
 
 class DropRow(msgspec.Struct, frozen=True):
@@ -354,7 +356,7 @@ class DropRow(msgspec.Struct, frozen=True):
     id: int
 
 
-class Set(msgspec.Struct, frozen=True):
+class SetNumber(msgspec.Struct, frozen=True):
     """Set a named whole number; with `rising` only to a larger one than it is."""
 
     name: str
@@ -362,14 +364,27 @@ class Set(msgspec.Struct, frozen=True):
     rising: bool = False
 
 
-class Trim(msgspec.Struct, frozen=True):
+class TrimEvents(msgspec.Struct, frozen=True):
     """Forget up to `limit` expiry events with id <= upto."""
 
     upto: int
     limit: int
 
 
-Change: TypeAlias = Put | Delete | Purge | Remember | Forget | Clear | Link | Unlink | PutRow | DropRow | Set | Trim
+Change: TypeAlias = (
+    Put
+    | Delete
+    | Purge
+    | AddVersion
+    | TrimHistory
+    | ClearDropped
+    | ReplaceEntries
+    | RemoveEntries
+    | PutRow
+    | DropRow
+    | SetNumber
+    | TrimEvents
+)
 
 
 class Purged(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.model.record import Expiry
 from mayflydb.moving.copy import copy
 from mayflydb.moving.source import StoreSource
-from mayflydb.store.interface import Expiries, Row
+from mayflydb.store.interface import CatalogRow, Expiries
 from store_suite.reference import ReferenceStore
 
 START = "2030-01-01T00:00:00Z"
@@ -266,10 +266,10 @@ class Service:
         server = self.server
         return server._home.call(server._admin.engine.store.read(Expiries(None, 0, 1000)))
 
-    def copied(self) -> list[Row]:
+    def copied(self) -> list[CatalogRow]:
         """The rows of the catalogue of a copy of everything."""
 
-        async def work() -> list[Row]:
+        async def work() -> list[CatalogRow]:
             target = ReferenceStore()
             await copy(await StoreSource.open(self.server._admin.engine.store), target, lambda done, total: None)
             return await catalogue(target)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from mayflydb.clock import HighWater, SystemClock, VirtualClock
 from mayflydb.engine.timekeeper import MARK, Timekeeper
 from mayflydb.model.errors import Unavailable
-from mayflydb.store.interface import Committed, Decision, Outcome, Read, Set, Setting, Urgency
+from mayflydb.store.interface import Committed, Decision, NamedNumber, Outcome, Read, SetNumber, Urgency
 from store_suite.reference import ReferenceStore
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ def test_power_cuts_between_reading_time_and_committing(seed: int) -> None:
     """The power fails at any moment and the wall clock comes back anywhere: no later answer is earlier than one before."""
 
     async def life(disk: Disk, draw: random.Random, wall: list[int], highest: int) -> int:
-        mark = await disk.store.read(Setting(MARK))
+        mark = await disk.store.read(NamedNumber(MARK))
         clock = SystemClock(mark, lambda: wall[0], lambda: wall[0])
         time = await Timekeeper.start(clock, disk)  # type: ignore[arg-type]
         readers: list[asyncio.Task[int]] = []
@@ -113,7 +113,7 @@ def test_power_cuts_between_reading_time_and_committing(seed: int) -> None:
                 await asyncio.sleep(0)
             for reader in readers:
                 if reader.done():
-                    highest = _answered(reader.result(), highest, await disk.store.read(Setting(MARK)))
+                    highest = _answered(reader.result(), highest, await disk.store.read(NamedNumber(MARK)))
             readers = [reader for reader in readers if not reader.done()]
         # The power is cut here: whoever waits gets no answer, and what was not committed is gone.
         pending = [*readers, *([time._renewal] if time._renewal else [])]
@@ -141,7 +141,7 @@ def test_a_saved_mark_is_what_time_goes_on_from() -> None:
         disk = Disk()
 
         def save() -> Decision[None]:
-            return Outcome((Set(MARK, START),), None)
+            return Outcome((SetNumber(MARK, START),), None)
             yield
 
         await disk.write(save)
@@ -169,7 +169,7 @@ def test_quick_restarts_do_not_drive_time_into_the_future() -> None:
             assert await time.now() <= wall + S
             if time._renewal is not None:
                 await time._renewal
-            mark = await disk.store.read(Setting(MARK))
+            mark = await disk.store.read(NamedNumber(MARK))
             assert mark is not None and mark <= wall + S
 
     asyncio.run(check())

@@ -24,7 +24,7 @@ from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import Conflict, NotFound
 from mayflydb.model.instant import DAY
 from mayflydb.model.record import Entry
-from mayflydb.store.interface import Committed, Decision, Read, Setting, Store, Urgency
+from mayflydb.store.interface import Committed, Decision, NamedNumber, Read, Store, Urgency
 from mayflydb.store.sqlite import checkpoint
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.disk.platter import Event, Platter
@@ -178,7 +178,7 @@ class Load:
 
     async def begin_again(self) -> None:
         """With whatever containers the store holds already."""
-        self.time = (await self.store.read(Setting(MARK)) or START) + MICROS
+        self.time = (await self.store.read(NamedNumber(MARK)) or START) + MICROS
         self.engine = await open_engine(self.store, SystemClock(None, self._look, self._look))
         space = await self.engine.node("cosmos", "db")
         assert space is not None

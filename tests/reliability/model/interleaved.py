@@ -28,7 +28,7 @@ from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import MINUTE, SECOND
 from mayflydb.model.order import FIRST_ORDERED, KeyRange, Order
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Committed, Decision, Expiries, Read, Scan, Walk
+from mayflydb.store.interface import Committed, Decision, Expiries, Read, Scan, ScanIndex
 from reliability.model.stores import Direct, Turn, finish
 
 START = 1_000 * MINUTE
@@ -333,5 +333,5 @@ class Interleaved:
     def _check_stored(self) -> None:
         stored = finish(self.store.read(Scan(self.id, b"", None, Order.CREATED, None, 1000)))
         assert {record.key: row_of(record) for record in stored} == self.rows
-        walked = finish(self.store.read(Walk(self.id, self.index.number, ALL, False, None, 1000)))
+        walked = finish(self.store.read(ScanIndex(self.id, self.index.number, ALL, False, None, 1000)))
         assert sorted(record.key for _, record in walked) == sorted(self.rows), "entries without rows, or the reverse"

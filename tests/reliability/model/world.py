@@ -17,7 +17,7 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Expiry, Record
-from mayflydb.store.interface import Decision, Expiries, History, Outcome, Scan, Store, Trim
+from mayflydb.store.interface import Decision, Expiries, History, Outcome, Scan, Store, TrimEvents
 from reliability.model.feed import Follower
 from reliability.model.stores import Direct, Gate, finish
 from reliability.oracle import MICROS, Box, Death, Life, Verdict, Who, Wish, in_order
@@ -267,7 +267,7 @@ class World:
 
     def _trim(self) -> None:
         def decide() -> Decision[None]:
-            return Outcome((Trim(self._event, REMEMBERED_EVENTS * 10),), None)
+            return Outcome((TrimEvents(self._event, REMEMBERED_EVENTS * 10),), None)
             yield
 
         finish(self.store.write(decide))

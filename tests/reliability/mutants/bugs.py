@@ -33,6 +33,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.store.interface import (
+    AddVersion,
     Allocate,
     Change,
     Committed,
@@ -41,10 +42,9 @@ from mayflydb.store.interface import (
     Delete,
     Due,
     Get,
-    Load,
+    LoadRow,
     Outcome,
     Purge,
-    Remember,
     Scan,
     ask,
 )
@@ -68,8 +68,15 @@ def boundary() -> AbstractContextManager[object]:
 def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
+<<<<<<< HEAD
     async def sweep(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
         row = await self._store.read(Load(container))
+=======
+    async def sweep(
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
+    ) -> int:
+        row = await self._store.read(LoadRow(container))
+>>>>>>> 6b016d24 (Reads and changes of stores have the field's names)
         assert row is not None
         rules = self._nodes.of(row).rules
         picked: list[Record] = []
@@ -100,13 +107,20 @@ def rule_as_of_the_pick() -> Iterator[None]:
     """The sweep decides in its transaction, but by the rule that was in force when it was picked."""
     sweep = Sweeper._sweep
 
+<<<<<<< HEAD
     async def early(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
         row = await self._store.read(Load(container))
+=======
+    async def early(
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
+    ) -> int:
+        row = await self._store.read(LoadRow(container))
+>>>>>>> 6b016d24 (Reads and changes of stores have the field's names)
 
         def decide(*asked: Any) -> Decision[None]:
             decision = purge_due(*asked)
             request = decision.send(None)
-            assert isinstance(request, Load)
+            assert isinstance(request, LoadRow)
             answer: Any = row
             while True:
                 try:
@@ -278,7 +292,7 @@ def history_in_its_own_transaction() -> Iterator[None]:
     apply, committed = Transaction._apply, Transaction.committed
 
     def later(self: Transaction, change: Change) -> Any:
-        if isinstance(change, Remember):
+        if isinstance(change, AddVersion):
             self.__dict__.setdefault("later", []).append(change)
             return None
         return apply(self, change)

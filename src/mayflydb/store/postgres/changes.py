@@ -9,7 +9,7 @@ from mayflydb.model.due import DuePath, Path, instant_key
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.model.record import Kind
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.postgres import citus, history
 from mayflydb.store.postgres.reads import NOT_SPARED, PATHS, Connection, digest, spared_numbers
 from mayflydb.store.postgres.schema import DATE
@@ -51,13 +51,13 @@ _ENTRY = (
 @cache
 def _purge(
     path: DuePath | None,
-    rivals: tuple[tuple[DuePath | None, bool], ...],
+    competing: tuple[tuple[DuePath | None, bool], ...],
     distributed: bool,
     told: bool,
     full: bool,
     spares: bool,
 ) -> str:
-    """The statement for this due path, None for a slot; `rivals` are those of the change, and which have their turn before.
+    """The statement for this due path, None for a slot; `competing` are those of the change, and which have their turn before.
 
     `told`: deaths are lines of the history, `full`: with a stamp, the last argument but `spares`, and the record's value.
     `spares`: records stay whose numbers are the last argument.
@@ -72,16 +72,16 @@ def _purge(
         order = f"{value}, seq"
         condition = f"{condition} AND {value} <= $2"
         source = "anchor FROM mayfly.record r"
-    for n, (other, first) in enumerate(rivals):
+    for n, (other, wins_tie) in enumerate(competing):
         if other is None:
             there = DATE.format(f"o{n}.key")
             source += f" LEFT JOIN {_ENTRY.format(f'o{n}', f'${next(numbers)}::integer')}"
         else:
             there = f"CASE WHEN {PATHS[other][1]} THEN {PATHS[other][0]} END"
-        rival = f"greatest({there}::numeric + ${next(numbers)}::bigint, ${next(numbers)}::bigint)"
+        theirs = f"greatest({there}::numeric + ${next(numbers)}::bigint, ${next(numbers)}::bigint)"
         own = f"greatest({value}::numeric + coalesce($7::bigint, 0), $8::bigint)"
         # `greatest` passes NULL by, and who is not on the other path does not die there.
-        condition += f" AND ({there} IS NULL OR {rival} {'>' if first else '>='} {own})"
+        condition += f" AND ({there} IS NULL OR {theirs} {'>' if wins_tie else '>='} {own})"
     value_of_line = f"${next(numbers)}::bytea || value" if full else "''"
     if spares:
         condition += f" AND r.{NOT_SPARED.format(f'${next(numbers)}')}"
@@ -98,18 +98,18 @@ def _purge(
     )
 
 
-async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed: bool) -> ask.Purged:
+async def purge(connection: Connection, change: interface.Purge, lsn: int, distributed: bool) -> interface.Purged:
     """`lsn`: the container's last one; the events take those that follow."""
     if distributed:
         await citus.lock(connection, [citus.EVENTS])
-    rivals = tuple((_kind(rival.path), rival.first) for rival in change.rivals)
+    competing = tuple((_kind(rule.path), rule.wins_tie) for rule in change.competing)
     more = [change.path] if isinstance(change.path, int) else []
-    for rival in change.rivals:
-        more += [rival.path] if isinstance(rival.path, int) else []
-        more += [clamp(rival.span or 0), _floor(rival)]
+    for rule in change.competing:
+        more += [rule.path] if isinstance(rule.path, int) else []
+        more += [clamp(rule.span or 0), _floor(rule)]
     full = change.history and change.stamp is not None
     records, size = await connection.fetchrow(
-        _purge(_kind(change.path), rivals, distributed, change.history, full, bool(change.spared)),
+        _purge(_kind(change.path), competing, distributed, change.history, full, bool(change.spared)),
         change.container,
         instant_key(change.upto) if isinstance(change.path, int) else fit(change.upto),
         change.limit,
@@ -124,14 +124,14 @@ async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed
         *([change.stamp] if full else []),
         *([spared_numbers(change.spared)] if change.spared else []),
     )
-    return ask.Purged(records, int(size))
+    return interface.Purged(records, int(size))
 
 
 def _kind(path: Path) -> DuePath | None:
     return None if isinstance(path, int) else path
 
 
-def _floor(way: ask.Purge | ask.Rival) -> Instant:
+def _floor(way: interface.Purge | interface.CompetingRule) -> Instant:
     return -ANCHOR_LIMIT * 2 if way.not_before is None else clamp(way.not_before)
 
 
@@ -142,11 +142,11 @@ _CLEAR = {
 }
 
 
-async def clear(connection: Connection, change: ask.Clear, distributed: bool) -> ask.Purged:
+async def clear(connection: Connection, change: interface.ClearDropped, distributed: bool) -> interface.Purged:
     # The list of dropped containers is also the lock: two nodes do not clear the same one together.
     await connection.execute("SELECT 1 FROM mayfly.dropped WHERE container = $1 FOR UPDATE", change.container)
     records, size = await connection.fetchrow(_CLEAR[distributed], change.container, change.limit)
-    purged = ask.Purged(records, int(size))
+    purged = interface.Purged(records, int(size))
     if not records:
         purged = await history.clear_history(connection, change.container, change.limit)
     await connection.execute(
@@ -167,7 +167,7 @@ _LINK = (
 )
 
 
-async def link(connection: Connection, change: ask.Link) -> None:
+async def link(connection: Connection, change: interface.ReplaceEntries) -> None:
     hashes = [hash_number(record.partition) for record, _ in change.entries]
     seqs = [record.seq for record, _ in change.entries]
     owners = [n for n, (_, keys) in enumerate(change.entries) for _ in keys]
@@ -185,11 +185,11 @@ _UNLINK = (
 )
 
 
-async def unlink(connection: Connection, change: ask.Unlink) -> ask.Purged:
-    return ask.Purged(await connection.fetchval(_UNLINK, change.container, change.index, change.limit), 0)
+async def unlink(connection: Connection, change: interface.RemoveEntries) -> interface.Purged:
+    return interface.Purged(await connection.fetchval(_UNLINK, change.container, change.index, change.limit), 0)
 
 
-async def set_number(connection: Connection, change: ask.Set) -> None:
+async def set_number(connection: Connection, change: interface.SetNumber) -> None:
     await connection.execute(
         "INSERT INTO mayfly.setting AS s(name, value) VALUES($1, $2) ON CONFLICT(name) DO UPDATE"
         " SET value = CASE WHEN $3 THEN greatest(s.value, excluded.value) ELSE excluded.value END",
@@ -199,7 +199,7 @@ async def set_number(connection: Connection, change: ask.Set) -> None:
     )
 
 
-async def trim(connection: Connection, change: ask.Trim) -> None:
+async def trim(connection: Connection, change: interface.TrimEvents) -> None:
     await connection.execute(
         "DELETE FROM mayfly.expiry WHERE id IN (SELECT id FROM mayfly.expiry WHERE id <= $1 ORDER BY id LIMIT $2)",
         min(change.upto, INTEGER_LIMIT),

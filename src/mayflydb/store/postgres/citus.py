@@ -19,7 +19,7 @@ import asyncpg
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import Order
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.postgres import reads
 
 log = logging.getLogger(__name__)
@@ -127,19 +127,19 @@ _LAST_LSN = "SELECT lsn, pg_advisory_xact_lock_shared($2) FROM mayfly.catalog WH
 _LAST_EVENT = "SELECT value, pg_advisory_xact_lock_shared($1) FROM mayfly.meta WHERE name = 'events'"
 
 
-async def answer(connection: Any, request: ask.Read[Any]) -> Any:
+async def answer(connection: Any, request: interface.Read[Any]) -> Any:
     """A read outside of decisions. What is read in the order of commits ends before the first that is under way.
 
     Else a reader could be shown one commit by the first worker, miss the one before on the second, and never come back for it.
     """
-    if isinstance(request, ask.Scan) and request.order is Order.CHANGED:
+    if isinstance(request, interface.Scan) and request.order is Order.CHANGED:
         # The lock comes after the row was read: the lsn may be too low for the moment, but never too high.
         last = await connection.fetchval(_LAST_LSN, request.container, _LOCKS + request.container)
         return [record for record in await reads.answer(connection, request) if last is not None and record.lsn <= last]
-    if isinstance(request, ask.History):
+    if isinstance(request, interface.History):
         last = await connection.fetchval(_LAST_LSN, request.container, _LOCKS + request.container)
         return [told for told in await reads.answer(connection, request) if last is not None and told.lsn <= last]
-    if isinstance(request, ask.Expiries):
+    if isinstance(request, interface.Expiries):
         last = await connection.fetchval(_LAST_EVENT, _LOCKS + EVENTS)
         return [event for event in await reads.answer(connection, request) if event.id <= last]
     return await reads.answer(connection, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mayflydb.model.record import Kind, Version
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.rows import HISTORY_COLUMNS, INTEGER_LIMIT, fit, hash_number, version_of, version_row
 
 ADD = f"INSERT INTO mayfly.history(container, hash, {HISTORY_COLUMNS})"
@@ -19,7 +19,7 @@ REMEMBER = (
 _AFTER = (
     f"SELECT {HISTORY_COLUMNS} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY lsn) - octet_length(value) AS before"
     f" FROM (SELECT {HISTORY_COLUMNS} FROM mayfly.history WHERE container = $1 AND lsn > $2 ORDER BY lsn LIMIT $3) AS first)"
-    f" AS sized WHERE before <= {ask.PAGE_BYTES} ORDER BY lsn"
+    f" AS sized WHERE before <= {interface.PAGE_BYTES} ORDER BY lsn"
 )
 _LAST = (
     "SELECT max(lsn) FROM (SELECT lsn, written FROM mayfly.history WHERE container = $1 ORDER BY lsn LIMIT $2) AS oldest"
@@ -35,24 +35,24 @@ _CLEAR = (
 )
 
 
-def row(change: ask.Remember) -> tuple[Any, ...]:
+def row(change: interface.AddVersion) -> tuple[Any, ...]:
     return change.container, hash_number(change.version.partition), *version_row(change.version)
 
 
-async def history(connection: Any, request: ask.History) -> list[Version]:
+async def history(connection: Any, request: interface.History) -> list[Version]:
     after = min(request.after, INTEGER_LIMIT)
     found = await connection.fetch(_AFTER, request.container, after, request.limit)
     return [version_of(tuple(each)) for each in found]
 
 
-async def forget(connection: Any, change: ask.Forget) -> None:
+async def forget(connection: Any, change: interface.TrimHistory) -> None:
     last = await connection.fetchval(_LAST, change.container, change.limit + 1, fit(change.upto))
     if last is not None:
         await connection.execute("DELETE FROM mayfly.history WHERE container = $1 AND lsn < $2", change.container, last)
         await connection.execute(_HOLLOW, change.container, last)
 
 
-async def clear_history(connection: Any, container: int, limit: int) -> ask.Purged:
+async def clear_history(connection: Any, container: int, limit: int) -> interface.Purged:
     """Remove the oldest versions of a dropped container."""
     gone = await connection.fetch(_CLEAR, container, limit)
-    return ask.Purged(len(gone), sum(length for (length,) in gone))
+    return interface.Purged(len(gone), sum(length for (length,) in gone))

@@ -20,7 +20,7 @@ import asyncpg
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import Identity
-from mayflydb.store.interface import MAX_HELD, Held
+from mayflydb.store.interface import MAX_HELD, HeldRecords
 from mayflydb.store.postgres.connection import (
     AGAIN,
     DEADLINE,
@@ -217,7 +217,7 @@ class Holds:
 
     # --- of other nodes ----------------------------------------------------------------------------------------------
 
-    async def read_held(self, connection: Connection, request: Held) -> tuple[Identity, ...] | None:
+    async def read_held(self, connection: Connection, request: HeldRecords) -> tuple[Identity, ...] | None:
         """The answer to a read."""
         rows = await connection.fetch(_HELD, request.container, self._membership.node, MAX_HELD, MAX_HELD_BYTES)
         if not rows[0][0]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mayflydb.store.interface import Row
+from mayflydb.store.interface import CatalogRow
 
 MAX_CONTAINERS = 1000
 """Containers that are remembered."""
@@ -14,15 +14,15 @@ class LockGuesses:
     """Rows of containers that nobody else was seen to write to. A guess is only used where the lock confirms it."""
 
     def __init__(self) -> None:
-        self._committed: dict[int, Row] = {}
-        self._confirmed: dict[int, Row] = {}
+        self._committed: dict[int, CatalogRow] = {}
+        self._confirmed: dict[int, CatalogRow] = {}
 
     @property
-    def rows(self) -> Mapping[int, Row]:
+    def rows(self) -> Mapping[int, CatalogRow]:
         """The guesses, by id."""
         return self._confirmed
 
-    def note_lock(self, row: Row) -> None:
+    def note_lock(self, row: CatalogRow) -> None:
         """This is what the lock found. If it is not what was left, another node writes there, too."""
         if self._committed.get(row.id) == row:
             self._confirmed[row.id] = row
@@ -34,7 +34,7 @@ class LockGuesses:
         for id in ids:
             self._confirmed.pop(id, None)
 
-    def note_commit(self, rows: Iterable[Row]) -> None:
+    def note_commit(self, rows: Iterable[CatalogRow]) -> None:
         """A transaction was committed that has locked these rows, and left them so."""
         if len(self._committed) > MAX_CONTAINERS:
             self.forget()

@@ -13,7 +13,7 @@ from mayflydb.model.due import DuePath, date_of, instant_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import FIRST_ORDERED, Identity, Order
 from mayflydb.model.record import Entry, Expiry, Record, Totals
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.postgres.history import history
 from mayflydb.store.postgres.schema import DATE, DEADLINE, FOLLOWS, OWN, RECORD
 from mayflydb.store.rows import (
@@ -51,10 +51,10 @@ _ROUTED_GETS = f"{_GETS} AND r.hash = ANY($5::bigint[])"
 """For Citus, which asks only the workers that hold these. A plain database could be tempted by its index of hashes."""
 
 
-def row_of(found: asyncpg.Record) -> ask.Row:
+def row_of(found: asyncpg.Record) -> interface.CatalogRow:
     """A catalogue row."""
     id, parent, name, data, lsn, seq = found
-    return ask.Row(id, parent, name.decode("utf-8", "surrogatepass"), data, lsn, seq)
+    return interface.CatalogRow(id, parent, name.decode("utf-8", "surrogatepass"), data, lsn, seq)
 
 
 def encode_name(name: str) -> bytes:
@@ -79,7 +79,7 @@ _LOCKED_GETS = (
 left there, nobody has written since."""
 
 
-async def gets(connection: Connection, requests: Sequence[ask.Get], distributed: bool) -> list[Record | None]:
+async def gets(connection: Connection, requests: Sequence[interface.Get], distributed: bool) -> list[Record | None]:
     """Many records by identity in one statement, which costs little more than one."""
     columns = _identities(requests)
     if distributed:
@@ -89,7 +89,7 @@ async def gets(connection: Connection, requests: Sequence[ask.Get], distributed:
 
 
 async def locked_gets(
-    connection: Connection, guesses: Sequence[ask.Row], requests: Sequence[ask.Get]
+    connection: Connection, guesses: Sequence[interface.CatalogRow], requests: Sequence[interface.Get]
 ) -> list[Record | None] | None:
     """The same, with catalogue rows locked, in order of their ids, as they are guessed to be; None: one is not so."""
     columns = _identities(requests)
@@ -105,7 +105,7 @@ async def locked_gets(
     return _by_number([tuple(row)[:-1] for row in rows if row["n"] is not None], len(requests))
 
 
-def _identities(requests: Sequence[ask.Get]) -> list[list[Any]]:
+def _identities(requests: Sequence[interface.Get]) -> list[list[Any]]:
     return [
         [request.container for request in requests],
         [identity_number(request.partition, request.key) for request in requests],
@@ -128,7 +128,7 @@ def _page(condition: str, order: str, limit: str) -> str:
         f"SELECT {RECORD} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY {order}) - octet_length(value) AS before"
         f" FROM (SELECT {RECORD}, hash, {DEADLINE} AS deadline FROM mayfly.record WHERE container = $1 AND {condition}"
         f" ORDER BY {order.replace('deadline', DEADLINE)} LIMIT {limit}) AS first) AS sized"
-        f" WHERE before <= {ask.PAGE_BYTES} ORDER BY {order}"
+        f" WHERE before <= {interface.PAGE_BYTES} ORDER BY {order}"
     )
 
 
@@ -143,7 +143,7 @@ def _records(rows: Iterable[asyncpg.Record]) -> list[Record]:
     return [record_of(tuple(row)) for row in rows]
 
 
-async def scan(connection: Connection, request: ask.Scan) -> list[Record]:
+async def scan(connection: Connection, request: interface.Scan) -> list[Record]:
     container, lower, upper, after, limit = (
         request.container,
         request.lower,
@@ -179,7 +179,7 @@ def entry_columns(entries: Sequence[Entry]) -> tuple[list[int], list[int], list[
     return [each.index for each in entries], [digest(each.key) for each in entries], [each.key for each in entries]
 
 
-async def holders(connection: Connection, request: ask.Holders) -> list[Record]:
+async def holders(connection: Connection, request: interface.EntryOwners) -> list[Record]:
     return _records(await connection.fetch(_HOLDERS, request.container, *entry_columns(request.entries)))
 
 
@@ -193,7 +193,7 @@ _SEEKS = (
 )
 
 
-async def seek(connection: Connection, request: ask.Seek) -> tuple[int, ...] | None:
+async def seek(connection: Connection, request: interface.SeekIndex) -> tuple[int, ...] | None:
     lowers, uppers = [each.lower for each in request.ranges], [each.upper for each in request.ranges]
     statement, bounds = (_SEEK, (lowers[0], uppers[0])) if len(lowers) == 1 else (_SEEKS, (lowers, uppers))
     rows = await connection.fetch(statement, request.container, request.index, *bounds, request.limit + 1)
@@ -203,7 +203,7 @@ async def seek(connection: Connection, request: ask.Seek) -> tuple[int, ...] | N
 _FETCH = _page("seq = ANY($2::bigint[])", "seq", "$3")
 
 
-async def fetch(connection: Connection, request: ask.Fetch) -> list[Record]:
+async def fetch(connection: Connection, request: interface.Fetch) -> list[Record]:
     seqs = request.seqs
     return _records(await connection.fetch(_FETCH, request.container, seqs, max(1, len(seqs))))
 
@@ -217,14 +217,14 @@ def _walk(descending: bool) -> str:
         " ON r.container = e.container AND r.hash = e.hash AND r.seq = e.record"
         f" WHERE {_ORDERED} AND e.key >= $3 AND e.key < $4 AND (e.key, e.record) {'<' if descending else '>'} ($5, $6)"
         f" ORDER BY {'e.key DESC, e.record DESC' if descending else 'e.key, e.record'} LIMIT $7) AS first) AS sized"
-        f" WHERE before <= {ask.PAGE_BYTES} ORDER BY {order}"
+        f" WHERE before <= {interface.PAGE_BYTES} ORDER BY {order}"
     )
 
 
 _WALKS = {descending: _walk(descending) for descending in (False, True)}
 
 
-async def walk(connection: Connection, request: ask.Walk) -> list[tuple[bytes, Record]]:
+async def walk(connection: Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
     key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
     bounds = (request.range.lower, request.range.upper, key, seq)
     rows = await connection.fetch(_WALKS[request.descending], request.container, request.index, *bounds, request.limit)
@@ -237,7 +237,7 @@ _ENTRIES = (
 )
 
 
-async def entries(connection: Connection, request: ask.Entries) -> list[tuple[int, tuple[Entry, ...]]]:
+async def entries(connection: Connection, request: interface.Entries) -> list[tuple[int, tuple[Entry, ...]]]:
     rows = await connection.fetch(_ENTRIES, request.container, request.after_seq, request.limit)
     return by_owner(tuple(row) for row in rows)
 
@@ -254,11 +254,11 @@ _DUE_IN_SLOT = (
     f" FROM (SELECT e.key AS entry_key, {_JOINED} FROM mayfly.entry e JOIN mayfly.record r"
     f" ON r.container = e.container AND r.hash = e.hash AND r.seq = e.record WHERE {_ORDERED} AND e.key <= $3"
     " AND (e.key, e.record) > ($4, $5) ORDER BY e.key, e.record LIMIT $6) AS first) AS sized"
-    f" WHERE before <= {ask.PAGE_BYTES} ORDER BY entry_key, seq"
+    f" WHERE before <= {interface.PAGE_BYTES} ORDER BY entry_key, seq"
 )
 
 
-async def due(connection: Connection, request: ask.Due) -> list[Record]:
+async def due(connection: Connection, request: interface.Due) -> list[Record]:
     if isinstance(request.path, int):
         place = (b"", -1) if request.after is None else (instant_key(request.after[0]), request.after[1])
         bounds = (instant_key(request.upto), *place, request.limit)
@@ -285,7 +285,7 @@ _NEXT_UNSPARED_IN_SLOT = (
 )
 
 
-async def next_due(connection: Connection, request: ask.NextDue) -> Instant | None:
+async def next_due(connection: Connection, request: interface.NextDue) -> Instant | None:
     spared = [spared_numbers(request.spared)] if request.spared else []
     if isinstance(request.path, int):
         below = b"" if request.after is None else instant_key(request.after)
@@ -316,7 +316,7 @@ _COUNT_IN_SLOT = (
 )
 
 
-async def count_due(connection: Connection, request: ask.CountDue) -> tuple[int, ...]:
+async def count_due(connection: Connection, request: interface.CountDue) -> tuple[int, ...]:
     if not request.upto:
         return ()
     if isinstance(request.path, int):
@@ -335,7 +335,7 @@ def _counts(found: Iterable[asyncpg.Record], bounds: int) -> tuple[int, ...]:
     return tuple(accumulate(counts.get(bucket, 0) for bucket in range(bounds)))
 
 
-async def count(connection: Connection, request: ask.Count) -> Totals:
+async def count(connection: Connection, request: interface.Count) -> Totals:
     size = "coalesce(sum(octet_length(value)), 0)" if request.with_bytes else "0"
     records, own, following, ignored, size_of_all = await connection.fetchrow(
         f"SELECT count(*), count(*) FILTER (WHERE {OWN}), count(*) FILTER (WHERE {FOLLOWS}),"
@@ -345,33 +345,33 @@ async def count(connection: Connection, request: ask.Count) -> Totals:
     return Totals(records, own, ignored, records - own - following, int(size_of_all))
 
 
-async def find(connection: Connection, request: ask.Find) -> ask.Row | None:
+async def find(connection: Connection, request: interface.FindRow) -> interface.CatalogRow | None:
     statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE parent = $1 AND name = $2"
     found = await connection.fetchrow(statement, request.parent, encode_name(request.name))
     return None if found is None else row_of(found)
 
 
-async def load(connection: Connection, request: ask.Load) -> ask.Row | None:
+async def load(connection: Connection, request: interface.LoadRow) -> interface.CatalogRow | None:
     found = await connection.fetchrow(f"SELECT {_ROW} FROM mayfly.catalog WHERE id = $1", request.id)
     return None if found is None else row_of(found)
 
 
-async def children(connection: Connection, request: ask.Children) -> list[ask.Row]:
+async def children(connection: Connection, request: interface.ChildRows) -> list[interface.CatalogRow]:
     statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE parent = $1 ORDER BY id"
     return [row_of(found) for found in await connection.fetch(statement, request.parent)]
 
 
-async def lock_rows(connection: Connection, ids: Iterable[int]) -> list[ask.Row]:
+async def lock_rows(connection: Connection, ids: Iterable[int]) -> list[interface.CatalogRow]:
     """Catalogue rows, which nobody else changes before this transaction ends. Always in one order, against deadlocks."""
     statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE"
     return [row_of(found) for found in await connection.fetch(statement, list(ids))]
 
 
-async def read_dropped(connection: Connection, request: ask.Dropped) -> list[int]:
+async def read_dropped(connection: Connection, request: interface.DroppedContainers) -> list[int]:
     return [row[0] for row in await connection.fetch("SELECT container FROM mayfly.dropped ORDER BY container")]
 
 
-async def expiries(connection: Connection, request: ask.Expiries) -> list[Expiry]:
+async def expiries(connection: Connection, request: interface.Expiries) -> list[Expiry]:
     rows = await connection.fetch(
         f"SELECT {EXPIRY_COLUMNS} FROM mayfly.expiry WHERE id > $1 AND ($2::bigint IS NULL OR container = $2)"
         " ORDER BY id LIMIT $3",
@@ -382,33 +382,33 @@ async def expiries(connection: Connection, request: ask.Expiries) -> list[Expiry
     return [expiry_of(tuple(row)) for row in rows]
 
 
-async def setting(connection: Connection, request: ask.Setting) -> int | None:
+async def setting(connection: Connection, request: interface.NamedNumber) -> int | None:
     found: int | None = await connection.fetchval("SELECT value FROM mayfly.setting WHERE name = $1", request.name)
     return found
 
 
-ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] = {
-    ask.Scan: scan,
-    ask.Holders: holders,
-    ask.Entries: entries,
-    ask.Seek: seek,
-    ask.Fetch: fetch,
-    ask.Walk: walk,
-    ask.Due: due,
-    ask.NextDue: next_due,
-    ask.CountDue: count_due,
-    ask.Count: count,
-    ask.Find: find,
-    ask.Load: load,
-    ask.Children: children,
-    ask.Dropped: read_dropped,
-    ask.Expiries: expiries,
-    ask.History: history,
-    ask.Setting: setting,
+ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] = {
+    interface.Scan: scan,
+    interface.EntryOwners: holders,
+    interface.Entries: entries,
+    interface.SeekIndex: seek,
+    interface.Fetch: fetch,
+    interface.ScanIndex: walk,
+    interface.Due: due,
+    interface.NextDue: next_due,
+    interface.CountDue: count_due,
+    interface.Count: count,
+    interface.FindRow: find,
+    interface.LoadRow: load,
+    interface.ChildRows: children,
+    interface.DroppedContainers: read_dropped,
+    interface.Expiries: expiries,
+    interface.History: history,
+    interface.NamedNumber: setting,
 }
 """Every read but that of records by identity, which `gets` answers."""
 
 
-async def answer(connection: Connection, request: ask.Read[Any]) -> Any:
+async def answer(connection: Connection, request: interface.Read[Any]) -> Any:
     """What this connection sees."""
     return await ANSWERS[type(request)](connection, request)

@@ -13,7 +13,7 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
 from mayflydb.store import addresses
-from mayflydb.store.interface import Committed, Decision, Get, Held, Read, Urgency
+from mayflydb.store.interface import Committed, Decision, Get, HeldRecords, Read, Urgency
 from mayflydb.store.postgres import citus, migrations
 from mayflydb.store.postgres.connection import (
     AGAIN,
@@ -115,9 +115,9 @@ class PostgresStore:
         if self._closed:
             raise Unavailable("the store is closing")
         self._membership.check()
-        if type(request) is Held and not self._membership.has_others:
+        if type(request) is HeldRecords and not self._membership.has_others:
             return ()  # type: ignore[return-value]
-        if not isinstance(request, Get | Held) and type(request) not in ANSWERS:
+        if not isinstance(request, Get | HeldRecords) and type(request) not in ANSWERS:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
         if asyncio.current_task() is None:
             # A request has no task before it has waited once, and the driver's time limits need one.
@@ -128,7 +128,7 @@ class PostgresStore:
                     record: Record | None = await self._read_batch.ask(request)
                     return record  # type: ignore[return-value]  # A Get is a Read[Record | None].
                 async with self._pool.acquire(timeout=DEADLINE) as connection:
-                    if isinstance(request, Held):
+                    if isinstance(request, HeldRecords):
                         return await self.holds.read_held(connection, request)  # type: ignore[return-value]
                     ask = citus.answer if self._distributed else answer
                     found: T = await ask(connection, request)

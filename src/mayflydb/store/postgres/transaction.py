@@ -14,7 +14,7 @@ import msgspec
 
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.order import Identity
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.postgres import changes, citus, history, reads
 from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.lock_guesses import LockGuesses
@@ -25,10 +25,10 @@ from mayflydb.store.rows import SEQ_MASK
 
 T = TypeVar("T")
 
-NAMES = (ask.Find, ask.Children, ask.NewId)
+NAMES = (interface.FindRow, interface.ChildRows, interface.NewId)
 """Reads of decisions about the catalogue, which come one after the other on all nodes together."""
 
-RECORDS = (ask.Scan, ask.Holders, ask.Due)
+RECORDS = (interface.Scan, interface.EntryOwners, interface.Due)
 """Reads that are answered by records."""
 
 _COUNT = (
@@ -46,46 +46,46 @@ class Transaction:
         self._lock_guesses = lock_guesses
         self._holds = holds
         self._batch = WriteBatch(connection, distributed)
-        self._rows: dict[int, ask.Row | None] = {}
+        self._rows: dict[int, interface.CatalogRow | None] = {}
         self._counted: set[int] = set()
         self._names_locked = False
         self._redefined = False
         self.changed_rows = 0
         """Catalogue rows that were there before and are not what others may remember."""
 
-        self._apply_many: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
-            ask.Purge: self._purge,
-            ask.Forget: lambda change: history.forget(connection, change),
-            ask.Clear: lambda change: changes.clear(connection, change, distributed),
-            ask.Link: lambda change: changes.link(connection, change),
-            ask.Unlink: lambda change: changes.unlink(connection, change),
-            ask.PutRow: self._put_row,
-            ask.DropRow: self._drop_row,
-            ask.Set: lambda change: changes.set_number(connection, change),
-            ask.Trim: lambda change: changes.trim(connection, change),
+        self._apply_many: dict[type, Callable[[Any], Awaitable[interface.Purged | None]]] = {
+            interface.Purge: self._purge,
+            interface.TrimHistory: lambda change: history.forget(connection, change),
+            interface.ClearDropped: lambda change: changes.clear(connection, change, distributed),
+            interface.ReplaceEntries: lambda change: changes.link(connection, change),
+            interface.RemoveEntries: lambda change: changes.unlink(connection, change),
+            interface.PutRow: self._put_row,
+            interface.DropRow: self._drop_row,
+            interface.SetNumber: lambda change: changes.set_number(connection, change),
+            interface.TrimEvents: lambda change: changes.trim(connection, change),
         }
 
     # --- what decisions will ask -----------------------------------------------------------------------------------------
 
-    async def prefetch(self, decides: Iterable[Callable[[], ask.Decision[Any]]]) -> None:
+    async def prefetch(self, decides: Iterable[Callable[[], interface.Decision[Any]]]) -> None:
         """Lock the containers these decisions are about and read the records they ask for."""
         decides = list(decides)
         if await self._prefetch_by_guess(decides):
             return
         first = _first_requests(decides, self._rows)
-        await self._lock({request.id for request in first if isinstance(request, ask.Load)})
-        await self._lock({request.container for request in first if isinstance(request, ask.Get)})
-        wanted = [request for request in _first_requests(decides, self._rows) if type(request) is ask.Get]
+        await self._lock({request.id for request in first if isinstance(request, interface.LoadRow)})
+        await self._lock({request.container for request in first if isinstance(request, interface.Get)})
+        wanted = [request for request in _first_requests(decides, self._rows) if type(request) is interface.Get]
         if wanted:
             self._batch.remember(wanted, await reads.gets(self._connection, wanted, self._distributed))
 
-    async def _prefetch_by_guess(self, decides: Sequence[Callable[[], ask.Decision[Any]]]) -> bool:
+    async def _prefetch_by_guess(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
         """Lock and read in one statement, as if the containers were what this node has left them; False: they are not."""
         guesses = self._lock_guesses.rows
         if self._distributed or not guesses:
             return False
         requests = _first_requests(decides, guesses)
-        wanted = [request for request in requests if type(request) is ask.Get and request.container in guesses]
+        wanted = [request for request in requests if type(request) is interface.Get and request.container in guesses]
         if not wanted or len(wanted) < len(requests):
             return False
         rows = [guesses[id] for id in sorted({request.container for request in wanted})]
@@ -109,23 +109,23 @@ class Transaction:
 
     # --- one after the other ---------------------------------------------------------------------------------------------
 
-    async def run(self, decide: Callable[[], ask.Decision[T]]) -> tuple[T, tuple[ask.Purged, ...]]:
+    async def run(self, decide: Callable[[], interface.Decision[T]]) -> tuple[T, tuple[interface.Purged, ...]]:
         """Decide and apply. An exception of the decision itself comes before its first change, so it leaves no trace."""
         outcome = await self._drive(decide())
         purged = [done for change in outcome.changes if (done := await self._apply(change)) is not None]
         return outcome.reply, tuple(purged)
 
-    async def _drive(self, decision: ask.Decision[T]) -> ask.Outcome[T]:
+    async def _drive(self, decision: interface.Decision[T]) -> interface.Outcome[T]:
         answer: Any = None
         try:
             while True:
                 answer = await self._answer(decision.send(answer))
         except StopIteration as end:
-            outcome: ask.Outcome[T] = end.value
+            outcome: interface.Outcome[T] = end.value
             return outcome
 
-    async def _answer(self, request: ask.Read[Any]) -> Any:
-        if isinstance(request, ask.Get):
+    async def _answer(self, request: interface.Read[Any]) -> Any:
+        if isinstance(request, interface.Get):
             try:
                 return self._batch.get(request)
             except KeyError:
@@ -133,14 +133,14 @@ class Transaction:
                 found = await reads.gets(self._connection, [request], self._distributed)
                 self._batch.remember([request], found)
                 return found[0]
-        if isinstance(request, ask.Load):
+        if isinstance(request, interface.LoadRow):
             await self._lock([request.id])
             return self._rows[request.id]
-        if isinstance(request, ask.Allocate):
+        if isinstance(request, interface.Allocate):
             return await self._allocate(request)
-        if isinstance(request, ask.Held):
+        if isinstance(request, interface.HeldRecords):
             return await self._read_held(request)
-        if isinstance(request, ask.Stands):
+        if isinstance(request, interface.StillHeld):
             return await self._holds.stand(self._connection, request.numbers)
         if isinstance(request, NAMES):
             return await self._catalog_answer(request)
@@ -150,7 +150,7 @@ class Transaction:
             self._batch.note_read(request.container, answer)
         return answer
 
-    async def _read_held(self, request: ask.Held) -> tuple[Identity, ...] | None:
+    async def _read_held(self, request: interface.HeldRecords) -> tuple[Identity, ...] | None:
         if request.purging:
             await self._lock([request.container])
             await self._holds.stop_locking(self._connection, request.container)
@@ -158,14 +158,14 @@ class Transaction:
             return ()
         return await self._holds.read_held(self._connection, request)
 
-    async def _row(self, container: int) -> ask.Row:
+    async def _row(self, container: int) -> interface.CatalogRow:
         await self._lock([container])
         row = self._rows[container]
         if row is None:
             raise OwnerNotFound(f"container {container} does not exist")
         return row
 
-    async def _allocate(self, request: ask.Allocate) -> tuple[int, int]:
+    async def _allocate(self, request: interface.Allocate) -> tuple[int, int]:
         row = await self._row(request.container)
         if request.seq and row.seq >= SEQ_MASK:
             raise Unavailable(f"container {row.id} has given out all its record numbers")
@@ -173,12 +173,12 @@ class Transaction:
         self._counted.add(row.id)
         return row.lsn, row.seq if request.seq else 0
 
-    async def _catalog_answer(self, request: ask.Read[Any]) -> Any:
+    async def _catalog_answer(self, request: interface.Read[Any]) -> Any:
         connection = self._connection
         if not self._names_locked:
             await connection.execute("SELECT 1 FROM mayfly.meta WHERE name = 'next_id' FOR UPDATE")
             self._names_locked = True
-        if isinstance(request, ask.NewId):
+        if isinstance(request, interface.NewId):
             return await connection.fetchval(
                 "UPDATE mayfly.meta SET value = value + 1 WHERE name = 'next_id' RETURNING value"
             )
@@ -187,27 +187,27 @@ class Transaction:
 
     # --- changes ---------------------------------------------------------------------------------------------------------
 
-    async def _apply(self, change: ask.Change) -> ask.Purged | None:
-        if isinstance(change, ask.Put):
+    async def _apply(self, change: interface.Change) -> interface.Purged | None:
+        if isinstance(change, interface.Put):
             self._batch.put(change)
             return None
-        if isinstance(change, ask.Delete):
+        if isinstance(change, interface.Delete):
             self._batch.delete(change)
             return None
-        if isinstance(change, ask.Remember):
+        if isinstance(change, interface.AddVersion):
             self._batch.remember_version(change)
             return None
         await self._batch.flush()
         return await self._apply_many[type(change)](change)
 
-    async def _purge(self, change: ask.Purge) -> ask.Purged:
+    async def _purge(self, change: interface.Purge) -> interface.Purged:
         row = await self._row(change.container)
         purged = await changes.purge(self._connection, change, row.lsn, self._distributed)
         self._rows[row.id] = msgspec.structs.replace(row, lsn=row.lsn + purged.records)
         self._counted.add(row.id)
         return purged
 
-    async def _put_row(self, change: ask.PutRow) -> None:
+    async def _put_row(self, change: interface.PutRow) -> None:
         row = change.row
         await self._lock([row.id])
         known = self._rows[row.id] is not None
@@ -230,7 +230,7 @@ class Transaction:
         # What is new nobody remembers: a name that is missing is asked for again each time.
         self.changed_rows += known
 
-    async def _drop_row(self, change: ask.DropRow) -> None:
+    async def _drop_row(self, change: interface.DropRow) -> None:
         gone = await self._connection.fetchval("DELETE FROM mayfly.catalog WHERE id = $1 RETURNING id", change.id)
         self._rows[change.id] = None
         self._counted.discard(change.id)
@@ -267,7 +267,7 @@ class Transaction:
         await self._connection.execute("SELECT pg_notify('mayfly_catalog', $1)", str(version))
         return version
 
-    def locked_rows(self) -> list[ask.Row]:
+    def locked_rows(self) -> list[interface.CatalogRow]:
         """The rows it has locked, as they are after its commit."""
         return [row for row in self._rows.values() if row is not None]
 
@@ -287,15 +287,15 @@ class Transaction:
 
 
 def _first_requests(
-    decides: Iterable[Callable[[], ask.Decision[Any]]], rows: Mapping[int, ask.Row | None]
-) -> list[ask.Read[Any]]:
+    decides: Iterable[Callable[[], interface.Decision[Any]]], rows: Mapping[int, interface.CatalogRow | None]
+) -> list[interface.Read[Any]]:
     """What each decision asks first that these rows do not answer; nothing for one that asks no more, or fails."""
-    requests: list[ask.Read[Any]] = []
+    requests: list[interface.Read[Any]] = []
     for decide in decides:
         decision = decide()
         try:
             request = decision.send(None)
-            while type(request) is ask.Load and request.id in rows:
+            while type(request) is interface.LoadRow and request.id in rows:
                 request = decision.send(rows[request.id])
             requests.append(request)
         except Exception:  # noqa: BLE001, S110 -- it will fail again in its turn, and be told so.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mayflydb.model.record import Entry, Expiry, Record
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.postgres import citus, history
 from mayflydb.store.postgres.reads import Connection, entry_columns
 from mayflydb.store.postgres.statement import Statement
@@ -71,7 +71,7 @@ class WriteBatch:
         self._events: list[Expiry] = []
         self._history_rows: list[tuple[Any, ...]] = []
 
-    def remember(self, requests: Sequence[ask.Get], found: Sequence[Record | None]) -> None:
+    def remember(self, requests: Sequence[interface.Get], found: Sequence[Record | None]) -> None:
         """These have been read, under the lock of their containers."""
         for request, record in zip(requests, found, strict=True):
             self._known[request.container, request.partition, request.key] = record
@@ -82,11 +82,11 @@ class WriteBatch:
         """These have been read, under the lock of their container, and nothing is gathered."""
         self._read.update({_place(container, record): record.lsn for record in records})
 
-    def get(self, request: ask.Get) -> Record | None:
+    def get(self, request: interface.Get) -> Record | None:
         """The record as it is by now; KeyError if that is not known."""
         return self._known[request.container, request.partition, request.key]
 
-    def put(self, change: ask.Put) -> None:
+    def put(self, change: interface.Put) -> None:
         record = change.record
         place = _place(change.container, record)
         written = self._inserted if change.insert or place in self._inserted else self._updated
@@ -95,7 +95,7 @@ class WriteBatch:
             self._entries[place] = change.entries
         self._known[change.container, record.partition, record.key] = record
 
-    def delete(self, change: ask.Delete) -> None:
+    def delete(self, change: interface.Delete) -> None:
         record = change.record
         place = _place(change.container, record)
         self._updated.pop(place, None)
@@ -106,7 +106,7 @@ class WriteBatch:
         if change.expiry is not None:
             self._events.append(change.expiry)
 
-    def remember_version(self, change: ask.Remember) -> None:
+    def remember_version(self, change: interface.AddVersion) -> None:
         self._history_rows.append(history.row(change))
 
     async def flush(self, forget: bool = True, statement: Statement | None = None) -> None:

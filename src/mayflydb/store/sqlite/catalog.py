@@ -8,7 +8,7 @@ from __future__ import annotations
 import apsw
 import msgspec
 
-from mayflydb.store.interface import Row
+from mayflydb.store.interface import CatalogRow
 from mayflydb.store.rows import SEQ_MASK
 from mayflydb.store.sqlite.schema import row_id
 
@@ -16,10 +16,10 @@ from mayflydb.store.sqlite.schema import row_id
 class Catalog:
     """Rows by id and by (parent, name). `apply` writes through to the transaction; `commit` or `rollback` ends it."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[CatalogRow]) -> None:
         self._rows = {row.id: row for row in rows}
         self._names = {(row.parent, row.name): row.id for row in rows}
-        self._pending: dict[int, Row | None] = {}
+        self._pending: dict[int, CatalogRow | None] = {}
         self._redefined = False
         self.version = 0
 
@@ -27,26 +27,26 @@ class Catalog:
     def load(cls, connection: apsw.Connection) -> Catalog:
         """Everything that is committed."""
         statement = "SELECT id, parent, name, data, lsn, seq FROM catalog"
-        return cls([Row(*row) for row in connection.execute(statement)])
+        return cls([CatalogRow(*row) for row in connection.execute(statement)])
 
-    def row(self, id: int) -> Row | None:
+    def row(self, id: int) -> CatalogRow | None:
         """A committed row."""
         return self._rows.get(id)
 
-    def find(self, parent: int, name: str) -> Row | None:
+    def find(self, parent: int, name: str) -> CatalogRow | None:
         """A committed row by name."""
         id = self._names.get((parent, name))
         return None if id is None else self._rows[id]
 
-    def children(self, parent: int) -> list[Row]:
+    def children(self, parent: int) -> list[CatalogRow]:
         """Committed rows below a parent, by id."""
         return [row for id, row in sorted(self._rows.items()) if row.parent == parent]
 
-    def row_now(self, id: int) -> Row | None:
+    def row_now(self, id: int) -> CatalogRow | None:
         """A row as the transaction under way sees it."""
         return self._pending[id] if id in self._pending else self._rows.get(id)
 
-    def find_now(self, parent: int, name: str) -> Row | None:
+    def find_now(self, parent: int, name: str) -> CatalogRow | None:
         """A row by name as the transaction under way sees it."""
         for row in self._pending.values():
             if row is not None and (row.parent, row.name) == (parent, name):
@@ -54,7 +54,7 @@ class Catalog:
         found = self.find(parent, name)
         return None if found is None or found.id in self._pending else found
 
-    def children_now(self, parent: int) -> list[Row]:
+    def children_now(self, parent: int) -> list[CatalogRow]:
         """Rows below a parent as the transaction under way sees them, by id."""
         rows = {row.id: row for row in self.children(parent)}
         for id, row in self._pending.items():
@@ -63,7 +63,7 @@ class Catalog:
                 rows[id] = row
         return [rows[id] for id in sorted(rows)]
 
-    def put(self, connection: apsw.Connection, row: Row) -> None:
+    def put(self, connection: apsw.Connection, row: CatalogRow) -> None:
         """Insert or replace; the counters of an existing row stay."""
         before = self.row_now(row.id)
         if before is not None:

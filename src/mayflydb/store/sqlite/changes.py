@@ -10,7 +10,7 @@ import apsw
 from mayflydb.model.due import Path, instant_key
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Expiry
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.rows import (
     SEQ_MASK,
     checksum,
@@ -40,7 +40,7 @@ _EVENT = (
 )
 
 
-def put(connection: apsw.Connection, counters: Counters, change: ask.Put) -> None:
+def put(connection: apsw.Connection, counters: Counters, change: interface.Put) -> None:
     record = change.record
     rowid = row_id(change.container, record.seq)
     state = (
@@ -67,7 +67,7 @@ def put(connection: apsw.Connection, counters: Counters, change: ask.Put) -> Non
         )
 
 
-def delete(connection: apsw.Connection, counters: Counters, change: ask.Delete) -> None:
+def delete(connection: apsw.Connection, counters: Counters, change: interface.Delete) -> None:
     rowid = row_id(change.container, change.record.seq)
     connection.execute("DELETE FROM record WHERE id = ?", (rowid,))
     connection.execute("DELETE FROM entry WHERE record = ?", (rowid,))
@@ -95,7 +95,7 @@ def _write_event(connection: apsw.Connection, event: Expiry) -> None:
     )
 
 
-def purge(connection: apsw.Connection, counters: Counters, change: ask.Purge) -> ask.Purged:
+def purge(connection: apsw.Connection, counters: Counters, change: interface.Purge) -> interface.Purged:
     """All in SQL: no row passes through Python, so that other threads run meanwhile."""
     connection.execute(*_choice(change))
     span = change.span if change.span is None else clamp(change.span)
@@ -121,14 +121,14 @@ def purge(connection: apsw.Connection, counters: Counters, change: ask.Purge) ->
     if change.history:
         remember_doomed(connection, change, counters.lsn(change.container))
     counters.advance(change.container, doomed)
-    return ask.Purged(doomed, _remove_doomed(connection))
+    return interface.Purged(doomed, _remove_doomed(connection))
 
 
-def _floor(way: ask.Purge | ask.Rival) -> Instant:
+def _floor(way: interface.Purge | interface.CompetingRule) -> Instant:
     return -(1 << 63) if way.not_before is None else clamp(way.not_before)
 
 
-def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
+def _choice(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
     """The statement that notes who is to go, with the anchors of their lives."""
     if isinstance(change.path, int):
         value, order = DATE.format("entry.key"), "entry.key, entry.record"
@@ -142,11 +142,11 @@ def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
         order = f"{value}, id"
         chosen = f"SELECT id, anchor FROM main.record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} <= ?"
         bindings = [change.container, fit(change.upto)]
-    for rival in change.rivals:
-        other, named = _value_of(rival.path)
-        sooner = "<=" if rival.first else "<"
+    for rule in change.competing:
+        other, named = _value_of(rule.path)
+        sooner = "<=" if rule.wins_tie else "<"
         chosen += f" AND NOT coalesce(max({other} + ?, ?) {sooner} max({value} + ?, ?), 0)"
-        bindings += [*named, clamp(rival.span or 0), _floor(rival), clamp(change.span or 0), _floor(change)]
+        bindings += [*named, clamp(rule.span or 0), _floor(rule), clamp(change.span or 0), _floor(change)]
     others, spared = spared_condition(change.spared)
     chosen += others
     bindings += spared
@@ -163,14 +163,14 @@ def _value_of(path: Path) -> tuple[str, tuple[int, ...]]:
     return f"iif({condition}, {value}, NULL)", ()
 
 
-def clear(connection: apsw.Connection, counters: Counters, change: ask.Clear) -> ask.Purged:
+def clear(connection: apsw.Connection, counters: Counters, change: interface.ClearDropped) -> interface.Purged:
     bounds = (row_id(change.container, 0), row_id(change.container, SEQ_MASK))
     connection.execute(
         "INSERT INTO temp.doomed(id) SELECT id FROM main.record NOT INDEXED WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
         (*bounds, change.limit),
     )
     doomed = connection.changes()
-    purged = ask.Purged(doomed, _remove_doomed(connection))
+    purged = interface.Purged(doomed, _remove_doomed(connection))
     if not doomed:
         purged = clear_history(connection, change.container, change.limit)
     connection.execute(
@@ -190,7 +190,7 @@ def _remove_doomed(connection: apsw.Connection) -> int:
     return int(size)
 
 
-def link(connection: apsw.Connection, counters: Counters, change: ask.Link) -> None:
+def link(connection: apsw.Connection, counters: Counters, change: interface.ReplaceEntries) -> None:
     ids = [row_id(change.container, record.seq) for record, _ in change.entries]
     connection.executemany(
         "DELETE FROM entry WHERE record = ? AND number = ?", [(rowid, change.index) for rowid in ids]
@@ -205,16 +205,16 @@ def link(connection: apsw.Connection, counters: Counters, change: ask.Link) -> N
     )
 
 
-def unlink(connection: apsw.Connection, counters: Counters, change: ask.Unlink) -> ask.Purged:
+def unlink(connection: apsw.Connection, counters: Counters, change: interface.RemoveEntries) -> interface.Purged:
     connection.execute(
         "DELETE FROM entry WHERE (container, number, key, record) IN"
         " (SELECT container, number, key, record FROM entry WHERE container = ? AND number = ? LIMIT ?)",
         (change.container, change.index, change.limit),
     )
-    return ask.Purged(connection.changes(), 0)
+    return interface.Purged(connection.changes(), 0)
 
 
-def set_number(connection: apsw.Connection, counters: Counters, change: ask.Set) -> None:
+def set_number(connection: apsw.Connection, counters: Counters, change: interface.SetNumber) -> None:
     connection.execute(
         "INSERT INTO setting(name, value) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE"
         " SET value = iif(?3, max(value, excluded.value), excluded.value)",
@@ -222,22 +222,22 @@ def set_number(connection: apsw.Connection, counters: Counters, change: ask.Set)
     )
 
 
-def trim(connection: apsw.Connection, counters: Counters, change: ask.Trim) -> None:
+def trim(connection: apsw.Connection, counters: Counters, change: interface.TrimEvents) -> None:
     connection.execute(
         "DELETE FROM expiry WHERE id IN (SELECT id FROM expiry WHERE id <= ? ORDER BY id LIMIT ?)",
         (change.upto, change.limit),
     )
 
 
-APPLY: dict[type, Callable[[apsw.Connection, Counters, Any], ask.Purged | None]] = {
-    ask.Put: put,
-    ask.Delete: delete,
-    ask.Purge: purge,
-    ask.Remember: remember,
-    ask.Forget: forget,
-    ask.Clear: clear,
-    ask.Link: link,
-    ask.Unlink: unlink,
-    ask.Set: set_number,
-    ask.Trim: trim,
+APPLY: dict[type, Callable[[apsw.Connection, Counters, Any], interface.Purged | None]] = {
+    interface.Put: put,
+    interface.Delete: delete,
+    interface.Purge: purge,
+    interface.AddVersion: remember,
+    interface.TrimHistory: forget,
+    interface.ClearDropped: clear,
+    interface.ReplaceEntries: link,
+    interface.RemoveEntries: unlink,
+    interface.SetNumber: set_number,
+    interface.TrimEvents: trim,
 }

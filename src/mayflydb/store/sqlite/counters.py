@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 from mayflydb.model.errors import OwnerNotFound, Unavailable
-from mayflydb.store.interface import Row
+from mayflydb.store.interface import CatalogRow
 from mayflydb.store.rows import SEQ_MASK
 from mayflydb.store.sqlite.catalog import Catalog
 
@@ -26,12 +26,12 @@ class Counters:
             numbers = self._numbers[container] = [row.lsn, row.seq]
         return numbers
 
-    def with_counters(self, row: Row | None) -> Row | None:
+    def with_counters(self, row: CatalogRow | None) -> CatalogRow | None:
         """A row with the numbers as they are by now."""
         numbers = None if row is None else self._numbers.get(row.id)
         if row is None or numbers is None:
             return row
-        return Row(row.id, row.parent, row.name, row.data, numbers[0], numbers[1])
+        return CatalogRow(row.id, row.parent, row.name, row.data, numbers[0], numbers[1])
 
     def allocate(self, container: int, seq: bool) -> tuple[int, int]:
         """The next lsn and, if wanted, the next seq (else 0)."""

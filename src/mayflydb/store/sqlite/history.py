@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 from mayflydb.model.record import Kind, Version
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.rows import HISTORY_COLUMNS, SEQ_MASK, fit, version_of, version_row
 from mayflydb.store.sqlite.counters import Counters
 
@@ -13,22 +13,22 @@ _ADD = f"INSERT INTO history(container, {HISTORY_COLUMNS})"
 _AFTER = f"SELECT {HISTORY_COLUMNS} FROM history WHERE container = ? AND lsn > ? ORDER BY lsn LIMIT ?"
 
 
-def history(connection: apsw.Connection, request: ask.History) -> list[Version]:
+def history(connection: apsw.Connection, request: interface.History) -> list[Version]:
     found: list[Version] = []
     size = 0
     for row in connection.execute(_AFTER, (request.container, fit(request.after), request.limit)):
         found.append(version_of(row))
         size += len(found[-1].value)
-        if size > ask.PAGE_BYTES:
+        if size > interface.PAGE_BYTES:
             break
     return found
 
 
-def remember(connection: apsw.Connection, counters: Counters, change: ask.Remember) -> None:
+def remember(connection: apsw.Connection, counters: Counters, change: interface.AddVersion) -> None:
     connection.execute(f"{_ADD} VALUES(?,?,?,?,?,?,?,?,?,?)", (change.container, *version_row(change.version)))
 
 
-def remember_doomed(connection: apsw.Connection, change: ask.Purge, lsn: int) -> None:
+def remember_doomed(connection: apsw.Connection, change: interface.Purge, lsn: int) -> None:
     """The deaths that this purge is about, with the lsns that follow `lsn`, as their events have them."""
     connection.execute(
         f"{_ADD} SELECT container, ?1, ?2 + n, ?3, partition, key, id & {SEQ_MASK}, lsn,"
@@ -38,7 +38,7 @@ def remember_doomed(connection: apsw.Connection, change: ask.Purge, lsn: int) ->
     )
 
 
-def forget(connection: apsw.Connection, counters: Counters, change: ask.Forget) -> None:
+def forget(connection: apsw.Connection, counters: Counters, change: interface.TrimHistory) -> None:
     last = connection.execute(
         "SELECT max(lsn) FROM (SELECT lsn, written FROM history WHERE container = ? ORDER BY lsn LIMIT ?)"
         " WHERE written <= ?",
@@ -53,10 +53,10 @@ def forget(connection: apsw.Connection, counters: Counters, change: ask.Forget) 
         )
 
 
-def clear_history(connection: apsw.Connection, container: int, limit: int) -> ask.Purged:
+def clear_history(connection: apsw.Connection, container: int, limit: int) -> interface.Purged:
     """Remove the oldest versions of a dropped container."""
     oldest = "FROM history WHERE container = ?1 ORDER BY lsn LIMIT ?2"
     size = f"SELECT count(*), coalesce(sum(size), 0) FROM (SELECT length(value) AS size {oldest})"
     ((records, value_bytes),) = connection.execute(size, (container, limit))
     connection.execute(f"DELETE FROM history WHERE id IN (SELECT id {oldest})", (container, limit))
-    return ask.Purged(records, value_bytes)
+    return interface.Purged(records, value_bytes)

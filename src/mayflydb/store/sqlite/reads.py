@@ -12,7 +12,7 @@ from mayflydb.model.due import DuePath, Path, date_of, instant_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity, Order
 from mayflydb.model.record import Entry, Expiry, Record, Totals
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.rows import (
     EXPIRY_COLUMNS,
     SEQ_MASK,
@@ -66,19 +66,19 @@ def _page(rows: Iterable[tuple[Any, ...]]) -> list[Record]:
         record = record_of(row)
         page.append(record)
         size += len(record.value)
-        if size > ask.PAGE_BYTES:
+        if size > interface.PAGE_BYTES:
             break
     return page
 
 
-def get(connection: apsw.Connection, request: ask.Get) -> Record | None:
+def get(connection: apsw.Connection, request: interface.Get) -> Record | None:
     partition, key = request.partition, request.key
     for row in connection.execute(_GET, (request.container, identity_number(partition, key), partition, key)):
         return record_of(row)
     return None
 
 
-def scan(connection: apsw.Connection, request: ask.Scan) -> list[Record]:
+def scan(connection: apsw.Connection, request: interface.Scan) -> list[Record]:
     if request.order is Order.CREATED:
         return _page(_scan_created(connection, request))
     if request.order is Order.HASHED:
@@ -88,7 +88,7 @@ def scan(connection: apsw.Connection, request: ask.Scan) -> list[Record]:
     return _page(connection.execute(_CHANGED, bindings))
 
 
-def _scan_created(connection: apsw.Connection, request: ask.Scan) -> apsw.Cursor:
+def _scan_created(connection: apsw.Connection, request: interface.Scan) -> apsw.Cursor:
     first = row_id(request.container, request.after.number if request.after else 0)
     last = row_id(request.container, SEQ_MASK)
     if not request.lower and request.upper is None:
@@ -96,7 +96,7 @@ def _scan_created(connection: apsw.Connection, request: ask.Scan) -> apsw.Cursor
     return connection.execute(_CREATED_IN, (first, last, request.lower, request.upper, request.limit))
 
 
-def _scan_hashed(connection: apsw.Connection, request: ask.Scan) -> apsw.Cursor:
+def _scan_hashed(connection: apsw.Connection, request: interface.Scan) -> apsw.Cursor:
     lower, upper, container = request.lower, request.upper, request.container
     place, number = hash_number(lower), -1
     if request.after:
@@ -110,7 +110,7 @@ def _scan_hashed(connection: apsw.Connection, request: ask.Scan) -> apsw.Cursor:
     return connection.execute(_HASHED, (container, place, number, last, lower, upper, request.limit))
 
 
-def holders(connection: apsw.Connection, request: ask.Holders) -> list[Record]:
+def holders(connection: apsw.Connection, request: interface.EntryOwners) -> list[Record]:
     ids: set[int] = set()
     for entry in request.entries:
         found = connection.execute(
@@ -122,7 +122,7 @@ def holders(connection: apsw.Connection, request: ask.Holders) -> list[Record]:
     return [record_of(row) for rowid in sorted(ids) for row in connection.execute(statement, (rowid,))]
 
 
-def seek(connection: apsw.Connection, request: ask.Seek) -> tuple[int, ...] | None:
+def seek(connection: apsw.Connection, request: interface.SeekIndex) -> tuple[int, ...] | None:
     found: list[int] = []
     for each in request.ranges:
         rows = connection.execute(
@@ -135,7 +135,7 @@ def seek(connection: apsw.Connection, request: ask.Seek) -> tuple[int, ...] | No
     return tuple(sorted(set(found)))
 
 
-def fetch(connection: apsw.Connection, request: ask.Fetch) -> list[Record]:
+def fetch(connection: apsw.Connection, request: interface.Fetch) -> list[Record]:
     statement = f"SELECT {COLUMNS} FROM record WHERE id = ?"
     ids = (row_id(request.container, seq) for seq in request.seqs)
     return _page(row for id in ids for row in connection.execute(statement, (id,)))
@@ -151,7 +151,7 @@ _WALKS = {
 }
 
 
-def walk(connection: apsw.Connection, request: ask.Walk) -> list[tuple[bytes, Record]]:
+def walk(connection: apsw.Connection, request: interface.ScanIndex) -> list[tuple[bytes, Record]]:
     key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
     bounds = (request.range.lower, request.range.upper, key, row_id(request.container, seq))
     rows = connection.execute(_WALKS[request.descending], (request.container, request.index, *bounds, request.limit))
@@ -168,7 +168,7 @@ def _noting(rows: Iterable[tuple[Any, ...]], keys: list[bytes]) -> Iterator[tupl
 _OWNERS = "SELECT DISTINCT record FROM entry WHERE record > ? AND record <= ? ORDER BY record LIMIT ?"
 
 
-def entries(connection: apsw.Connection, request: ask.Entries) -> list[tuple[int, tuple[Entry, ...]]]:
+def entries(connection: apsw.Connection, request: interface.Entries) -> list[tuple[int, tuple[Entry, ...]]]:
     bounds = (row_id(request.container, request.after_seq), row_id(request.container, SEQ_MASK))
     owned = connection.execute(
         f"SELECT record, number, key FROM entry WHERE record IN ({_OWNERS}) ORDER BY record, container, number, key",
@@ -183,14 +183,14 @@ _DUE_IN_SLOT = (
 )
 
 
-def _due_in_slot(connection: apsw.Connection, request: ask.Due) -> list[Record]:
+def _due_in_slot(connection: apsw.Connection, request: interface.Due) -> list[Record]:
     after, seq = request.after or (None, 0)
     place = (b"", -1) if after is None else (instant_key(after), row_id(request.container, seq))
     bounds = (instant_key(request.upto), *place, request.limit)
     return _page(connection.execute(_DUE_IN_SLOT, (request.container, request.path, *bounds)))
 
 
-def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
+def due(connection: apsw.Connection, request: interface.Due) -> list[Record]:
     if isinstance(request.path, int):
         return _due_in_slot(connection, request)
     index, value, condition = PATHS[request.path]
@@ -218,7 +218,7 @@ def spared_condition(spared: Iterable[Identity]) -> tuple[str, tuple[str, ...]]:
     return " AND record.identity NOT IN (SELECT value FROM json_each(?))", (f"[{','.join(map(str, numbers))}]",)
 
 
-def next_due(connection: apsw.Connection, request: ask.NextDue) -> Instant | None:
+def next_due(connection: apsw.Connection, request: interface.NextDue) -> Instant | None:
     others, named = spared_condition(request.spared)
     if isinstance(request.path, int):
         below = b"" if request.after is None else instant_key(request.after)
@@ -240,7 +240,7 @@ def next_due(connection: apsw.Connection, request: ask.NextDue) -> Instant | Non
     return None
 
 
-def count_due(connection: apsw.Connection, request: ask.CountDue) -> tuple[int, ...]:
+def count_due(connection: apsw.Connection, request: interface.CountDue) -> tuple[int, ...]:
     statement, bounds = _counting(request.path, request.upto)
     path = (request.path,) if isinstance(request.path, int) else ()
     return tuple(accumulate(connection.execute(statement, (request.container, *path, *pair)).get for pair in bounds))
@@ -259,7 +259,7 @@ def _counting(path: Path, upto: tuple[Instant, ...]) -> tuple[str, Iterable[tupl
     return statement, pairwise((-(1 << 63), *map(fit, upto)))
 
 
-def count(connection: apsw.Connection, request: ask.Count) -> Totals:
+def count(connection: apsw.Connection, request: interface.Count) -> Totals:
     def number(source: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM record {source}", (request.container,)).get)
 
@@ -275,11 +275,11 @@ def count(connection: apsw.Connection, request: ask.Count) -> Totals:
     return Totals(records, own, ignored, records - own - followers, size)
 
 
-def read_dropped(connection: apsw.Connection, request: ask.Dropped) -> list[int]:
+def read_dropped(connection: apsw.Connection, request: interface.DroppedContainers) -> list[int]:
     return [row[0] for row in connection.execute("SELECT container FROM dropped ORDER BY container")]
 
 
-def expiries(connection: apsw.Connection, request: ask.Expiries) -> list[Expiry]:
+def expiries(connection: apsw.Connection, request: interface.Expiries) -> list[Expiry]:
     rows = connection.execute(
         f"SELECT {EXPIRY_COLUMNS} FROM expiry WHERE id > ?1 AND (?2 IS NULL OR container = ?2) ORDER BY id LIMIT ?3",
         (request.after, request.container, request.limit),
@@ -287,35 +287,35 @@ def expiries(connection: apsw.Connection, request: ask.Expiries) -> list[Expiry]
     return [expiry_of(row) for row in rows]
 
 
-def setting(connection: apsw.Connection, request: ask.Setting) -> int | None:
+def setting(connection: apsw.Connection, request: interface.NamedNumber) -> int | None:
     for (value,) in connection.execute("SELECT value FROM setting WHERE name = ?", (request.name,)):
         return int(value)
     return None
 
 
-def read_held(connection: apsw.Connection, request: ask.Held) -> tuple[Identity, ...]:
+def read_held(connection: apsw.Connection, request: interface.HeldRecords) -> tuple[Identity, ...]:
     return ()  # A file is one process's.
 
 
-ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
-    ask.Get: get,
-    ask.Scan: scan,
-    ask.Holders: holders,
-    ask.Entries: entries,
-    ask.Seek: seek,
-    ask.Fetch: fetch,
-    ask.Walk: walk,
-    ask.Due: due,
-    ask.NextDue: next_due,
-    ask.CountDue: count_due,
-    ask.Count: count,
-    ask.Dropped: read_dropped,
-    ask.Expiries: expiries,
-    ask.History: history,
-    ask.Setting: setting,
-    ask.Held: read_held,
+ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
+    interface.Get: get,
+    interface.Scan: scan,
+    interface.EntryOwners: holders,
+    interface.Entries: entries,
+    interface.SeekIndex: seek,
+    interface.Fetch: fetch,
+    interface.ScanIndex: walk,
+    interface.Due: due,
+    interface.NextDue: next_due,
+    interface.CountDue: count_due,
+    interface.Count: count,
+    interface.DroppedContainers: read_dropped,
+    interface.Expiries: expiries,
+    interface.History: history,
+    interface.NamedNumber: setting,
+    interface.HeldRecords: read_held,
 }
 """Every read that touches tables other than the catalogue, which the store keeps in memory."""
 
-SLOW = frozenset({ask.CountDue, ask.Count})
+SLOW = frozenset({interface.CountDue, interface.Count})
 """Reads whose cost grows with the container: answered off the event loop where a connection of their own exists."""

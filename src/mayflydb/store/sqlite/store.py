@@ -15,7 +15,7 @@ import apsw
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.model.errors import Corrupt, Unavailable
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Children, Committed, Decision, Find, Get, Load, Outcome, Read, Urgency
+from mayflydb.store.interface import ChildRows, Committed, Decision, FindRow, Get, LoadRow, Outcome, Read, Urgency
 from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.connection import check_library, open_file, open_memory
 from mayflydb.store.sqlite.reads import ANSWERS, SLOW, get
@@ -142,11 +142,11 @@ class SqliteStore:
     def _catalog_read(self, request: Read[T]) -> T:
         catalog = self._transaction.catalog
         answer: Any
-        if isinstance(request, Load):
+        if isinstance(request, LoadRow):
             answer = catalog.row(request.id)
-        elif isinstance(request, Find):
+        elif isinstance(request, FindRow):
             answer = catalog.find(request.parent, request.name)
-        elif isinstance(request, Children):
+        elif isinstance(request, ChildRows):
             answer = catalog.children(request.parent)
         else:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from mayflydb.model.record import Record
-from mayflydb.store import interface as ask
+from mayflydb.store import interface
 from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.changes import APPLY
 from mayflydb.store.sqlite.counters import Counters
@@ -33,14 +33,16 @@ class Transaction:
         self.catalog = Catalog.load(connection)
         self._counters = counters = Counters(self.catalog)
         self._own_answers: dict[type, Callable[[Any], Any]] = {
-            ask.Load: lambda request: counters.with_counters(self.catalog.row_now(request.id)),
-            ask.Find: lambda request: counters.with_counters(self.catalog.find_now(request.parent, request.name)),
-            ask.Children: lambda request: [
+            interface.LoadRow: lambda request: counters.with_counters(self.catalog.row_now(request.id)),
+            interface.FindRow: lambda request: counters.with_counters(
+                self.catalog.find_now(request.parent, request.name)
+            ),
+            interface.ChildRows: lambda request: [
                 counters.with_counters(row) for row in self.catalog.children_now(request.parent)
             ],
-            ask.Allocate: lambda request: counters.allocate(request.container, request.seq),
-            ask.NewId: self._new_id,
-            ask.Get: self._get,
+            interface.Allocate: lambda request: counters.allocate(request.container, request.seq),
+            interface.NewId: self._new_id,
+            interface.Get: self._get,
         }
         self.changed = False
         self.recent = RecordCache()
@@ -60,10 +62,12 @@ class Transaction:
         self.connection.execute("BEGIN IMMEDIATE")
         self.changed = False
 
-    def run(self, decide: Callable[[], ask.Decision[T]]) -> Generator[None, None, tuple[T, tuple[ask.Purged, ...]]]:
+    def run(
+        self, decide: Callable[[], interface.Decision[T]]
+    ) -> Generator[None, None, tuple[T, tuple[interface.Purged, ...]]]:
         """Decide and apply, in steps. An exception of the decision itself comes before its first change: it leaves no trace."""
         outcome = yield from self._drive(decide())
-        purged: list[ask.Purged] = []
+        purged: list[interface.Purged] = []
         for number, change in enumerate(outcome.changes, 1):
             done = self._apply(change)
             if done is not None:
@@ -72,48 +76,48 @@ class Transaction:
                 yield
         return outcome.reply, tuple(purged)
 
-    def _drive(self, decision: ask.Decision[T]) -> Generator[None, None, ask.Outcome[T]]:
+    def _drive(self, decision: interface.Decision[T]) -> Generator[None, None, interface.Outcome[T]]:
         answer: Any = None
         number = 0
         while True:
             try:
                 request = decision.send(answer)
             except StopIteration as end:
-                outcome: ask.Outcome[T] = end.value
+                outcome: interface.Outcome[T] = end.value
                 return outcome
             answer = self._answer(request)
             number += 1
             if not number % STEP:
                 yield
 
-    def _answer(self, request: ask.Read[Any]) -> Any:
+    def _answer(self, request: interface.Read[Any]) -> Any:
         own = self._own_answers.get(type(request))
         return ANSWERS[type(request)](self.connection, request) if own is None else own(request)
 
-    def _get(self, request: ask.Get) -> Record | None:
+    def _get(self, request: interface.Get) -> Record | None:
         try:
             record = self._pending.get(request.container, request.partition, request.key)
         except LookupError:
             return None
         return get(self.connection, request) if record is None else record
 
-    def _new_id(self, request: ask.NewId) -> int:
+    def _new_id(self, request: interface.NewId) -> int:
         self._next_id += 1
         self.connection.execute("UPDATE meta SET value = ? WHERE name = 'next_id'", (self._next_id,))
         return self._next_id
 
-    def _apply(self, change: ask.Change) -> ask.Purged | None:
+    def _apply(self, change: interface.Change) -> interface.Purged | None:
         self.changed = True
-        if isinstance(change, ask.Put):
+        if isinstance(change, interface.Put):
             self._pending.put(change.container, change.record)
-        elif isinstance(change, ask.Delete):
+        elif isinstance(change, interface.Delete):
             self._pending.delete(change.container, change.record)
-        elif isinstance(change, ask.Purge | ask.Clear):
+        elif isinstance(change, interface.Purge | interface.ClearDropped):
             self._pending.sweep(change.container)
-        elif isinstance(change, ask.PutRow):
+        elif isinstance(change, interface.PutRow):
             self.catalog.put(self.connection, change.row)
             return None
-        elif isinstance(change, ask.DropRow):
+        elif isinstance(change, interface.DropRow):
             self.catalog.drop(self.connection, change.id)
             return None
         return APPLY[type(change)](self.connection, self._counters, change)

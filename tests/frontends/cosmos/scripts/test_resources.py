@@ -12,7 +12,7 @@ from azure.cosmos.exceptions import CosmosHttpResponseError
 from frontends.cosmos.service import START, Service, T, everywhere, ids, in_memory, path_of, status_of
 from mayflydb.embedded import serve
 from mayflydb.engine.catalog import catalogue
-from mayflydb.store.interface import Row
+from mayflydb.store.interface import CatalogRow
 
 TEXT = "function () { return 1; }"
 TRIGGER = {"triggerType": "Pre", "triggerOperation": "All"}
@@ -24,7 +24,7 @@ KINDS = [
 kinds = pytest.mark.parametrize(("word", "name", "more", "feed"), KINDS)
 
 
-def stored(service: Service) -> list[Row]:
+def stored(service: Service) -> list[CatalogRow]:
     server = service.server
     return server._home.call(catalogue(server._admin.engine.store))
 

@@ -21,7 +21,7 @@ from frontends.cosmos.service import Answer, Service, T, everywhere, ids, in_mem
 from mayflydb.engine.catalog import Definition, catalogue, node_of
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.calls import USERS
-from mayflydb.store.interface import Row
+from mayflydb.store.interface import CatalogRow
 
 KEY = PartitionKey("/pk")
 Headers: TypeAlias = dict[str, str | bytes | None]
@@ -195,7 +195,7 @@ def test_many_create_the_first_user(service: Service, database: DatabaseProxy) -
     assert ids(database.list_users()) == ["u0", "u1"]
 
 
-def stored(service: Service) -> list[Row]:
+def stored(service: Service) -> list[CatalogRow]:
     server = service.server
     return server._home.call(catalogue(server._admin.engine.store))
 
