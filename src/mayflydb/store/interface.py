@@ -1,12 +1,13 @@
-"""What a store is: ordered bytes, read by requests that are data, written by decisions that commit together.
+"""The interface of a store: ordered bytes, read by requests that are data, written by decisions that commit together.
 
-A *read* describes what is wanted; `Store.read` answers it from committed state. A *decision* is a generator that yields
-reads, is resumed with their answers inside the write transaction, and returns an `Outcome`: changes, and a reply for the
-caller. Decisions are pure: no waiting, no I/O, no clock. The store takes whatever decisions are queued, runs one after
-the other (each sees the changes of those before it), applies, commits once, and only then answers. An exception raised by a
-decision leaves no trace and goes to its caller alone.
+A *read* is a struct that describes a request; `Store.read` answers it from committed state. A *decision* is a generator that
+yields reads, is resumed with their answers inside the write transaction, and returns an `Outcome`: changes, and a reply for the
+caller. Decisions are pure: they neither wait nor do I/O nor read a clock, so a store may run one again. The store takes the
+decisions that are queued and runs one after the other; each sees the changes of those before it. The store applies the changes,
+commits once, and only then answers. An exception that a decision raises leaves no trace and goes to the caller of that decision
+alone.
 
-A store knows no policy: it never compares a time with a time, and bounds of due paths are handed to it ready-made.
+A store knows no policy: it never compares a time with a time, and is given the bounds of due paths.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Read(msgspec.Struct, Generic[T], frozen=True):
 
 
 class CatalogRow(msgspec.Struct, frozen=True):
-    """A catalogue row. `data` is the engine's business; names are unique below one parent; ids are never used again.
+    """A row of the catalogue. Names are unique below one parent, and ids are never used again; `data` is encoded by the engine.
 
-    `lsn` and `seq` are the last numbers given out in this container.
+    `lsn` and `seq` are the last numbers that were allocated in this container.
     """
 
     id: int
@@ -57,9 +58,9 @@ class Get(Read["Record | None"], frozen=True):
 
 
 class Scan(Read["list[Record]"], frozen=True):
-    """Records with lower <= partition < upper (upper None: no bound), in order, after a position.
+    """Records with lower <= partition < upper (`upper` None: no bound), in order, after a position.
 
-    At most `limit`, and fewer when PAGE_BYTES is reached: only an empty answer is the end.
+    The answer is a page of at most `limit` records, fewer when PAGE_BYTES is reached. Only an empty page is the end.
     """
 
     container: int
@@ -80,7 +81,7 @@ class EntryOwners(Read["list[Record]"], frozen=True):
 class Entries(Read["list[tuple[int, tuple[Entry, ...]]]"], frozen=True):
     """(seq, entries) of the records with seq > `after_seq` that own entries: at most `limit` records, by seq.
 
-    A record's entries are in order of index, then key.
+    The entries of a record are in order of index, then key.
     """
 
     container: int
@@ -89,9 +90,9 @@ class Entries(Read["list[tuple[int, tuple[Entry, ...]]]"], frozen=True):
 
 
 class SeekIndex(Read["tuple[int, ...] | None"], frozen=True):
-    """The seqs, ascending, each once, of the records that own entries of this index in one of the ranges.
+    """The seqs of the records that own entries of this index in one of the ranges: ascending, each once.
 
-    None: the ranges hold more than `limit` entries in all.
+    None if the ranges hold more than `limit` entries in all.
     """
 
     container: int
@@ -101,17 +102,19 @@ class SeekIndex(Read["tuple[int, ...] | None"], frozen=True):
 
 
 class Fetch(Read["list[Record]"], frozen=True):
-    """The records with these ascending seqs, as far as they are there: a page, so only an empty answer says that none is."""
+    """The records with these ascending seqs, without those that are missing: a page, so only an empty answer says that none is
+    left.
+    """
 
     container: int
     seqs: tuple[int, ...]
 
 
 class ScanIndex(Read["list[tuple[bytes, Record]]"], frozen=True):
-    """(key, record) of the entries of an index in a range, by key then seq, or exactly the other way round.
+    """The entries of an index in a range as (key, record): by key then seq, or in exactly the opposite order.
 
-    A record that owns several of them comes as often: whoever wants it once remembers what he has seen.
-    `after`: (key, seq) of the last one seen. At most `limit`, fewer when PAGE_BYTES is reached: only an empty answer is the end.
+    A record with several entries in the range comes once for each; the caller removes duplicates. `after`: (key, seq) of the last
+    entry of the page before. A page has at most `limit` entries, fewer when PAGE_BYTES is reached. Only an empty page is the end.
     """
 
     container: int
@@ -123,9 +126,10 @@ class ScanIndex(Read["list[tuple[bytes, Record]]"], frozen=True):
 
 
 class CompetingRule(msgspec.Struct, frozen=True):
-    """Another rule of the container, by which a record may expire earlier: deadline = max(path value + (span, or nothing where the value is a deadline), not_before).
+    """Another rule of the container, by which a record may expire earlier than by the rule of a purge.
 
-    `wins_tie`: the rule comes first where deadlines are equal.
+    Its deadline is max(path value + span, not_before); `span` None adds nothing, where the path value is a deadline already.
+    `wins_tie`: of two equal deadlines, this rule's counts as the earlier one.
     """
 
     path: Path
@@ -135,7 +139,10 @@ class CompetingRule(msgspec.Struct, frozen=True):
 
 
 class Due(Read["list[Record]"], frozen=True):
-    """Records on a due path with value <= upto, by path value then seq. `after` = (path value, seq) of the last one seen."""
+    """Records on a due path with value <= `upto`, by path value then seq: a page, as in `Scan`.
+
+    `after`: (path value, seq) of the last record of the page before.
+    """
 
     container: int
     path: Path
@@ -145,9 +152,8 @@ class Due(Read["list[Record]"], frozen=True):
 
 
 class NextDue(Read["Instant | None"], frozen=True):
-    """The smallest value on a due path that is greater than `after` (None: the smallest of all).
-
-    `spared`: records that do not count.
+    """The smallest value on a due path that is greater than `after`; `after` None: the smallest of all. `spared`: records to
+    ignore.
     """
 
     container: int
@@ -157,7 +163,7 @@ class NextDue(Read["Instant | None"], frozen=True):
 
 
 class CountDue(Read["tuple[int, ...]"], frozen=True):
-    """How many records on a due path lie at or below each bound. Bounds ascend."""
+    """The number of records on a due path at or below each bound. Bounds ascend."""
 
     container: int
     path: Path
@@ -165,7 +171,7 @@ class CountDue(Read["tuple[int, ...]"], frozen=True):
 
 
 class Count(Read[Totals], frozen=True):
-    """What a container holds, hidden records included."""
+    """The totals of a container, hidden records included."""
 
     container: int
     with_bytes: bool = False
@@ -191,11 +197,11 @@ class ChildRows(Read["list[CatalogRow]"], frozen=True):
 
 
 class DroppedContainers(Read["list[int]"], frozen=True):
-    """Containers that were dropped and still have stored records."""
+    """The ids of containers that were dropped and still have stored records or versions."""
 
 
 class Expiries(Read["list[Expiry]"], frozen=True):
-    """Expiry events with id > after, by id; of one container, or of all (None)."""
+    """Expiry events with id > `after`, by id: those of one container, or of all (`container` None)."""
 
     container: int | None
     after: int
@@ -203,10 +209,7 @@ class Expiries(Read["list[Expiry]"], frozen=True):
 
 
 class History(Read["list[Version]"], frozen=True):
-    """The versions in a container's history with lsn > after, by lsn.
-
-    At most `limit`, and fewer when PAGE_BYTES is reached: only an empty answer is the end.
-    """
+    """The versions in a container's history with lsn > `after`, by lsn: a page, as in `Scan`."""
 
     container: int
     after: int
@@ -214,14 +217,14 @@ class History(Read["list[Version]"], frozen=True):
 
 
 MAX_HELD = 10_000
-"""Records of a container that other nodes hold and a purge can leave out; while there are more, nothing is purged in it."""
+"""The most records locked by other nodes that a purge of one container can leave out. While there are more, it purges nothing."""
 
 
 class HeldRecords(Read["tuple[Identity, ...] | None"], frozen=True):
-    """The records of a container that open transactions of other nodes have locked; None: more than a purge can leave out.
+    """The identities of records that open transactions of other nodes have locked in a container; None if there are too many.
 
-    `purging`, in decisions: a node that locks a record meanwhile does not read it before this transaction has ended. Unavailable
-    while other nodes may have locked what this one cannot know of.
+    `purging`, in decisions only: until this transaction ends, a node that locks a record of the container waits before it reads
+    the record. Errors: with `purging`, Unavailable while another node may have locks that it has not announced to this one.
     """
 
     container: int
@@ -229,33 +232,35 @@ class HeldRecords(Read["tuple[Identity, ...] | None"], frozen=True):
 
 
 class StillHeld(Read[bool], frozen=True):
-    """Inside decisions only: whether these records have been held since they were told (numbers of `Holds`)."""
+    """In decisions only: True if this node has held these records ever since it announced them (numbers of `Holds`)."""
 
     numbers: tuple[int, ...]
 
 
 class NamedNumber(Read["int | None"], frozen=True):
-    """A named whole number of the store (the clock's mark, for one)."""
+    """A named whole number of the store, such as the high-water mark of the clock; None if it was never set."""
 
     name: str
 
 
 class Allocate(Read["tuple[int, int]"], frozen=True):
-    """Inside decisions only: the next lsn of a container and, with `seq`, its next seq (else 0). Gaps are allowed."""
+    """In decisions only: the next lsn of a container and, with `seq`, its next sequence number (else 0). Gaps are allowed."""
 
     container: int
     seq: bool
 
 
 class NewId(Read[int], frozen=True):
-    """Inside decisions only: a catalogue id that was never used."""
+    """In decisions only: a catalogue id that was never used."""
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Insert the record, or replace the one with its seq. `entries` None: as they are; else all its entries from now on."""
+    """Insert the record, or replace the one with its seq. `entries` None: the entries stay; else they replace all entries of the
+    record.
+    """
 
     container: int
     record: Record
@@ -264,9 +269,10 @@ class Put(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Remove a record and its entries; its seq may be inserted again in the same outcome, under another key.
+    """Remove a record and its entries. Its seq may be inserted again in the same outcome, under another key.
 
-    `expiry`: the event to write if it died of age (its `id` is given by the store)."""
+    `expiry`: the event to write if the record expired; the store gives the event its `id`.
+    """
 
     container: int
     record: Record
@@ -274,13 +280,13 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Purge(msgspec.Struct, frozen=True):
-    """Remove up to `limit` records on a due path with value <= `upto`, oldest first, with their entries; write events.
+    """Remove up to `limit` records on a due path with value <= `upto`, oldest first, with their entries; write an event for each.
 
-    An event has deadline = max(anchor + (span, or the record's own ttl), not_before). Its anchor is that of the record, or the date
-    in the slot. The answer is a `Purged` in `Committed.purged`.
+    An event has deadline = max(anchor + (span, or the record's own ttl), not_before). Its anchor is that of the record, or the
+    date in the slot. The answer is a `Purged` in `Committed.purged`.
 
-    `history`: each expiry is a version in the container's history too, with the lsn of its event. Its value is empty;
-    with `stamp`, these bytes followed by the record's value. `competing`: a record that expires earlier by one of these rules is left
+    `history`: each expiry is a version in the container's history too, with the lsn of its event. Its value is empty; with
+    `stamp`, these bytes followed by the record's value. `competing`: a record that expires earlier by one of these rules is left
     to that rule's purge. `spared`: records that stay, and do not count towards the limit.
     """
 
@@ -301,14 +307,17 @@ class Purge(msgspec.Struct, frozen=True):
 
 
 class AddVersion(msgspec.Struct, frozen=True):
-    """Add a line to a container's history."""
+    """Add a version to a container's history."""
 
     container: int
     version: Version
 
 
 class TrimHistory(msgspec.Struct, frozen=True):
-    """Forget up to `limit` versions with written <= upto, oldest first. The last of them stays in its place as a GAP."""
+    """Remove up to `limit` versions with written <= `upto` from a history, oldest first.
+
+    The last of them stays in its place as a GAP, so that a reader from before it learns that versions are missing.
+    """
 
     container: int
     upto: Instant
@@ -316,9 +325,9 @@ class TrimHistory(msgspec.Struct, frozen=True):
 
 
 class ClearDropped(msgspec.Struct, frozen=True):
-    """Remove up to `limit` records of a dropped container, without events, or up to `limit` versions if no record is left.
+    """Remove up to `limit` records of a dropped container, without events; or up to `limit` versions once no record is left.
 
-    Forget the container once it is empty.
+    The id of the container leaves `DroppedContainers` when nothing is left of it.
     """
 
     container: int
@@ -326,9 +335,9 @@ class ClearDropped(msgspec.Struct, frozen=True):
 
 
 class ReplaceEntries(msgspec.Struct, frozen=True):
-    """Give each of these stored records entries of an index with these keys, each once, in place of those of it that it has.
+    """Give each of these stored records entries of one index with these keys, in place of its entries of that index.
 
-    No keys: from now on the record owns no entry of that index.
+    Without keys a record owns no entry of that index from then on.
     """
 
     container: int
@@ -337,7 +346,7 @@ class ReplaceEntries(msgspec.Struct, frozen=True):
 
 
 class RemoveEntries(msgspec.Struct, frozen=True):
-    """Remove up to `limit` entries of an index. The answer is a `Purged` whose `records` are entries."""
+    """Remove up to `limit` entries of an index. The answer is a `Purged` whose `records` counts entries."""
 
     container: int
     index: int
@@ -351,13 +360,13 @@ class PutRow(msgspec.Struct, frozen=True):
 
 
 class DropRow(msgspec.Struct, frozen=True):
-    """Remove a catalogue row; its records become unreachable at once and are cleared later."""
+    """Remove a catalogue row. Its records become unreachable at once and are removed later by `ClearDropped`."""
 
     id: int
 
 
 class SetNumber(msgspec.Struct, frozen=True):
-    """Set a named whole number; with `rising` only to a larger one than it is."""
+    """Set a named whole number; with `rising`, only to a larger one than it is."""
 
     name: str
     value: int
@@ -365,7 +374,7 @@ class SetNumber(msgspec.Struct, frozen=True):
 
 
 class TrimEvents(msgspec.Struct, frozen=True):
-    """Forget up to `limit` expiry events with id <= upto."""
+    """Remove up to `limit` expiry events with id <= `upto`."""
 
     upto: int
     limit: int
@@ -388,7 +397,7 @@ Change: TypeAlias = (
 
 
 class Purged(msgspec.Struct, frozen=True):
-    """What one Purge, Clear or Unlink did."""
+    """The result of one Purge, ClearDropped or RemoveEntries."""
 
     records: int
     value_bytes: int
@@ -398,16 +407,17 @@ class Purged(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, Generic[T], frozen=True):
-    """What a decision came to: changes to commit, and the reply to give once they are."""
+    """The result of a decision: the changes to commit, and the reply to give once they are committed."""
 
     changes: tuple[Change, ...]
     reply: T
 
 
 class Committed(msgspec.Struct, Generic[T], frozen=True):
-    """Made by stores alone, after COMMIT returned: the only thing from which success may be answered.
+    """The result of a committed decision. Stores alone build it, after COMMIT has returned; success is answered from nothing
+    else.
 
-    `held`: for how long a sweep kept the writer from others (0 where the store does not measure it).
+    `held`: the time for which a sweep occupied the writer (0 where the store does not measure it).
     """
 
     reply: T
@@ -421,26 +431,28 @@ Urgency = Literal["user", "sweep"]
 
 
 def ask(read: Read[T]) -> Generator[Read[Any], Any, T]:
-    """`answer = yield from ask(read)`: a read inside a decision, typed."""
+    """Ask for a read inside a decision, with a typed answer: `answer = yield from ask(read)`."""
     answer: T = yield read
     return answer
 
 
 class Holds(Protocol):
-    """A store that other processes share: they purge nothing that this one holds."""
+    """The locked records of this node, as a store that several nodes share announces them. Other nodes do not purge a held
+    record.
+    """
 
     async def hold(self, container: int, identity: Identity) -> int:
-        """Hold a record: its number, by which it is released. A purge that does not know of it has ended then.
+        """Hold a record and return the number by which it is released. A purge that does not see the hold has ended by then.
 
         Errors: Unavailable, and nothing is held.
         """
 
     def release(self, numbers: Iterable[int]) -> None:
-        """Hold these no more. Others get to know soon."""
+        """End these holds. Other nodes learn of it soon afterwards."""
 
 
 class Store(Protocol):
-    """Errors: Unavailable (nothing was done), OutcomeUnknown (commit failed midway), Corrupt (checksum)."""
+    """Errors: Unavailable (nothing was done), OutcomeUnknown (the commit failed midway), Corrupt (a checksum is wrong)."""
 
     @property
     def description(self) -> str:
@@ -448,11 +460,14 @@ class Store(Protocol):
 
     @property
     def durable(self) -> bool:
-        """Whether a commit survives the process."""
+        """True if a commit survives the process."""
 
     @property
     def catalog_version(self) -> int:
-        """Grows whenever a committed row appears, changes its definition or goes: equal numbers, equal catalogue."""
+        """A number that grows whenever a committed catalogue row appears, changes its definition or goes.
+
+        While it stays the same, copies of the catalogue stay valid.
+        """
 
     async def read(self, request: Read[T]) -> T:
         """Answer from committed state. One request is one consistent view."""
@@ -460,12 +475,12 @@ class Store(Protocol):
     async def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
         """Run the decision in the next group and return after its commit.
 
-        `sweep` decisions wait for user decisions and take at most about half of the writer's time. The factory may be called
-        again if the transaction has to be run again.
+        `sweep` decisions wait behind user decisions and take at most about half of the writer's time. `decide` makes a new
+        generator at each call; the store calls it again if the transaction has to be run again.
         """
 
     async def reset(self) -> None:
-        """Forget everything: rows, records, events, settings. Ids still never return."""
+        """Remove everything: rows, records, events, named numbers. Ids are still never used again."""
 
     async def close(self) -> None:
-        """Finish what is queued, then release everything."""
+        """Finish the decisions that are queued, then release everything."""
