@@ -82,7 +82,7 @@ def purge_due(
             purged=request.now,
             how=request.trigger,
             history=history,
-            rivals=_rivals(ready, n),
+            competing=_competing_rules(ready, n),
             stamp=stamp,
             spared=spared,
         )
@@ -118,7 +118,7 @@ def _read_due(
     return found
 
 
-def _rivals(ready: Sequence[DueRange], n: int) -> tuple[CompetingRule, ...]:
+def _competing_rules(ready: Sequence[DueRange], n: int) -> tuple[CompetingRule, ...]:
     """Return the other purges that may have an earlier deadline for a record of the n-th. No record is on both paths without
     a slot.
     """

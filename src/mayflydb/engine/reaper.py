@@ -29,20 +29,7 @@ from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
-<<<<<<< HEAD
 from mayflydb.store.interface import Holds, Store
-=======
-from mayflydb.store.interface import (
-    ClearDropped,
-    Count,
-    Decision,
-    DroppedContainers,
-    HeldRecords,
-    Holds,
-    Outcome,
-    Store,
-)
->>>>>>> 6b016d24 (Reads and changes of stores have the field's names)
 
 log = logging.getLogger(__name__)
 
@@ -180,154 +167,10 @@ class Reaper:
         self.invalidate(container)
         return run
 
-<<<<<<< HEAD
     async def sweep_as_scheduled(self) -> Counter[int]:
         """Run one turn of the loop: purge due records that budgets can pay for."""
         request = PurgeRequest(self._time.horizon(), await self._time.now(), "sweep", within_budget=True)
         return await self.sweep_due(request)
-=======
-    @property
-    def run_totals(self) -> tuple[int, int]:
-        """(processed, erased) records of all passes over containers with a schedule of their own, since the process began."""
-        return self._runs.processed, self._runs.erased_in_all
-
-    async def _write_runs(self) -> None:
-        for container, run in self._runs.take_finished():
-            self._runs.count((await self._store.write(partial(self._runs.finish, container, run), "sweep")).reply)
-
-    async def _sweep_or_wait(
-        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
-        """Sweep; if a container with its own schedule cannot be swept, postpone it and let the others go on."""
-        own = self._own.get(container)
-        try:
-            removed = await self._sweep(container, limit, horizon, now, how, override)
-        except MayflyError as error:
-            if own is None or error.retryable or override == "demanded":
-                raise
-            log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
-            self._runs.postpone(container, now + self.cadence.retry)
-            return 0
-        if own is not None:
-            self._runs.resume(container)
-        if removed and own is not None and override != "demanded":
-            began = None if overrides_pass(override, own=True) else own.last(horizon)
-            self._runs.add_erased(container, now if began is None else began, removed)
-        return removed
-
-    async def _sweep(
-        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
-        self._turn += 1
-        self._turns[container] = self._turn
-        schedule, version_cache = self._monitor.schedule, self.version_cache
-        with (
-            self.locks.purge(container) as spared,
-            contextlib.nullcontext() if version_cache is None else version_cache.write(),
-        ):
-            if spared is None:
-                self._unknown.add(container)
-                return 0
-            committed = await self._store.write(
-                lambda: purge_due(
-                    self._nodes, container, horizon, now, limit, how, schedule, override, version_cache, spared
-                ),
-                "sweep",
-            )
-        removed = sum(purged.records for purged in committed.purged)
-        size = sum(purged.value_bytes for purged in committed.purged)
-        self._last = SweepResult(container, limit, removed, committed.held)
-        self.purged[container] += removed
-        self._monitor.count_sweep(container, removed, size, committed.held)
-        if removed:
-            self.notifier.notify()
-        self._unknown.add(container)
-        return removed
-
-    async def _refresh(self) -> None:
-        async with self._refresh_lock:
-            while self._unknown:
-                await self._refresh_container(self._unknown.pop())
-
-    async def _refresh_container(self, container: int) -> None:
-        self._refreshing = container
-        try:
-            override: PassOverride = "demanded" if container in self._demanded else "none"
-            spared, held = self.locks.spared_records(container), await self._store.read(HeldRecords(container))
-            left = (*(spared or ()), *(held or ()))
-            ahead, own, run = await next_purge(
-                self._store, self._nodes, container, self._monitor.schedule, override, left
-            )
-            if spared is None or held is None:
-                # A release of locks on this node causes another look; with other nodes, the next survey does.
-                ahead = None
-        except BaseException:
-            self._unknown.add(container)
-            raise
-        finally:
-            self._refreshing = None
-        if own is None:
-            self._own.pop(container, None)
-        else:
-            self._own[container] = own
-            if run is not None and run.instant == own.last(self._time.horizon()):
-                # A stored run means that its pass has ended, in this process or another.
-                self._ended[container] = run.instant
-            ahead = self._after_pass(container, own, ahead)
-        if ahead is None:
-            self._next.pop(container, None)
-            self._turns.pop(container, None)
-        else:
-            self._next[container] = ahead
-
-    def _after_pass(self, container: int, own: Schedule, ahead: Upcoming | None) -> Upcoming | None:
-        """Return the next purge after the last pass has ended: records written since wait for the next pass, even if they are
-        due.
-
-        A pass has ended when no record is left that was due at its instant. A new process cannot know whether a pass without
-        a stored run has ended, and repeats it.
-        """
-        last = own.last(self._time.horizon())
-        if last is None:
-            return ahead
-        if ahead is None or ahead.purge > last:
-            self._ended[container] = last
-        elif self._ended.get(container) == last:
-            return Upcoming(ahead.deadline, own.next(last + 1))
-        return ahead
-
-    async def next_pass(self, container: int) -> Instant | None:
-        """Return the instant of the next purge of a container with its own schedule, if a record in it expires."""
-        await self._refresh()
-        ahead = self._next.get(container) if container in self._own else None
-        return None if ahead is None else max(ahead.purge, self._runs.postponed_until(container))
-
-    async def _clear_dropped(self) -> None:
-        kept = {node.definition.keeps for node in await self._ordered_histories.read_kept()}
-        for container in await self._store.read(DroppedContainers()):
-            if container in kept and not (await self._store.read(Count(container))).records:
-                continue  # The history is kept.
-            cleared = self._limits.records
-            while cleared:
-
-                def clear(container: int = container) -> Decision[None]:
-                    return Outcome((ClearDropped(container, self._limits.records),), None)
-                    yield
-
-                cleared = (await self._store.write(clear, "sweep")).purged[0].records
-                if container in kept and not (await self._store.read(Count(container))).records:
-                    break
-
-    async def _forget_old(self, now: Instant) -> None:
-        # Histories are kept for minutes: once a minute is enough, unless a batch leaves a rest.
-        if 0 <= now - self._tidied < MINUTE:
-            return
-        await self._ordered_histories.forget_old(now)
-        if await forget_old(self._store, self._nodes, now):
-            self._wake.set()
-        else:
-            self._tidied = now
->>>>>>> 6b016d24 (Reads and changes of stores have the field's names)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 

@@ -68,15 +68,8 @@ def boundary() -> AbstractContextManager[object]:
 def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
-<<<<<<< HEAD
     async def sweep(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
-        row = await self._store.read(Load(container))
-=======
-    async def sweep(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
         row = await self._store.read(LoadRow(container))
->>>>>>> 6b016d24 (Reads and changes of stores have the field's names)
         assert row is not None
         rules = self._nodes.of(row).rules
         picked: list[Record] = []
@@ -107,15 +100,8 @@ def rule_as_of_the_pick() -> Iterator[None]:
     """The sweep decides in its transaction, but by the rule that was in force when it was picked."""
     sweep = Sweeper._sweep
 
-<<<<<<< HEAD
     async def early(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
-        row = await self._store.read(Load(container))
-=======
-    async def early(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, override: PassOverride
-    ) -> int:
         row = await self._store.read(LoadRow(container))
->>>>>>> 6b016d24 (Reads and changes of stores have the field's names)
 
         def decide(*asked: Any) -> Decision[None]:
             decision = purge_due(*asked)
