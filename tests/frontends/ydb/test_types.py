@@ -15,7 +15,7 @@ from mayflydb.frontends.ydb import arrow, packing, values, wire
 from mayflydb.frontends.ydb.descriptors import enum_name, message, pool
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes import defaults
-from mayflydb.frontends.ydb.schemes.columns import NOT_KEY_TYPES, NOT_STORED_TYPES, type_of
+from mayflydb.frontends.ydb.schemes.columns import NON_KEY_TYPES, NON_STORED_TYPES, parse_stored_type
 from mayflydb.frontends.ydb.schemes.definitions import TtlPolicy, new_table
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec, TableSpec
@@ -58,8 +58,8 @@ EXAMPLES: dict[str, tuple[Value, Value, str]] = {
 }
 
 ZONED = {"TzDate", "TzDatetime", "TzTimestamp"}
-NOT_STORED = {one.name for one in NOT_STORED_TYPES}
-NOT_IN_KEYS = {one.name for one in NOT_KEY_TYPES}
+NOT_STORED = {one.name for one in NON_STORED_TYPES}
+NOT_IN_KEYS = {one.name for one in NON_KEY_TYPES}
 ARROW = {"binary", "float32", "float64", "string", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
 NO_CODEC = {"Yson", "Json", "JsonDocument"}
 """Types of which neither keys nor comparisons exist in YQL."""
@@ -114,7 +114,7 @@ def key(type: Primitive) -> bool:
 
 
 def column_type(type: Primitive) -> bool:
-    return type_of(f"{type}?") == OptionalType(type)
+    return parse_stored_type(f"{type}?") == OptionalType(type)
 
 
 def stored_row(type: Primitive) -> bool:
@@ -131,7 +131,7 @@ def stored_row(type: Primitive) -> bool:
 
 def default(type: Primitive) -> bool:
     value, _, _ = EXAMPLES[type.name]
-    return type.name in NOT_STORED or defaults.value_of(defaults.text_of(value, type), type) == value
+    return type.name in NOT_STORED or defaults.parse_literal(defaults.literal_of(value, type), type) == value
 
 
 def command_line(type: Primitive) -> bool:

@@ -8,8 +8,8 @@ import click
 from click.exceptions import Exit, NoArgsIsHelpError
 
 from mayflydb.cli.lazy import LazyGroup
+from mayflydb.cli.ydb.context import ClientContext, ConnectionOptions
 from mayflydb.cli.ydb.faults import Misuse
-from mayflydb.cli.ydb.place import Given, Place
 
 COMMANDS: Final = {
     "scheme": ("mayflydb.cli.ydb.scheme", "scheme"),
@@ -59,4 +59,4 @@ class YdbGroup(LazyGroup):
 @click.pass_context
 def ydb(ctx: click.Context, /, **given: Any) -> None:
     """A YDB client: the commands of the ydb CLI, and ttl and clock."""
-    ctx.obj = Place(ctx, Given(**given))
+    ctx.obj = ClientContext(ctx, ConnectionOptions(**given))

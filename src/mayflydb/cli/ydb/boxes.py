@@ -13,7 +13,7 @@ from typing import Final
 import click
 import msgspec
 
-LINE: Final = 80
+DEFAULT_LINE_WIDTH: Final = 80
 """Characters of a line where there is no terminal."""
 
 
@@ -24,29 +24,29 @@ class BoxRow(msgspec.Struct):
     text: str = ""
 
 
-def box(
+def render_box(
     names: Sequence[str] | None, rows: Sequence[BoxRow | Sequence[str]], *, lines_between: bool = False, width: int = 0
 ) -> str:
     """A table. `names` None: without a header. `width`: of a whole line; 0: as wide as it takes."""
-    made = [each if isinstance(each, BoxRow) else BoxRow(each) for each in rows]
-    lines = made if names is None else [BoxRow(names), *made]
+    box_rows = [each if isinstance(each, BoxRow) else BoxRow(each) for each in rows]
+    lines = box_rows if names is None else [BoxRow(names), *box_rows]
     if not lines:
         return ""
-    widths = _widths([each.cells for each in lines], width)
-    out = [_rule(widths, "┌┬┐")]
+    widths = _column_widths([each.cells for each in lines], width)
+    out = [_rule_line(widths, "┌┬┐")]
     for number, row in enumerate(lines):
-        out += _cells(row.cells, widths)
+        out += _row_lines(row.cells, widths)
         if row.text:
-            out.append(_rule(widths, "├┴┤", "╴"))
-            out += _free(row.text, sum(widths) + 3 * (len(widths) - 1))
+            out.append(_rule_line(widths, "├┴┤", "╴"))
+            out += _text_lines(row.text, sum(widths) + 3 * (len(widths) - 1))
         is_header = names is not None and number == 0
         if (lines_between and number < len(lines) - 1) or is_header:
-            out.append(_rule(widths, "├┬┤" if row.text else "├┼┤"))
-    out.append(_rule(widths, "└─┘" if lines[-1].text else "└┴┘"))
+            out.append(_rule_line(widths, "├┬┤" if row.text else "├┼┤"))
+    out.append(_rule_line(widths, "└─┘" if lines[-1].text else "└┴┘"))
     return "\n".join(out) + "\n"
 
 
-def _widths(rows: Sequence[Sequence[str]], line: int) -> list[int]:
+def _column_widths(rows: Sequence[Sequence[str]], line: int) -> list[int]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     most = (line or sys.maxsize) - (3 * len(widths) + 1)
     while (total := sum(widths)) > most and max(widths) > 1:
@@ -56,11 +56,11 @@ def _widths(rows: Sequence[Sequence[str]], line: int) -> list[int]:
     return widths
 
 
-def _rule(widths: Sequence[int], ends: str, dash: str = "─") -> str:
+def _rule_line(widths: Sequence[int], ends: str, dash: str = "─") -> str:
     return ends[0] + ends[1].join(dash * (width + 2) for width in widths) + ends[2]
 
 
-def _cells(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+def _row_lines(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     pieces = [
         [cell[at : at + width] for at in range(0, len(cell), max(width, 1))]
         for cell, width in zip(cells, widths, strict=True)
@@ -73,16 +73,16 @@ def _cells(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
         yield f"│ {' │ '.join(shown)} │"
 
 
-def _free(text: str, width: int) -> Iterator[str]:
+def _text_lines(text: str, width: int) -> Iterator[str]:
     for line in text.splitlines():
         for at in range(0, len(line), max(width, 1)):
             yield f"│ {line[at : at + width].ljust(width)} │"
 
 
-def columns(names: Sequence[str], line: int) -> str:
+def render_columns(names: Sequence[str], line: int) -> str:
     """Names downwards in as many columns as a line takes, two blanks apart."""
     count = max((each for each in range(1, len(names) + 1) if _fits(names, each, line)), default=1)
-    parts = _parts(names, count)
+    parts = _split_columns(names, count)
     widths = [max(map(len, part)) + 2 for part in parts[:-1]] + [0]
     rows = (
         "".join(part[number].ljust(width) for part, width in zip(parts, widths, strict=True) if number < len(part))
@@ -91,13 +91,13 @@ def columns(names: Sequence[str], line: int) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def _parts(names: Sequence[str], count: int) -> list[Sequence[str]]:
+def _split_columns(names: Sequence[str], count: int) -> list[Sequence[str]]:
     height = -(-len(names) // count)
     return [names[at : at + height] for at in range(0, len(names), height or 1)]
 
 
 def _fits(names: Sequence[str], count: int, line: int) -> bool:
-    parts = _parts(names, count)
+    parts = _split_columns(names, count)
     widths = [max(max(map(len, part)) + (2 if part is not parts[-1] else 0), 3) for part in parts]
     return len(parts) == count and sum(widths) < line
 
@@ -107,6 +107,6 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
-def show(text: str) -> None:
+def print_text(text: str) -> None:
     """Print what ends with its own line's end."""
     click.echo(text, nl=False)

@@ -10,15 +10,15 @@ from typing import Any, Final
 import click
 
 from mayflydb.cli.ydb.endpoint import Endpoint, Login
-from mayflydb.cli.ydb.faults import Misuse, Refused, answer_text
+from mayflydb.cli.ydb.faults import Misuse, ServerRefusal, answer_text
 from mayflydb.frontends.ydb.descriptors import enum_name, message, pool, service
 
-LARGEST: Final = 64 << 20
+MAX_MESSAGE_BYTES: Final = 64 << 20
 """Bytes of one message."""
 
 SUCCESS: Final = 400000
 
-_TRANSPORT: Final = {
+_TRANSPORT_STATUSES: Final = {
     "UNAVAILABLE": "TRANSPORT_UNAVAILABLE",
     "UNAUTHENTICATED": "CLIENT_UNAUTHENTICATED",
     "DEADLINE_EXCEEDED": "CLIENT_DEADLINE_EXCEEDED",
@@ -38,7 +38,10 @@ class Client:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         import grpc
 
-        options = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
+        options = [
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ]
         self.endpoint = endpoint
         self.database = database
         if endpoint.secure:
@@ -59,32 +62,32 @@ class Client:
 
         `request`: a message; `fields`: those of one that is made.
         """
-        return self._result(self.operation(method, request, **fields))
+        return self._unpack_result(self.call_operation(method, request, **fields))
 
-    def operation(self, method: str, request: Any = None, **fields: Any) -> Any:
+    def call_operation(self, method: str, request: Any = None, **fields: Any) -> Any:
         """The operation that a call has become, which has gone well."""
-        operation = self.raw(method, request, **fields).operation
+        operation = self.call_raw(method, request, **fields).operation
         if operation.ready:
             self._check(operation)
         return operation
 
-    def direct(self, method: str, request: Any = None, **fields: Any) -> Any:
+    def call_direct(self, method: str, request: Any = None, **fields: Any) -> Any:
         """The same for answers that carry status and issues themselves."""
-        answer = self.raw(method, request, **fields)
+        answer = self.call_raw(method, request, **fields)
         self._check(answer)
         return answer
 
-    def raw(self, method: str, request: Any = None, **fields: Any) -> Any:
+    def call_raw(self, method: str, request: Any = None, **fields: Any) -> Any:
         """The answer, whatever it says."""
-        call, asked = self._prepared(method, request, fields, self._channel.unary_unary)
-        with self._told():
-            return call(asked, metadata=self._metadata(method))
+        call, message_to_send = self._build_call(method, request, fields, self._channel.unary_unary)
+        with self._translate_errors():
+            return call(message_to_send, metadata=self._metadata(method))
 
     def stream(self, method: str, request: Any = None, **fields: Any) -> Iterator[Any]:
         """The messages of a stream, as long as they go well."""
-        call, asked = self._prepared(method, request, fields, self._channel.unary_stream)
-        with self._told():
-            for part in call(asked, metadata=self._metadata(method)):
+        call, message_to_send = self._build_call(method, request, fields, self._channel.unary_stream)
+        with self._translate_errors():
+            for part in call(message_to_send, metadata=self._metadata(method)):
                 self._check(part)
                 yield part
 
@@ -95,41 +98,41 @@ class Client:
         try:
             yield id
         finally:
-            with suppress(Refused):
-                self.raw("Ydb.Table.V1.TableService/DeleteSession", session_id=id)
+            with suppress(ServerRefusal):
+                self.call_raw("Ydb.Table.V1.TableService/DeleteSession", session_id=id)
 
     @contextmanager
     def query_session(self) -> Iterator[str]:
         """The id of a session of the query service, attached."""
-        id = self.direct("Ydb.Query.V1.QueryService/CreateSession").session_id
+        id = self.call_direct("Ydb.Query.V1.QueryService/CreateSession").session_id
         attached = self.stream("Ydb.Query.V1.QueryService/AttachSession", session_id=id)
         next(attached)
         try:
             yield id
         finally:
             # What has gone wrong before is what is told.
-            with suppress(Refused):
-                self.raw("Ydb.Query.V1.QueryService/DeleteSession", session_id=id)
+            with suppress(ServerRefusal):
+                self.call_raw("Ydb.Query.V1.QueryService/DeleteSession", session_id=id)
                 for _ in attached:
                     pass
 
-    def _prepared(self, method: str, request: Any, fields: Any, kind: Callable[..., Any]) -> tuple[Any, Any]:
+    def _build_call(self, method: str, request: Any, fields: Any, kind: Callable[..., Any]) -> tuple[Any, Any]:
         owner, _, name = method.partition("/")
-        described = service(owner).methods_by_name[name]
-        asked = message(described.input_type.full_name)(**fields) if request is None else request
-        answer = message(described.output_type.full_name)
-        call = kind(f"/{method}", request_serializer=_bytes_of, response_deserializer=answer.FromString)
-        return call, asked
+        descriptor = service(owner).methods_by_name[name]
+        message_to_send = message(descriptor.input_type.full_name)(**fields) if request is None else request
+        answer = message(descriptor.output_type.full_name)
+        call = kind(f"/{method}", request_serializer=_serialize, response_deserializer=answer.FromString)
+        return call, message_to_send
 
     def _metadata(self, method: str) -> list[tuple[str, str]]:
         found = [("x-ydb-database", self.database)]
         if method.startswith("Ydb.Auth."):
             return found
         if self._token is None:
-            self._token = self._ticket()
+            self._token = self._get_token()
         return [*found, ("x-ydb-auth-ticket", self._token)] if self._token else found
 
-    def _ticket(self) -> str:
+    def _get_token(self) -> str:
         login = self._login()
         if not login.user:
             return login.token
@@ -138,14 +141,14 @@ class Client:
         return token
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except self._error as error:
             code, details = error.code(), error.details()  # type: ignore[attr-defined]  # a call that has ended has both
             issue = message("Ydb.Issue.IssueMessage")
-            raise Refused(
-                _TRANSPORT.get(code.name, "CLIENT_INTERNAL_ERROR"),
+            raise ServerRefusal(
+                _TRANSPORT_STATUSES.get(code.name, "CLIENT_INTERNAL_ERROR"),
                 (
                     issue(message=f"GRpc error: ({code.value[0]}): {details}", severity=1),
                     issue(message=f"Grpc error response on endpoint {self.endpoint.address}", severity=1),
@@ -154,18 +157,18 @@ class Client:
 
     def _check(self, answer: Any) -> None:
         if answer.status != SUCCESS:
-            raise Refused(status_name(answer.status), answer.issues)
+            raise ServerRefusal(status_name(answer.status), answer.issues)
         if answer.issues:
             click.echo(answer_text("SUCCESS", answer.issues), err=True, nl=False)
 
-    def _result(self, operation: Any) -> Any:
+    def _unpack_result(self, operation: Any) -> Any:
         if not operation.ready:
             raise Misuse(f"The operation goes on: {operation.id}")
         name = operation.result.type_url.rpartition("/")[2]
         return message(name).FromString(operation.result.value) if name else None
 
 
-def _bytes_of(request: Any) -> bytes:
+def _serialize(request: Any) -> bytes:
     content: bytes = request.SerializeToString()
     return content
 

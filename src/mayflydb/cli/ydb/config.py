@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from mayflydb.cli.ydb import profiles
-from mayflydb.cli.ydb.faults import Misuse, Undone
+from mayflydb.cli.ydb.faults import Misuse, OperationFailed
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -23,7 +23,7 @@ def profile() -> None:
     """Options that are kept under a name."""
 
 
-def _kept_options(command: C) -> C:
+def _profile_options(command: C) -> C:
     for option in (
         click.option("--ca-file", metavar="PATH"),
         click.option("--password-file", metavar="PATH"),
@@ -36,7 +36,7 @@ def _kept_options(command: C) -> C:
     return click.argument("name")(command)
 
 
-def _given(options: dict[str, str | None]) -> dict[str, str]:
+def _check_options(options: dict[str, str | None]) -> dict[str, str]:
     given = {key: value for key, value in options.items() if value is not None}
     if "password_file" in given and "user" not in given:
         raise Misuse("You cannot enter password-file without user")
@@ -48,56 +48,56 @@ def _given(options: dict[str, str | None]) -> dict[str, str]:
     return given
 
 
-def _exists(kept: profiles.Profiles, name: str) -> None:
+def _check_exists(kept: profiles.Profiles, name: str) -> None:
     if name not in kept.profiles:
-        raise Undone(
+        raise OperationFailed(
             f'No existing profile "{name}". Run "ydb config profile list" without arguments to see existing profiles'
         )
 
 
 @profile.command()
-@_kept_options
+@_profile_options
 def create(name: str, **options: str | None) -> None:
     """Keep options under a new name."""
-    kept, given = profiles.read(), _given(options)
+    kept, given = profiles.read_profiles(), _check_options(options)
     if name in kept.profiles:
-        raise Undone(f'Profile "{name}" already exists. Consider using update, replace or delete command.')
+        raise OperationFailed(f'Profile "{name}" already exists. Consider using update, replace or delete command.')
     kept.profiles[name] = given
-    profiles.write(kept)
+    profiles.write_profiles(kept)
 
 
 @profile.command()
-@_kept_options
+@_profile_options
 def replace(name: str, **options: str | None) -> None:
     """Keep options under a name, instead of those that there were."""
-    kept = profiles.read()
-    kept.profiles[name] = _given(options)
-    profiles.write(kept)
+    kept = profiles.read_profiles()
+    kept.profiles[name] = _check_options(options)
+    profiles.write_profiles(kept)
 
 
 @profile.command()
 @click.option("--no-endpoint", is_flag=True, help="Forget the endpoint.")
 @click.option("--no-database", is_flag=True, help="Forget the database.")
 @click.option("--no-auth", is_flag=True, help="Forget who asks.")
-@_kept_options
+@_profile_options
 def update(name: str, no_endpoint: bool, no_database: bool, no_auth: bool, **options: str | None) -> None:
     """Change some of what a profile says."""
-    kept, given = profiles.read(), _given(options)
-    _exists(kept, name)
+    kept, given = profiles.read_profiles(), _check_options(options)
+    _check_exists(kept, name)
     forgotten = ["endpoint"] * no_endpoint + ["database"] * no_database
     if no_auth or "user" in given or "token_file" in given:
         forgotten += ["user", "password_file", "token_file"]
-    stays = {key: value for key, value in kept.profiles[name].items() if key not in forgotten}
-    kept.profiles[name] = stays | given
-    profiles.write(kept)
+    remaining = {key: value for key, value in kept.profiles[name].items() if key not in forgotten}
+    kept.profiles[name] = remaining | given
+    profiles.write_profiles(kept)
 
 
 @profile.command()
 @click.argument("name")
 def get(name: str) -> None:
     """What a profile says."""
-    kept = profiles.read()
-    _exists(kept, name)
+    kept = profiles.read_profiles()
+    _check_exists(kept, name)
     _show(kept.profiles[name])
 
 
@@ -117,7 +117,7 @@ def _show(options: dict[str, str]) -> None:
 @click.option("--with-content", is_flag=True, help="With what they say.")
 def list_(with_content: bool) -> None:
     """All profiles, by name."""
-    kept = profiles.read()
+    kept = profiles.read_profiles()
     for name in sorted(kept.profiles):
         click.echo(f"{name}{' (active)' if name == kept.active else ''}{':' if with_content else ''}")
         if with_content:
@@ -128,13 +128,13 @@ def list_(with_content: bool) -> None:
 @click.argument("name")
 def activate(name: str) -> None:
     """The profile that is meant where none is named."""
-    kept = profiles.read()
-    _exists(kept, name)
+    kept = profiles.read_profiles()
+    _check_exists(kept, name)
     if kept.active == name:
         click.echo(f'Profile "{name}" is already active.')
         return
     kept.active = name
-    profiles.write(kept)
+    profiles.write_profiles(kept)
     click.echo(f'Profile "{name}" was activated.')
 
 
@@ -144,12 +144,12 @@ profile.add_command(activate, "set")
 @profile.command()
 def deactivate() -> None:
     """None is meant any more where none is named."""
-    kept = profiles.read()
+    kept = profiles.read_profiles()
     if not kept.active:
         click.echo("There is no profile active. Nothing is done.")
         return
     former, kept.active = kept.active, ""
-    profiles.write(kept)
+    profiles.write_profiles(kept)
     click.echo(f'Profile "{former}" was deactivated.')
 
 
@@ -161,17 +161,17 @@ profile.add_command(deactivate, "unset")
 @click.option("-f", "--force", is_flag=True, help="Do not ask, and do not mind if it is not there.")
 def delete(name: str, force: bool) -> None:
     """Forget a profile."""
-    kept = profiles.read()
+    kept = profiles.read_profiles()
     if force and name not in kept.profiles:
         return
-    _exists(kept, name)
+    _check_exists(kept, name)
     if not force and not click.confirm(f'Profile "{name}" will be permanently removed. Continue?'):
         click.echo("Nothing is done.")
         return
     del kept.profiles[name]
     if kept.active == name:
         kept.active = ""
-    profiles.write(kept)
+    profiles.write_profiles(kept)
     if not force:
         click.echo(f'Profile "{name}" was removed.')
 

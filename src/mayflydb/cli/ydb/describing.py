@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.cli.ydb.boxes import box, terminal_width
+from mayflydb.cli.ydb.boxes import render_box, terminal_width
 from mayflydb.cli.ydb.json_values import to_json
 from mayflydb.frontends.ydb.values import decode_type, decode_typed_value
 from mayflydb.query.yql.types import format_type
@@ -19,7 +19,7 @@ from mayflydb.query.yql.types import format_type
 VIEW: Final = 20
 SYS_VIEW: Final = 24
 
-_TYPES: Final = {
+_TYPE_NAMES: Final = {
     1: "dir",
     2: "table",
     3: "topic",
@@ -36,12 +36,12 @@ _INDEX_TYPES: Final = {
     "global_async_index": "GlobalAsync",
     "global_unique_index": "GlobalUnique",
 }
-_UNITS: Final = {1: "Seconds", 2: "MilliSeconds", 3: "MicroSeconds", 4: "NanoSeconds"}
+_UNIT_NAMES: Final = {1: "Seconds", 2: "MilliSeconds", 3: "MicroSeconds", 4: "NanoSeconds"}
 _ENABLED: Final = 1
-_COMPRESSION: Final = {1: "None", 2: "LZ4"}
+_COMPRESSION_NAMES: Final = {1: "None", 2: "LZ4"}
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class Sections(msgspec.Struct, frozen=True):
     """What is shown only where it is asked for."""
 
     permissions: bool = False
@@ -52,10 +52,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def type_name(type: int) -> str:
     """`table`, `dir`."""
-    return _TYPES.get(type, "unknown")
+    return _TYPE_NAMES.get(type, "unknown")
 
 
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path as YQL has it."""
     return "`" + path.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
@@ -77,7 +77,7 @@ def time_text(time: Any) -> str:
     return datetime.fromtimestamp(time.seconds, UTC).astimezone().strftime("%a, %d %b %Y %H:%M:%S %Z")
 
 
-def note(path: str, options: Sequence[str]) -> str:
+def unused_options_note(path: str, options: Sequence[str]) -> str:
     """What is said of options that mean nothing here."""
     many = len(options) > 1
     verbs = ("are", "have") if many else ("is", "has")
@@ -94,9 +94,9 @@ def entry_text(entry: Any, permissions: bool) -> str:
     return f"{head}\n{permissions_text(entry)}" if permissions else head
 
 
-def system_view_text(entry: Any, told: Any) -> str:
+def system_view_text(entry: Any, described: Any) -> str:
     """A DescribeSystemViewResult."""
-    return f"{entry_text(entry, False)}Id: {told.sys_view_id} ({told.sys_view_name})\n\n{_columns(told)}"
+    return f"{entry_text(entry, False)}Id: {described.sys_view_id} ({described.sys_view_name})\n\n{_columns(described)}"
 
 
 def permissions_text(entry: Any) -> str:
@@ -110,7 +110,7 @@ def _subjects(permissions: Sequence[Any]) -> str:
     return "".join(lines) or "none\n"
 
 
-def table_text(entry: Any, table: Any, wanted: Wanted) -> str:
+def table_text(entry: Any, table: Any, sections_wanted: Sections) -> str:
     """All sections of a DescribeTableResult that there are, each after a blank line."""
     sections = [
         _columns(table),
@@ -120,20 +120,20 @@ def table_text(entry: Any, table: Any, wanted: Wanted) -> str:
         _attributes(table),
         _ttl(table),
         _partitioning(table),
-        f"Bloom filter by key: {_flag(table.key_bloom_filter)}\n" if table.key_bloom_filter else "",
+        f"Bloom filter by key: {_flag_text(table.key_bloom_filter)}\n" if table.key_bloom_filter else "",
         _replicas(table),
-        permissions_text(entry) if wanted.permissions else "",
-        _statistics(table) if wanted.stats else "",
-        _partitions(table, wanted) if wanted.bounds or wanted.partition_stats else "",
+        permissions_text(entry) if sections_wanted.permissions else "",
+        _statistics(table) if sections_wanted.stats else "",
+        _partitions(table, sections_wanted) if sections_wanted.bounds or sections_wanted.partition_stats else "",
     ]
     return "\n".join([entry_text(entry, False), *(each for each in sections if each)])
 
 
 def _box(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return box(names, rows, width=terminal_width())
+    return render_box(names, rows, width=terminal_width())
 
 
-def _flag(status: int) -> str:
+def _flag_text(status: int) -> str:
     """Of a FeatureFlag."""
     return "true" if status == _ENABLED else "false"
 
@@ -177,7 +177,7 @@ def _storage(table: Any) -> str:
         if settings.HasField(name)
     ]
     if settings.store_external_blobs:
-        lines.append(f'Store large values in "external blobs": {_flag(settings.store_external_blobs)}\n')
+        lines.append(f'Store large values in "external blobs": {_flag_text(settings.store_external_blobs)}\n')
     return "".join(("Storage settings: \n", *lines)) if lines else ""
 
 
@@ -186,7 +186,7 @@ def _families(table: Any) -> str:
         (
             family.name,
             family.data.media,
-            _COMPRESSION.get(family.compression, ""),
+            _COMPRESSION_NAMES.get(family.compression, ""),
             {1: "1", 2: "0"}.get(family.keep_in_memory, ""),
         )
         for family in table.column_families
@@ -215,7 +215,7 @@ def _ttl(table: Any) -> str:
         lines = [
             "Ttl settings (value since unix epoch):",
             f"Column name: {mode.column_name}",
-            f"Column unit: {_UNITS.get(mode.column_unit, 'Unknown')}",
+            f"Column unit: {_UNIT_NAMES.get(mode.column_unit, 'Unknown')}",
         ]
     lines.append(f"Expire after: {_seconds(mode.expire_after_seconds)}")
     if settings.run_interval_seconds:
@@ -230,8 +230,8 @@ def _partitioning(table: Any) -> str:
         return ""
     lines = [
         "Auto partitioning settings: ",
-        f"Partitioning by size: {_flag(by_size)}",
-        f"Partitioning by load: {_flag(by_load)}",
+        f"Partitioning by size: {_flag_text(by_size)}",
+        f"Partitioning by load: {_flag_text(by_load)}",
     ]
     for title, count in (
         ("Preferred partition size (Mb)", settings.partition_size_mb if by_size else 0),
@@ -265,7 +265,7 @@ def _statistics(table: Any) -> str:
     )
 
 
-def _partitions(table: Any, wanted: Wanted) -> str:
+def _partitions(table: Any, wanted: Sections) -> str:
     stats = list(table.table_stats.partition_stats) if wanted.partition_stats else []
     bounds = [to_json(*decode_typed_value(each)) for each in table.shard_key_bounds] if wanted.bounds else []
     title, names = "Partitions stats:\n", ["#"]
@@ -279,7 +279,7 @@ def _partitions(table: Any, wanted: Wanted) -> str:
     return title + (_box(names, rows) if rows else "No data.\n")
 
 
-def _partition(number: int, bounds: Sequence[str], stats: Sequence[Any], wanted: Wanted) -> Iterator[str]:
+def _partition(number: int, bounds: Sequence[str], stats: Sequence[Any], wanted: Sections) -> Iterator[str]:
     if wanted.bounds:
         yield from ("[", bounds[number - 1]) if 0 < number <= len(bounds) else ("(", "-Inf")
         yield from (bounds[number], ")") if number < len(bounds) else ("+Inf", ")")

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from mayflydb.cli.ydb.place import place_of
+from mayflydb.cli.ydb.context import client_context
 
 SERVICE: Final = "Ydb.Discovery.V1.DiscoveryService"
 
@@ -20,7 +20,7 @@ def discovery() -> None:
 @click.pass_context
 def list_(ctx: click.Context) -> None:
     """The endpoints of the database."""
-    client = place_of(ctx).client
+    client = client_context(ctx).client
     endpoints = client.call(f"{SERVICE}/ListEndpoints", database=client.database).endpoints
     for each in endpoints:
         scheme = "grpcs" if each.ssl else "grpc"
@@ -36,7 +36,7 @@ def list_(ctx: click.Context) -> None:
 @click.pass_context
 def whoami(ctx: click.Context, groups: bool) -> None:
     """The user that one is."""
-    answer = place_of(ctx).client.call(f"{SERVICE}/WhoAmI", include_groups=groups)
+    answer = client_context(ctx).client.call(f"{SERVICE}/WhoAmI", include_groups=groups)
     if not answer.user:
         return
     click.echo(f"User SID: {answer.user}")

@@ -20,7 +20,7 @@ class Misuse(click.ClickException):
         click.echo('Try "--help" option for more info.', err=True)
 
 
-class Undone(click.ClickException):
+class OperationFailed(click.ClickException):
     """What was asked cannot be done here, whatever the options."""
 
     exit_code = 1
@@ -29,7 +29,7 @@ class Undone(click.ClickException):
         click.echo(self.message, err=True)
 
 
-class Refused(click.ClickException):
+class ServerRefusal(click.ClickException):
     """The server has said no, or was not reached. `issues`: their messages; `status`: a name."""
 
     exit_code = 1

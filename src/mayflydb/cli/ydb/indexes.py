@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from mayflydb.cli.ydb.context import client_context
 from mayflydb.cli.ydb.operation import show_operation
-from mayflydb.cli.ydb.place import place_of
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -25,7 +25,7 @@ def add() -> None:
     """Add one, and print the operation that builds it."""
 
 
-def _adding(name: str, field: str, about: str) -> None:
+def _add_index_command(name: str, field: str, about: str) -> None:
     @add.command(name, help=about)
     @click.option("--index-name", required=True, metavar="NAME")
     @click.option("--columns", required=True, metavar="NAME[,NAME...]", help="What it is ordered by.")
@@ -34,29 +34,29 @@ def _adding(name: str, field: str, about: str) -> None:
     @click.argument("path")
     @click.pass_context
     def command(ctx: click.Context, path: str, index_name: str, columns: str, cover: str | None, form: str) -> None:
-        place = place_of(ctx)
-        client, absolute = place.client, place.path(path)
-        wanted = {
+        context = client_context(ctx)
+        client, absolute = context.client, context.path(path)
+        index_request = {
             "name": index_name,
             "index_columns": columns.split(","),
             "data_columns": cover.split(",") if cover else [],
             field: {},
         }
         with client.table_session() as id:
-            built = client.operation(
+            built = client.call_operation(
                 ALTER,
                 session_id=id,
                 path=absolute,
-                add_indexes=[wanted],
+                add_indexes=[index_request],
                 operation_params={"operation_mode": 2},
             )
         show_operation(built, form)
 
 
-_adding("global-sync", "global_index", "One that changes with its table.")
-_adding("global", "global_index", "The same.")
-_adding("global-async", "global_async_index", "One that follows its table.")
-_adding("global-unique", "global_unique_index", "One whose columns no two rows share.")
+_add_index_command("global-sync", "global_index", "One that changes with its table.")
+_add_index_command("global", "global_index", "The same.")
+_add_index_command("global-async", "global_async_index", "One that follows its table.")
+_add_index_command("global-unique", "global_unique_index", "One whose columns no two rows share.")
 
 
 @index.command()
@@ -65,10 +65,10 @@ _adding("global-unique", "global_unique_index", "One whose columns no two rows s
 @click.pass_context
 def drop(ctx: click.Context, path: str, index_name: str) -> None:
     """Drop one."""
-    place = place_of(ctx)
-    absolute = place.path(path)
-    with place.client.table_session() as id:
-        place.client.call(ALTER, session_id=id, path=absolute, drop_indexes=[index_name])
+    context = client_context(ctx)
+    absolute = context.path(path)
+    with context.client.table_session() as id:
+        context.client.call(ALTER, session_id=id, path=absolute, drop_indexes=[index_name])
 
 
 @index.command()
@@ -79,8 +79,8 @@ def drop(ctx: click.Context, path: str, index_name: str) -> None:
 @click.pass_context
 def rename(ctx: click.Context, path: str, index_name: str, to: str, replace: bool) -> None:
     """Give one another name."""
-    place = place_of(ctx)
-    absolute = place.path(path)
+    context = client_context(ctx)
+    absolute = context.path(path)
     item = {"source_name": index_name, "destination_name": to, "replace_destination": replace}
-    with place.client.table_session() as id:
-        place.client.call(ALTER, session_id=id, path=absolute, rename_indexes=[item])
+    with context.client.table_session() as id:
+        context.client.call(ALTER, session_id=id, path=absolute, rename_indexes=[item])

@@ -51,70 +51,72 @@ def to_json(type: Type, value: Value, in_base64: bool = False) -> str:
     """The JSON text of a value, without blanks."""
     match type:
         case OptionalType(item):
-            return "null" if value is None else to_json(item, _present(value), in_base64)
+            return "null" if value is None else to_json(item, _unwrap(value), in_base64)
         case TaggedType(_, item):
             return to_json(item, value, in_base64)
         case ListType(item):
-            return _list([to_json(item, each, in_base64) for each in value])
+            return _format_list([to_json(item, each, in_base64) for each in value])
         case TupleType(items):
-            return _list([to_json(item, each, in_base64) for item, each in zip(items, value, strict=True)])
+            return _format_list([to_json(item, each, in_base64) for item, each in zip(items, value, strict=True)])
         case StructType(members):
             pairs = zip(members, value, strict=True)
             return (
-                "{" + ",".join(f"{_text(name)}:{to_json(item, each, in_base64)}" for (name, item), each in pairs) + "}"
+                "{"
+                + ",".join(f"{_format_text(name)}:{to_json(item, each, in_base64)}" for (name, item), each in pairs)
+                + "}"
             )
         case DictType(key, payload):
-            return _list(
+            return _format_list(
                 [
-                    _list([to_json(key, name, in_base64), to_json(payload, each, in_base64)])
+                    _format_list([to_json(key, name, in_base64), to_json(payload, each, in_base64)])
                     for name, each in value.items()
                 ]
             )
         case VariantType(over):
             index, inner = value
             inner_type = member_types(over)[index]
-            return _list([str(index), to_json(inner_type, inner, in_base64)])
+            return _format_list([str(index), to_json(inner_type, inner, in_base64)])
         case EmptyListType() | EmptyDictType():
             return "[]"
         case NullType() | VoidType():
             return "null"
         case _:
-            return _plain(type, value, in_base64)
+            return _plain_to_json(type, value, in_base64)
 
 
-def _present(value: Value) -> Value:
+def _unwrap(value: Value) -> Value:
     return value.value if isinstance(value, Just) else value
 
 
-def _list(items: list[str]) -> str:
+def _format_list(items: list[str]) -> str:
     return "[" + ",".join(items) + "]"
 
 
-def _plain(type: Type, value: Value, in_base64: bool) -> str:
+def _plain_to_json(type: Type, value: Value, in_base64: bool) -> str:
     if type == BOOL:
         return "true" if value else "false"
     if type in INTEGERS or type in (INTERVAL, INTERVAL64):
         return str(value)
     if type in (FLOAT, DOUBLE):
         # JSON has no numbers for those that are not finite.
-        return texts.to_text(type, value) if math.isfinite(value) else _text(texts.to_text(type, value))
+        return texts.to_text(type, value) if math.isfinite(value) else _format_text(texts.to_text(type, value))
     if type in (STRING, YSON):
-        return f'"{base64.b64encode(value).decode()}"' if in_base64 else _bytes(value)
+        return f'"{base64.b64encode(value).decode()}"' if in_base64 else _format_bytes(value)
     text = texts.to_text(type, value)
     if type == TIMESTAMP or (type == TIMESTAMP64 and "." in text):
         # A fraction of six digits, whatever they are; in Timestamp64 none where it is 0.
         whole, _, fraction = text[:-1].partition(".")
         text = f"{whole}.{fraction.ljust(6, '0')}Z"
-    return _text(text)
+    return _format_text(text)
 
 
-def _bytes(value: bytes) -> str:
+def _format_bytes(value: bytes) -> str:
     """Each byte as the character of its number."""
     shown = (_ESCAPES.get(chr(each)) or (chr(each) if 0x20 <= each <= 0x7E else f"\\u{each:04X}") for each in value)
     return f'"{"".join(shown)}"'
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -129,20 +131,20 @@ def from_json(type: Type, given: Any, in_base64: bool = False) -> Value:
         case TaggedType(_, item):
             return from_json(item, given, in_base64)
         case ListType(item):
-            return [from_json(item, each, in_base64) for each in _expected(given, list, type)]
+            return [from_json(item, each, in_base64) for each in _check_type(given, list, type)]
         case TupleType(items):
-            _length(given, len(items), type)
+            _check_length(given, len(items), type)
             return tuple(from_json(item, each, in_base64) for item, each in zip(items, given, strict=True))
         case StructType(members):
-            fields = _expected(given, dict, type)
+            fields = _check_type(given, dict, type)
             missing = [name for name, _ in members if name not in fields]
             if missing:
                 raise Misuse(f'No member "{missing[0]}" in the map in json string for YDB struct type')
             return tuple(from_json(item, fields[name], in_base64) for name, item in members)
         case DictType(key, payload):
-            pairs = _expected(given, list, type)
+            pairs = _check_type(given, list, type)
             for each in pairs:
-                _length(each, 2, type)
+                _check_length(each, 2, type)
             return {
                 to_hashable(from_json(key, name, in_base64)): from_json(payload, each, in_base64)
                 for name, each in pairs
@@ -150,28 +152,28 @@ def from_json(type: Type, given: Any, in_base64: bool = False) -> Value:
         case VariantType() | EmptyListType() | EmptyDictType() | NullType() | VoidType():
             raise Misuse(f"Parameters of type {type} are not supported")
         case _:
-            return _read_plain(type, given, in_base64)
+            return _plain_from_json(type, given, in_base64)
 
 
-def _expected(given: Any, kind: type, type: Type) -> Any:
+def _check_type(given: Any, kind: type, type: Type) -> Any:
     if not isinstance(given, kind):
         raise Misuse(f"Json value {json.dumps(given, ensure_ascii=False)} doesn't fit in {type}")
     return given
 
 
-def _length(given: Any, count: int, type: Type) -> None:
-    if len(_expected(given, list, type)) != count:
+def _check_length(given: Any, count: int, type: Type) -> None:
+    if len(_check_type(given, list, type)) != count:
         raise Misuse(f"Json value {json.dumps(given, ensure_ascii=False)} doesn't fit in {type}")
 
 
-def _read_plain(type: Type, given: Any, in_base64: bool) -> Value:
-    value = _reader(type, in_base64)(given)
+def _plain_from_json(type: Type, given: Any, in_base64: bool) -> Value:
+    value = _plain_parser(type, in_base64)(given)
     if value is None:
         raise Misuse(f"Json value {json.dumps(given, ensure_ascii=False)} doesn't fit in {type}")
     return value
 
 
-def _reader(type: Type, in_base64: bool) -> Callable[[Any], Value]:
+def _plain_parser(type: Type, in_base64: bool) -> Callable[[Any], Value]:
     if type == BOOL:
         return lambda given: given if isinstance(given, bool) else None
     if type in INTEGERS:
@@ -179,9 +181,9 @@ def _reader(type: Type, in_base64: bool) -> Callable[[Any], Value]:
     if type in (INTERVAL, INTERVAL64):
         return lambda given: given if _is_integer(given) else None
     if type in (FLOAT, DOUBLE):
-        return lambda given: _float(type, given)
+        return lambda given: _parse_float(type, given)
     if type in (STRING, YSON):
-        return lambda given: _read_bytes(given, in_base64) if isinstance(given, str) else None
+        return lambda given: _parse_bytes(given, in_base64) if isinstance(given, str) else None
     if isinstance(type, DecimalType):
         return lambda given: texts.from_text(type, str(given)) if isinstance(given, str) or _is_integer(given) else None
     return lambda given: texts.from_text(type, given) if isinstance(given, str) else None
@@ -191,7 +193,7 @@ def _is_integer(given: Any) -> bool:
     return isinstance(given, int) and not isinstance(given, bool)
 
 
-def _float(type: Type, given: Any) -> float | None:
+def _parse_float(type: Type, given: Any) -> float | None:
     if not isinstance(given, (int, float)) or isinstance(given, bool):
         return None
     try:
@@ -201,7 +203,7 @@ def _float(type: Type, given: Any) -> float | None:
     return value if math.isfinite(value) and type == DOUBLE else texts.to_single(value)
 
 
-def _read_bytes(given: str, in_base64: bool) -> bytes | None:
+def _parse_bytes(given: str, in_base64: bool) -> bytes | None:
     try:
         return base64.b64decode(given, validate=True) if in_base64 else given.encode("latin-1")
     except (binascii.Error, UnicodeEncodeError, ValueError):

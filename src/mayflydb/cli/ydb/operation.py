@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import click
 
-from mayflydb.cli.ydb.boxes import BoxRow, box, show, terminal_width
+from mayflydb.cli.ydb.boxes import BoxRow, print_text, render_box, terminal_width
 from mayflydb.cli.ydb.client import proto_json, status_name
-from mayflydb.cli.ydb.faults import Misuse, Refused, issues_text
-from mayflydb.cli.ydb.place import place_of
+from mayflydb.cli.ydb.context import client_context
+from mayflydb.cli.ydb.faults import Misuse, ServerRefusal, issues_text
 from mayflydb.frontends.ydb.descriptors import message
 
 SERVICE: Final = "Ydb.Operation.V1.OperationService"
@@ -19,13 +19,13 @@ KINDS: Final = ("buildindex", "export/s3", "import/s3", "scriptexec")
 
 _STATES: Final = {10: "starting", 20: "aborted", 30: "canceled", 40: "completed", 50: "failed"}
 _MODES: Final = {10: "parse", 20: "validate", 30: "explain", 50: "execute"}
-_COMMON: Final = ("id", "ready", "status")
-_NAMES: Final = {
-    "Ydb.Query.ExecuteScriptMetadata": (*_COMMON, "execution_id", "exec_status", "exec_mode"),
-    "Ydb.Table.IndexBuildMetadata": (*_COMMON, "state", "progress", "table", "index"),
+_COMMON_COLUMNS: Final = ("id", "ready", "status")
+_COLUMN_NAMES: Final = {
+    "Ydb.Query.ExecuteScriptMetadata": (*_COMMON_COLUMNS, "execution_id", "exec_status", "exec_mode"),
+    "Ydb.Table.IndexBuildMetadata": (*_COMMON_COLUMNS, "state", "progress", "table", "index"),
 }
 
-_format = click.option("--format", "form", type=click.Choice(["pretty", "proto-json-base64"]), default="pretty")
+_format_option = click.option("--format", "form", type=click.Choice(["pretty", "proto-json-base64"]), default="pretty")
 
 
 @click.group()
@@ -35,19 +35,19 @@ def operation() -> None:
 
 @operation.command()
 @click.argument("id")
-@_format
+@_format_option
 @click.pass_context
 def get(ctx: click.Context, id: str, form: str) -> None:
     """One operation."""
-    found = place_of(ctx).client.raw(f"{SERVICE}/GetOperation", id=_checked(id)).operation
+    found = client_context(ctx).client.call_raw(f"{SERVICE}/GetOperation", id=_check_id(id)).operation
     status = status_name(found.status) if found.ready else "SUCCESS"
     if status not in ("SUCCESS", "CANCELLED"):
-        raise Refused(status, found.issues)
+        raise ServerRefusal(status, found.issues)
     show_operation(found, form)
     ctx.exit(status == "CANCELLED")
 
 
-def _checked(id: str) -> str:
+def _check_id(id: str) -> str:
     if not id.startswith("ydb://"):
         raise Misuse("Invalid operation ID")
     return id
@@ -57,19 +57,19 @@ def _checked(id: str) -> str:
 @click.argument("kind")
 @click.option("-s", "--page-size", type=click.IntRange(0), default=0, metavar="N", help="Operations of one page.")
 @click.option("-t", "--page-token", default="", metavar="TOKEN", help="Where the page before has ended.")
-@_format
+@_format_option
 @click.pass_context
 def list_(ctx: click.Context, kind: str, page_size: int, page_token: str, form: str) -> None:
     """Those of a kind, the latest first."""
     if kind not in KINDS:
         raise Misuse(f"Invalid kind. Use one of: {', '.join(KINDS)}")
-    client = place_of(ctx).client
-    found = client.direct(f"{SERVICE}/ListOperations", kind=kind, page_size=page_size, page_token=page_token)
+    client = client_context(ctx).client
+    found = client.call_direct(f"{SERVICE}/ListOperations", kind=kind, page_size=page_size, page_token=page_token)
     if form != "pretty":
         click.echo(proto_json(found))
         return
     if found.operations:
-        show(_box(found.operations))
+        print_text(_box(found.operations))
     if found.next_page_token:
         click.echo(f"\nNext page token: {found.next_page_token}")
 
@@ -79,7 +79,7 @@ def list_(ctx: click.Context, kind: str, page_size: int, page_token: str, form: 
 @click.pass_context
 def cancel(ctx: click.Context, id: str) -> None:
     """Let it go no further."""
-    place_of(ctx).client.direct(f"{SERVICE}/CancelOperation", id=_checked(id))
+    client_context(ctx).client.call_direct(f"{SERVICE}/CancelOperation", id=_check_id(id))
 
 
 @operation.command()
@@ -87,25 +87,27 @@ def cancel(ctx: click.Context, id: str) -> None:
 @click.pass_context
 def forget(ctx: click.Context, id: str) -> None:
     """Keep nothing of one that has ended."""
-    place_of(ctx).client.direct(f"{SERVICE}/ForgetOperation", id=_checked(id))
+    client_context(ctx).client.call_direct(f"{SERVICE}/ForgetOperation", id=_check_id(id))
 
 
 def show_operation(given: Any, form: str) -> None:
     """Print one."""
     if form == "pretty":
-        show(_box([given]) + "\n")
+        print_text(_box([given]) + "\n")
     else:
         click.echo(proto_json(given))
 
 
 def _box(operations: Sequence[Any]) -> str:
     kind = operations[0].metadata.type_url.rpartition("/")[2]
-    names = _NAMES.get(kind, _COMMON)
-    rows = [BoxRow([*_common(each), *_rest(each, kind)], "\n".join(_issues(each))) for each in operations]
-    return box(names, rows, lines_between=True, width=terminal_width())
+    names = _COLUMN_NAMES.get(kind, _COMMON_COLUMNS)
+    rows = [
+        BoxRow([*_common_cells(each), *_metadata_cells(each, kind)], "\n".join(_issues(each))) for each in operations
+    ]
+    return render_box(names, rows, lines_between=True, width=terminal_width())
 
 
-def _common(given: Any) -> list[str]:
+def _common_cells(given: Any) -> list[str]:
     return [given.id, "true" if given.ready else "false", status_name(given.status) if given.status else ""]
 
 
@@ -113,16 +115,16 @@ def _issues(given: Any) -> list[str]:
     return ["Issues: ", *issues_text(given.issues, "  - ")] if given.issues else []
 
 
-def _rest(given: Any, kind: str) -> list[str]:
-    if kind not in _NAMES:
+def _metadata_cells(given: Any, kind: str) -> list[str]:
+    if kind not in _COLUMN_NAMES:
         return []
-    told = message(kind).FromString(given.metadata.value)
+    metadata = message(kind).FromString(given.metadata.value)
     if kind == "Ydb.Query.ExecuteScriptMetadata":
         return [
-            told.execution_id,
-            _STATES.get(told.exec_status, "unspecified"),
-            _MODES.get(told.exec_mode, "unspecified"),
+            metadata.execution_id,
+            _STATES.get(metadata.exec_status, "unspecified"),
+            _MODES.get(metadata.exec_mode, "unspecified"),
         ]
-    state = type(told).DESCRIPTOR.fields_by_name["state"].enum_type.values_by_number[told.state].name
+    state = type(metadata).DESCRIPTOR.fields_by_name["state"].enum_type.values_by_number[metadata.state].name
     shown = state.removeprefix("STATE_").replace("_", " ").title().replace(" ", "")
-    return [shown, f"{told.progress:.2f}%", told.description.path, told.description.index.name]
+    return [shown, f"{metadata.progress:.2f}%", metadata.description.path, metadata.description.index.name]

@@ -20,10 +20,10 @@ from mayflydb.query.yql.types import Type
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-LINES = "newline-delimited"
+LINE_FRAMING = "newline-delimited"
 
 
-class Input(msgspec.Struct, frozen=True):
+class ParameterInput(msgspec.Struct, frozen=True):
     """What the command line says of parameters. `file`: with sets of them; None: standard input, if it is no terminal."""
 
     given: Sequence[str] = ()
@@ -38,7 +38,7 @@ def input_options(command: C) -> C:
     for option in (
         click.option(
             "--input-framing",
-            type=click.Choice(["no-framing", LINES]),
+            type=click.Choice(["no-framing", LINE_FRAMING]),
             default="no-framing",
             show_default=True,
             help="One set of parameters, or one on each line, for each of which the query runs.",
@@ -57,36 +57,38 @@ def input_options(command: C) -> C:
     return command
 
 
-def parameter_sets(client: Client, text: str, asked: Input) -> Iterator[dict[str, Any]]:
+def parameter_sets(client: Client, text: str, source: ParameterInput) -> Iterator[dict[str, Any]]:
     """TypedValues by name, of the types that the query wants; one set for each time that it runs.
 
     The server is asked for types where parameters are given or declared. Standard input is read where one is left to be
     known. Misuse: one that is malformed, unknown, or of another type.
     """
-    given = _given(asked.given)
-    if not given and asked.file is None and "$" not in text:
+    given = _parse_options(source.given)
+    if not given and source.file is None and "$" not in text:
         yield {}
         return
-    types = _types(client, text)
+    types = _fetch_types(client, text)
     for name in given:
         if name not in types:
             raise Misuse(f'Query does not contain parameter "{name}".')
-    own = {name: _typed(name, types[name], value, asked) for name, value in given.items()}
+    own = {name: _build_typed_value(name, types[name], value, source) for name, value in given.items()}
     if types.keys() <= own.keys():
         yield own
         return
-    for line in _sets(asked):
+    for line in _read_sets(source):
         named = {name if name.startswith("$") else f"${name}": value for name, value in line.items()}
-        rest = {name: _typed(name, types[name], value, asked) for name, value in named.items() if name in types}
+        rest = {
+            name: _build_typed_value(name, types[name], value, source) for name, value in named.items() if name in types
+        }
         yield own | rest
 
 
-def _types(client: Client, text: str) -> dict[str, Type]:
+def _fetch_types(client: Client, text: str) -> dict[str, Type]:
     answer = client.call("Ydb.Scripting.V1.ScriptingService/ExplainYql", script=text, mode=2)
     return {name: decode_type(each) for name, each in answer.parameters_types.items()}
 
 
-def _given(options: Sequence[str]) -> dict[str, Any]:
+def _parse_options(options: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in options:
         name, equals, value = each.partition("=")
@@ -105,24 +107,24 @@ def _given(options: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _typed(name: str, type: Type, document: Any, asked: Input) -> Any:
+def _build_typed_value(name: str, type: Type, document: Any, source: ParameterInput) -> Any:
     try:
-        value = from_json(type, document, "base64" in asked.form)
+        value = from_json(type, document, "base64" in source.form)
     except Misuse as error:
         raise Misuse(f"Parameter {name}: {error.message}") from error
     return message("Ydb.TypedValue").FromString(encode_typed_value(type, value))
 
 
-def _sets(asked: Input) -> Iterator[Mapping[str, Any]]:
+def _read_sets(source: ParameterInput) -> Iterator[Mapping[str, Any]]:
     """One empty set where nothing is given: the server then says what it misses."""
-    if asked.file is not None:
+    if source.file is not None:
         try:
-            text = Path(asked.file).read_text(encoding="utf-8")
+            text = Path(source.file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise Misuse(f"Can't read file {asked.file}: {error}") from error
+            raise Misuse(f"Can't read file {source.file}: {error}") from error
     else:
-        text = "" if asked.stdin_is_taken or sys.stdin.isatty() else sys.stdin.read()
-    documents = text.splitlines() if asked.framing == LINES else [text]
+        text = "" if source.stdin_is_taken or sys.stdin.isatty() else sys.stdin.read()
+    documents = text.splitlines() if source.framing == LINE_FRAMING else [text]
     kept = [each for each in documents if each.strip()]
     for each in kept or ["{}"]:
         try:

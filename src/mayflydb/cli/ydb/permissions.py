@@ -7,8 +7,8 @@ from typing import Any, Final
 import click
 
 from mayflydb.cli.ydb import describing
-from mayflydb.cli.ydb.boxes import show
-from mayflydb.cli.ydb.place import place_of
+from mayflydb.cli.ydb.boxes import print_text
+from mayflydb.cli.ydb.context import client_context
 
 SERVICE: Final = "Ydb.Scheme.V1.SchemeService"
 
@@ -25,8 +25,10 @@ def permissions() -> None:
 
 
 def _modify(ctx: click.Context, path: str, *actions: dict[str, Any], clears: bool = False) -> None:
-    place = place_of(ctx)
-    place.client.call(f"{SERVICE}/ModifyPermissions", path=place.path(path), actions=actions, clear_permissions=clears)
+    context = client_context(ctx)
+    context.client.call(
+        f"{SERVICE}/ModifyPermissions", path=context.path(path), actions=actions, clear_permissions=clears
+    )
 
 
 @permissions.command()
@@ -81,6 +83,6 @@ def set_(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) ->
 @click.pass_context
 def list_(ctx: click.Context, path: str) -> None:
     """Show owner and permissions."""
-    place = place_of(ctx)
-    entry = place.client.call(f"{SERVICE}/DescribePath", path=place.path(path)).self
-    show("\n" + describing.permissions_text(entry))
+    context = client_context(ctx)
+    entry = context.client.call(f"{SERVICE}/DescribePath", path=context.path(path)).self
+    print_text("\n" + describing.permissions_text(entry))

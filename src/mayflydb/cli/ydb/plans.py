@@ -36,8 +36,8 @@ def _lines(node: Mapping[str, Any], offsets: Sequence[str]) -> Iterator[str]:
     prefix = "".join(offsets[:-1]) + branch
     if "Operators" in node:
         for operator in node["Operators"]:
-            told = ", ".join(f"{key}: {_text(operator[key])}" for key in sorted(operator) if key != "Name")
-            yield f"{prefix}{operator['Name']} ({told})" if told else f"{prefix}{operator['Name']}"
+            details = ", ".join(f"{key}: {_text(operator[key])}" for key in sorted(operator) if key != "Name")
+            yield f"{prefix}{operator['Name']} ({details})" if details else f"{prefix}{operator['Name']}"
     elif node.get("PlanNodeType") == "Connection":
         yield f"{prefix}<{node['Node Type']}>"
     else:

@@ -22,24 +22,24 @@ class Profiles(msgspec.Struct):
     active: str = ""
 
 
-def place() -> Path:
+def profiles_path() -> Path:
     """The file."""
     return user_config_directory(os.environ) / "ydb-profiles.json"
 
 
-def read() -> Profiles:
+def read_profiles() -> Profiles:
     """All of them; none where there is no file. Misuse for a file that is not one of ours."""
     try:
-        return msgspec.json.decode(place().read_bytes(), type=Profiles)
+        return msgspec.json.decode(profiles_path().read_bytes(), type=Profiles)
     except FileNotFoundError:
         return Profiles()
     except (OSError, msgspec.DecodeError) as error:
-        raise Misuse(f"Can't read profiles from {place()}: {error}") from error
+        raise Misuse(f"Can't read profiles from {profiles_path()}: {error}") from error
 
 
-def write(profiles: Profiles) -> None:
+def write_profiles(profiles: Profiles) -> None:
     """Keep them, for this user's eyes alone."""
-    path = place()
+    path = profiles_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.format(msgspec.json.encode(profiles), indent=2))
@@ -47,9 +47,9 @@ def write(profiles: Profiles) -> None:
     new.replace(path)
 
 
-def chosen(name: str | None) -> Mapping[str, str]:
+def resolve_profile(name: str | None) -> Mapping[str, str]:
     """What the named profile says, or the active one; nothing where there is neither. Misuse: there is none of this name."""
-    profiles = read()
+    profiles = read_profiles()
     if name is None:
         return profiles.profiles.get(profiles.active, {})
     if name not in profiles.profiles:

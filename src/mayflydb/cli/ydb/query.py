@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from mayflydb.cli.ydb.client import Client
+from mayflydb.cli.ydb.context import client_context
 from mayflydb.cli.ydb.faults import Misuse
-from mayflydb.cli.ydb.parameters import Input, input_options, parameter_sets
-from mayflydb.cli.ydb.place import place_of
+from mayflydb.cli.ydb.parameters import ParameterInput, input_options, parameter_sets
 from mayflydb.cli.ydb.plans import show_plan
 from mayflydb.cli.ydb.results import Printer, format_option
 
@@ -24,10 +24,10 @@ QUERY: Final = "Ydb.Query.V1.QueryService"
 EXPLAIN: Final = 30
 EXECUTE: Final = 50
 
-STATS: Final = {"none": 10, "basic": 20, "full": 30, "profile": 40}
+STATS_MODES: Final = {"none": 10, "basic": 20, "full": 30, "profile": 40}
 """By their numbers in the query service; in the others they have a tenth of these."""
 
-MODES: Final[dict[str, dict[str, Any]]] = {
+TRANSACTION_MODES: Final[dict[str, dict[str, Any]]] = {
     "serializable-rw": {"serializable_read_write": {}},
     "online-ro": {"online_read_only": {}},
     "stale-ro": {"stale_read_only": {}},
@@ -39,11 +39,13 @@ NO_TX: Final = ("notx", "no-tx")
 _SCRIPT: Final = ('Text of script" ("--script", "-s")', 'Path to file with query text" ("--file", "-f")')
 _QUERY: Final = ('Text of query" ("--query", "-q")', 'Path to file with query text" ("--file", "-f")')
 
-_stats = click.option("--stats", type=click.Choice(list(STATS)), default=None, help="Print them.  [default: none]")
+_stats = click.option(
+    "--stats", type=click.Choice(list(STATS_MODES)), default=None, help="Print them.  [default: none]"
+)
 _file = click.option("-f", "--file", metavar="PATH", help="The text is in this file; - for standard input.")
 
 
-def text_of(text: str | None, file: str | None, names: tuple[str, str]) -> str:
+def read_text(text: str | None, file: str | None, names: tuple[str, str]) -> str:
     """The text itself, or a file's. Misuse for both, or neither."""
     if text is not None and file is not None:
         raise Misuse(f'Both mutually exclusive options "{names[0]} and "{names[1]} were provided.')
@@ -57,8 +59,8 @@ def text_of(text: str | None, file: str | None, names: tuple[str, str]) -> str:
         raise Misuse(f"Can't read file {file}: {error}") from error
 
 
-def _input(options: dict[str, Any], file: str | None) -> Input:
-    return Input(
+def _parameter_input(options: dict[str, Any], file: str | None) -> ParameterInput:
+    return ParameterInput(
         options["given"], options["input_file"], options["input_format"], options["input_framing"], file == "-"
     )
 
@@ -88,24 +90,24 @@ def sql(
     **options: Any,
 ) -> None:
     """Run statements by the query service."""
-    text = text_of(script, file, _SCRIPT)
+    text = read_text(script, file, _SCRIPT)
     _check_explain(explain, explain_ast, explain_analyze, stats)
-    client = place_of(ctx).client
+    client = client_context(ctx).client
     shows_plan = explain or explain_analyze
     request: dict[str, Any] = {
         "exec_mode": EXPLAIN if explain or explain_ast else EXECUTE,
         "query_content": {"syntax": 2 if syntax == "pg" else 1, "text": text},
-        "stats_mode": STATS["full" if explain_ast or shows_plan else stats or "none"],
+        "stats_mode": STATS_MODES["full" if explain_ast or shows_plan else stats or "none"],
     }
-    for parameters in parameter_sets(client, text, _input(options, file)):
+    for parameters in parameter_sets(client, text, _parameter_input(options, file)):
         quiet = explain_ast or shows_plan
-        told = _run(client, {**request, "parameters": parameters}, None if quiet else Printer(form))
+        query_stats = _run_query(client, {**request, "parameters": parameters}, None if quiet else Printer(form))
         if explain_ast:
-            click.echo(f"Query AST:\n{told.query_ast}")
+            click.echo(f"Query AST:\n{query_stats.query_ast}")
         elif shows_plan:
-            _show_plan("Execution plan:" if explain_analyze else "Query Plan:", told.query_plan, form)
+            _show_plan("Execution plan:" if explain_analyze else "Query Plan:", query_stats.query_plan, form)
         else:
-            _show_stats(told, stats, form)
+            _show_stats(query_stats, stats, form)
 
 
 def _check_explain(explain: bool, ast: bool, analyze: bool, stats: str | None) -> None:
@@ -125,18 +127,18 @@ def _check_explain(explain: bool, ast: bool, analyze: bool, stats: str | None) -
         )
 
 
-def _run(client: Client, request: dict[str, Any], printer: Printer | None) -> Any:
+def _run_query(client: Client, request: dict[str, Any], printer: Printer | None) -> Any:
     """Its statistics, if there are any."""
-    told = None
+    query_stats = None
     with client.query_session() as id:
         for part in client.stream(f"{QUERY}/ExecuteQuery", session_id=id, **request):
             if printer is not None and part.HasField("result_set"):
                 printer.add(part.result_set_index, part.result_set)
             if part.HasField("exec_stats"):
-                told = part.exec_stats
+                query_stats = part.exec_stats
     if printer is not None:
         printer.end()
-    return told
+    return query_stats
 
 
 def _show_plan(title: str, plan: str, form: str) -> None:
@@ -145,14 +147,14 @@ def _show_plan(title: str, plan: str, form: str) -> None:
     show_plan(plan, form)
 
 
-def _show_stats(told: Any, stats: str | None, form: str) -> None:
-    if told is None or stats in (None, "none"):
+def _show_stats(query_stats: Any, stats: str | None, form: str) -> None:
+    if query_stats is None or stats in (None, "none"):
         return
     from google.protobuf import text_format
 
-    plan = told.query_plan
-    told.query_plan = told.query_ast = ""
-    click.echo("\nStatistics:\n" + text_format.MessageToString(told), nl=False)
+    plan = query_stats.query_plan
+    query_stats.query_plan = query_stats.query_ast = ""
+    click.echo("\nStatistics:\n" + text_format.MessageToString(query_stats), nl=False)
     if plan:
         click.echo("\nFull statistics:")
         show_plan(plan, form)
@@ -169,10 +171,10 @@ def yql(
     ctx: click.Context, /, script: str | None, file: str | None, stats: str | None, form: str, **options: Any
 ) -> None:
     """Run statements by the scripting service."""
-    text = text_of(script, file, _SCRIPT)
-    client = place_of(ctx).client
-    for parameters in parameter_sets(client, text, _input(options, file)):
-        printer, told = Printer(form), None
+    text = read_text(script, file, _SCRIPT)
+    client = client_context(ctx).client
+    for parameters in parameter_sets(client, text, _parameter_input(options, file)):
+        printer, query_stats = Printer(form), None
         for part in client.stream(
             "Ydb.Scripting.V1.ScriptingService/StreamExecuteYql",
             script=text,
@@ -183,13 +185,13 @@ def yql(
             if result.HasField("result_set"):
                 printer.add(result.result_set_index, result.result_set)
             if result.HasField("query_stats"):
-                told = result.query_stats
+                query_stats = result.query_stats
         printer.end()
-        _show_stats(told, stats, form)
+        _show_stats(query_stats, stats, form)
 
 
 def _table_stats(stats: str | None) -> int:
-    return STATS[stats or "none"] // 10
+    return STATS_MODES[stats or "none"] // 10
 
 
 @click.group()
@@ -211,7 +213,7 @@ def query() -> None:
 )
 @click.option(
     "--tx-mode",
-    type=click.Choice([*MODES, *NO_TX]),
+    type=click.Choice([*TRANSACTION_MODES, *NO_TX]),
     default="serializable-rw",
     show_default=True,
     help="How data is read; notx is for type generic alone.",
@@ -234,53 +236,55 @@ def execute(
     **options: Any,
 ) -> None:
     """Run statements."""
-    text = text_of(text, file, _QUERY)
+    text = read_text(text, file, _QUERY)
     if basic_stats and stats:
         raise Misuse('Both mutually exclusive options "stats" and "s" were provided.')
     stats = "basic" if basic_stats else stats
     if tx_mode in NO_TX and kind != "generic":
         raise Misuse(f"Transaction mode {tx_mode} is for queries of type generic alone")
-    client = place_of(ctx).client
+    client = client_context(ctx).client
     if kind == "scheme":
         with client.table_session() as id:
             client.call(f"{TABLE}/ExecuteSchemeQuery", session_id=id, yql_text=text)
         return
-    for parameters in parameter_sets(client, text, _input(options, file)):
+    for parameters in parameter_sets(client, text, _parameter_input(options, file)):
         printer = Printer(form)
         if kind == "generic":
-            told = _generic(client, text, parameters, tx_mode, stats, printer)
+            query_stats = _run_generic(client, text, parameters, tx_mode, stats, printer)
         elif kind == "scan":
-            told = _scan(client, text, parameters, stats, printer)
+            query_stats = _run_scan(client, text, parameters, stats, printer)
         else:
-            told = _data(client, text, parameters, tx_mode, stats, printer)
-        _show_stats(told, stats, form)
+            query_stats = _run_data(client, text, parameters, tx_mode, stats, printer)
+        _show_stats(query_stats, stats, form)
 
 
 query.add_command(execute, "exec")
 
 
-def _control(mode: str) -> dict[str, Any]:
-    return {"begin_tx": MODES[mode], "commit_tx": True}
+def _transaction_control(mode: str) -> dict[str, Any]:
+    return {"begin_tx": TRANSACTION_MODES[mode], "commit_tx": True}
 
 
-def _generic(client: Client, text: str, values: dict[str, Any], mode: str, stats: str | None, printer: Printer) -> Any:
+def _run_generic(
+    client: Client, text: str, values: dict[str, Any], mode: str, stats: str | None, printer: Printer
+) -> Any:
     request: dict[str, Any] = {
         "exec_mode": EXECUTE,
         "query_content": {"syntax": 1, "text": text},
-        "stats_mode": STATS[stats or "none"],
+        "stats_mode": STATS_MODES[stats or "none"],
         "parameters": values,
     }
     if mode not in NO_TX:
-        request["tx_control"] = _control(mode)
-    return _run(client, request, printer)
+        request["tx_control"] = _transaction_control(mode)
+    return _run_query(client, request, printer)
 
 
-def _data(client: Client, text: str, values: dict[str, Any], mode: str, stats: str | None, printer: Printer) -> Any:
+def _run_data(client: Client, text: str, values: dict[str, Any], mode: str, stats: str | None, printer: Printer) -> Any:
     with client.table_session() as id:
         result = client.call(
             f"{TABLE}/ExecuteDataQuery",
             session_id=id,
-            tx_control=_control(mode),
+            tx_control=_transaction_control(mode),
             query={"yql_text": text},
             parameters=values,
             collect_stats=_table_stats(stats),
@@ -291,8 +295,8 @@ def _data(client: Client, text: str, values: dict[str, Any], mode: str, stats: s
     return result.query_stats if result.HasField("query_stats") else None
 
 
-def _scan(client: Client, text: str, values: dict[str, Any], stats: str | None, printer: Printer) -> Any:
-    told = None
+def _run_scan(client: Client, text: str, values: dict[str, Any], stats: str | None, printer: Printer) -> Any:
+    query_stats = None
     for part in client.stream(
         f"{TABLE}/StreamExecuteScanQuery",
         query={"yql_text": text},
@@ -303,9 +307,9 @@ def _scan(client: Client, text: str, values: dict[str, Any], stats: str | None, 
         if part.result.HasField("result_set"):
             printer.add(0, part.result.result_set)
         if part.result.HasField("query_stats"):
-            told = part.result.query_stats
+            query_stats = part.result.query_stats
     printer.end()
-    return told
+    return query_stats
 
 
 @query.command("explain")
@@ -316,8 +320,8 @@ def _scan(client: Client, text: str, values: dict[str, Any], stats: str | None, 
 @click.pass_context
 def explain_query(ctx: click.Context, text: str | None, file: str | None, ast: bool, form: str) -> None:
     """Print the plan of a query."""
-    text = text_of(text, file, _QUERY)
-    client = place_of(ctx).client
+    text = read_text(text, file, _QUERY)
+    client = client_context(ctx).client
     with client.table_session() as id:
         result = client.call(f"{TABLE}/ExplainDataQuery", session_id=id, yql_text=text)
     if ast:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from mayflydb.cli.ydb.boxes import box, show, terminal_width
+from mayflydb.cli.ydb.boxes import print_text, render_box, terminal_width
 from mayflydb.cli.ydb.json_values import to_json
 from mayflydb.frontends.ydb.values import decode_type, decoder
 from mayflydb.query.yql.types import Type, Value
@@ -62,7 +62,7 @@ class Printer:
         if self._form == "pretty":
             names = [name for name, _ in self._columns] if is_first else None
             cells = [[to_json(type, value) for (_, type), value in self._cells(row)] for row in rows]
-            show(box(names, cells, lines_between=True, width=terminal_width()) if self._columns else "")
+            print_text(render_box(names, cells, lines_between=True, width=terminal_width()) if self._columns else "")
         elif self._form in ("csv", "tsv"):
             delimiter = "," if self._form == "csv" else "\t"
             for row in rows:

@@ -8,18 +8,18 @@ from typing import Any, Final
 import click
 
 from mayflydb.cli.ydb import describing
-from mayflydb.cli.ydb.boxes import LINE, box, columns, show, terminal_width
+from mayflydb.cli.ydb.boxes import DEFAULT_LINE_WIDTH, print_text, render_box, render_columns, terminal_width
 from mayflydb.cli.ydb.client import Client, proto_json
+from mayflydb.cli.ydb.context import client_context
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.cli.ydb.permissions import permissions
-from mayflydb.cli.ydb.place import place_of
 
 SERVICE: Final = "Ydb.Scheme.V1.SchemeService"
 
-DIRECTORIES: Final = (1, 4, 12)
+DIRECTORY_TYPES: Final = (1, 4, 12)
 """Types of entries that have others in them: DIRECTORY, DATABASE, COLUMN_STORE."""
 
-TABLES: Final = (2, 13)
+TABLE_TYPES: Final = (2, 13)
 
 
 @click.group()
@@ -35,8 +35,8 @@ scheme.add_command(permissions)
 @click.pass_context
 def mkdir(ctx: click.Context, path: str) -> None:
     """Make a directory."""
-    place = place_of(ctx)
-    place.client.call(f"{SERVICE}/MakeDirectory", path=place.path(path))
+    context = client_context(ctx)
+    context.client.call(f"{SERVICE}/MakeDirectory", path=context.path(path))
 
 
 @scheme.command()
@@ -47,14 +47,14 @@ def mkdir(ctx: click.Context, path: str) -> None:
 @click.pass_context
 def rmdir(ctx: click.Context, path: str, recursive: bool, force: bool, interactive: bool) -> None:
     """Remove a directory."""
-    place = place_of(ctx)
-    absolute = place.path(path)
+    context = client_context(ctx)
+    absolute = context.path(path)
     if not recursive:
-        place.client.call(f"{SERVICE}/RemoveDirectory", path=absolute)
+        context.client.call(f"{SERVICE}/RemoveDirectory", path=absolute)
         return
     if not force and not interactive and not click.confirm(f"Remove {absolute} with all that lies in it?", err=True):
         return
-    _remove(place.client, absolute, interactive)
+    _remove(context.client, absolute, interactive)
 
 
 def _remove(client: Client, path: str, asks: bool) -> None:
@@ -62,7 +62,7 @@ def _remove(client: Client, path: str, asks: bool) -> None:
         under = f"{path}/{child.name}"
         if child.name.startswith("."):
             continue
-        if child.type in DIRECTORIES:
+        if child.type in DIRECTORY_TYPES:
             _remove(client, under, asks)
         elif not asks or click.confirm(f"Remove {describing.type_name(child.type)} {under}?", err=True):
             _drop(client, under, child.type)
@@ -71,12 +71,12 @@ def _remove(client: Client, path: str, asks: bool) -> None:
 
 
 def _drop(client: Client, path: str, type: int) -> None:
-    if type in TABLES:
+    if type in TABLE_TYPES:
         with client.table_session() as id:
             client.call("Ydb.Table.V1.TableService/DropTable", session_id=id, path=path)
     elif type == describing.VIEW:
         with client.table_session() as id:
-            text = f"DROP VIEW {describing.quoted(path)}"
+            text = f"DROP VIEW {describing.quote_path(path)}"
             client.call("Ydb.Table.V1.TableService/ExecuteSchemeQuery", session_id=id, yql_text=text)
     else:
         raise Misuse(f"{path} is a {describing.type_name(type)}, which cannot be removed")
@@ -100,23 +100,23 @@ def describe(
     form: str,
 ) -> None:
     """What there is at a path."""
-    place = place_of(ctx)
-    client, absolute = place.client, place.path(path)
+    context = client_context(ctx)
+    client, absolute = context.client, context.path(path)
     entry = client.call(f"{SERVICE}/DescribePath", path=absolute).self
-    if entry.type in TABLES:
-        described = described_table(client, absolute, partition_boundaries, stats or partition_stats, partition_stats)
+    if entry.type in TABLE_TYPES:
+        described = describe_table(client, absolute, partition_boundaries, stats or partition_stats, partition_stats)
         if form != "pretty":
             click.echo(proto_json(described))
             return
-        wanted = describing.Wanted(permissions, stats, partition_boundaries, partition_stats)
-        show(describing.table_text(entry, described, wanted))
+        wanted = describing.Sections(permissions, stats, partition_boundaries, partition_stats)
+        print_text(describing.table_text(entry, described, wanted))
         return
     if form != "pretty":
         click.echo(proto_json(entry))
         return
     if entry.type == describing.SYS_VIEW:
-        told = client.call("Ydb.Table.V1.TableService/DescribeSystemView", path=absolute)
-        show(describing.system_view_text(entry, told))
+        system_view = client.call("Ydb.Table.V1.TableService/DescribeSystemView", path=absolute)
+        print_text(describing.system_view_text(entry, system_view))
         return
     options = [
         text
@@ -127,14 +127,14 @@ def describe(
         )
         if given
     ]
-    show(describing.entry_text(entry, permissions))
+    print_text(describing.entry_text(entry, permissions))
     if entry.type == describing.VIEW:
-        show(f"\nQuery text:\n{_view_query(client, absolute)}\n")
+        print_text(f"\nQuery text:\n{_view_query(client, absolute)}\n")
     if options:
-        click.echo(describing.note(path, options), err=True)
+        click.echo(describing.unused_options_note(path, options), err=True)
 
 
-def described_table(client: Client, path: str, bounds: bool, stats: bool, partition_stats: bool) -> Any:
+def describe_table(client: Client, path: str, bounds: bool, stats: bool, partition_stats: bool) -> Any:
     """A DescribeTableResult, with what of it costs something."""
     with client.table_session() as id:
         return client.call(
@@ -149,7 +149,7 @@ def described_table(client: Client, path: str, bounds: bool, stats: bool, partit
 
 def _view_query(client: Client, path: str) -> str:
     """What stands behind AS in the statement that made it."""
-    text = f"SHOW CREATE VIEW {describing.quoted(path)}"
+    text = f"SHOW CREATE VIEW {describing.quote_path(path)}"
     with client.query_session() as id:
         parts = list(
             client.stream(
@@ -178,14 +178,16 @@ def ls(ctx: click.Context, path: str, long: bool, recursive: bool, one_per_line:
     """What lies in a directory."""
     if one_per_line and long:
         raise Misuse("Options -1 and -l are incompatible")
-    place = place_of(ctx)
-    client, absolute = place.client, place.path(path) if path else place.database
+    context = client_context(ctx)
+    client, absolute = context.client, context.path(path) if path else context.database
     if form == "json":
         click.echo(_as_json(client, absolute, recursive, long))
     elif long:
-        rows = [_long_row(client, at, name, entry) for name, at, entry in _entries(client, absolute, recursive)]
-        show(
-            box(["Type", "Owner", "Size", "Created", "Modified", "Name"], rows, width=terminal_width()) if rows else ""
+        rows = [_long_row(client, at, name, entry) for name, at, entry in _list_entries(client, absolute, recursive)]
+        print_text(
+            render_box(["Type", "Owner", "Size", "Created", "Modified", "Name"], rows, width=terminal_width())
+            if rows
+            else ""
         )
     else:
         _show_names(client, absolute, "", recursive, one_per_line)
@@ -193,44 +195,44 @@ def ls(ctx: click.Context, path: str, long: bool, recursive: bool, one_per_line:
 
 def _show_names(client: Client, path: str, relative: str, recursive: bool, one_per_line: bool) -> None:
     found = client.call(f"{SERVICE}/ListDirectory", path=path)
-    if found.self.type not in DIRECTORIES:
+    if found.self.type not in DIRECTORY_TYPES:
         click.echo(found.self.name)
         return
     if recursive:
-        show(f"\n{relative}:\n" if relative else "./:\n")
+        print_text(f"\n{relative}:\n" if relative else "./:\n")
     names = [child.name for child in found.children]
     if one_per_line:
-        show("".join(f"{name}\n" for name in names))
+        print_text("".join(f"{name}\n" for name in names))
     elif names:
-        show(columns(names, terminal_width() or LINE))
+        print_text(render_columns(names, terminal_width() or DEFAULT_LINE_WIDTH))
     if recursive:
         for child in found.children:
-            if child.type in DIRECTORIES:
+            if child.type in DIRECTORY_TYPES:
                 inner = f"{relative}/{child.name}" if relative else child.name
                 _show_names(client, f"{path}/{child.name}", inner, recursive, one_per_line)
 
 
-def _entries(client: Client, path: str, recursive: bool, relative: str = "") -> Iterator[tuple[str, str, Any]]:
+def _list_entries(client: Client, path: str, recursive: bool, relative: str = "") -> Iterator[tuple[str, str, Any]]:
     """(path from the first directory, absolute path, entry) of what lies in it; what is no directory itself."""
     found = client.call(f"{SERVICE}/ListDirectory", path=path)
-    if not relative and found.self.type not in DIRECTORIES:
+    if not relative and found.self.type not in DIRECTORY_TYPES:
         yield found.self.name, path, found.self
         return
     for child in found.children:
         name = f"{relative}/{child.name}" if relative else child.name
         yield name, f"{path}/{child.name}", child
-        if recursive and child.type in DIRECTORIES:
-            yield from _entries(client, f"{path}/{child.name}", recursive, name)
+        if recursive and child.type in DIRECTORY_TYPES:
+            yield from _list_entries(client, f"{path}/{child.name}", recursive, name)
 
 
-def _stats(client: Client, path: str) -> Any:
-    return described_table(client, path, False, True, False).table_stats
+def _fetch_stats(client: Client, path: str) -> Any:
+    return describe_table(client, path, False, True, False).table_stats
 
 
 def _long_row(client: Client, path: str, name: str, entry: Any) -> list[str]:
-    if entry.type not in TABLES:
+    if entry.type not in TABLE_TYPES:
         return [describing.type_name(entry.type), entry.owner, "", "", "", name]
-    stats = _stats(client, path)
+    stats = _fetch_stats(client, path)
     times = [describing.time_text(stats.creation_time), describing.time_text(stats.modification_time)]
     return [describing.type_name(entry.type), entry.owner, describing.size_text(stats.store_size), *times, name]
 
@@ -239,12 +241,12 @@ def _as_json(client: Client, path: str, recursive: bool, long: bool) -> str:
     import json
 
     listed = []
-    for name, at, entry in _entries(client, path, recursive):
+    for name, at, entry in _list_entries(client, path, recursive):
         shown: dict[str, object] = {"type": describing.type_name(entry.type), "path": name}
         if long:
             shown["owner"] = entry.owner
-            if entry.type in TABLES:
-                stats = _stats(client, at)
+            if entry.type in TABLE_TYPES:
+                stats = _fetch_stats(client, at)
                 shown["size"] = stats.store_size
                 shown["created"] = _milliseconds(stats.creation_time)
                 shown["modified"] = _milliseconds(stats.modification_time)

@@ -9,10 +9,10 @@ import click
 
 from mayflydb.cli.units import ALLOWED, NUMBERS, UNITS
 from mayflydb.cli.ydb.client import Client
+from mayflydb.cli.ydb.context import ClientContext, client_context
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.cli.ydb.indexes import index
 from mayflydb.cli.ydb.json_values import from_json
-from mayflydb.cli.ydb.place import Place, place_of
 from mayflydb.cli.ydb.query import query
 from mayflydb.cli.ydb.results import Printer, format_option
 from mayflydb.frontends.ydb.descriptors import message
@@ -33,11 +33,11 @@ table.add_command(query)
 table.add_command(index)
 
 
-def alter(place: Place, path: str, **changes: Any) -> None:
+def alter(context: ClientContext, path: str, **changes: Any) -> None:
     """One change of a table."""
-    absolute = place.path(path)
-    with place.client.table_session() as id:
-        place.client.call(f"{TABLE}/AlterTable", session_id=id, path=absolute, **changes)
+    absolute = context.path(path)
+    with context.client.table_session() as id:
+        context.client.call(f"{TABLE}/AlterTable", session_id=id, path=absolute, **changes)
 
 
 @table.command()
@@ -45,10 +45,10 @@ def alter(place: Place, path: str, **changes: Any) -> None:
 @click.pass_context
 def drop(ctx: click.Context, path: str) -> None:
     """Drop a table."""
-    place = place_of(ctx)
-    absolute = place.path(path)
-    with place.client.table_session() as id:
-        place.client.call(f"{TABLE}/DropTable", session_id=id, path=absolute)
+    context = client_context(ctx)
+    absolute = context.path(path)
+    with context.client.table_session() as id:
+        context.client.call(f"{TABLE}/DropTable", session_id=id, path=absolute)
 
 
 # --- TTL -------------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def set_(ctx: click.Context, path: str, column: str, expire_after: int, unit: in
             "column_unit": unit,
             "expire_after_seconds": expire_after,
         }
-    alter(place_of(ctx), path, set_ttl_settings=settings)
+    alter(client_context(ctx), path, set_ttl_settings=settings)
 
 
 @click.command("reset")
@@ -106,7 +106,7 @@ def set_(ctx: click.Context, path: str, column: str, expire_after: int, unit: in
 @click.pass_context
 def reset(ctx: click.Context, path: str) -> None:
     """Let rows stay. It prints nothing."""
-    alter(place_of(ctx), path, drop_ttl_settings={})
+    alter(client_context(ctx), path, drop_ttl_settings={})
 
 
 ttl.add_command(reset)
@@ -130,7 +130,7 @@ def add_attributes(ctx: click.Context, path: str, given: tuple[str, ...]) -> Non
     pairs = [each.partition("=") for whole in given for each in whole.split(",")]
     if any(not key or not equals for key, equals, _ in pairs):
         raise Misuse("Attributes are given as KEY=VALUE")
-    alter(place_of(ctx), path, alter_attributes={key: value for key, _, value in pairs})
+    alter(client_context(ctx), path, alter_attributes={key: value for key, _, value in pairs})
 
 
 @attribute.command("drop")
@@ -139,7 +139,7 @@ def add_attributes(ctx: click.Context, path: str, given: tuple[str, ...]) -> Non
 @click.pass_context
 def drop_attributes(ctx: click.Context, path: str, attributes: str) -> None:
     """Take attributes away."""
-    alter(place_of(ctx), path, alter_attributes=dict.fromkeys(attributes.split(","), ""))
+    alter(client_context(ctx), path, alter_attributes=dict.fromkeys(attributes.split(","), ""))
 
 
 table.add_command(attribute, "attr")
@@ -182,8 +182,8 @@ def read(
     form: str,
 ) -> None:
     """Print the rows of a table."""
-    place = place_of(ctx)
-    client, absolute, in_base64 = place.client, place.path(path), "base64" in input_format
+    context = client_context(ctx)
+    client, absolute, in_base64 = context.client, context.path(path), "base64" in input_format
     with client.table_session() as id:
         request: dict[str, Any] = {"session_id": id, "path": absolute, "ordered": ordered, "row_limit": limit}
         described = client.call(f"{TABLE}/DescribeTable", session_id=id, path=absolute)

@@ -10,9 +10,9 @@ import click
 
 from mayflydb.cli.admin import admin_client
 from mayflydb.cli.output import output_option, show
-from mayflydb.cli.ydb.place import place_of
+from mayflydb.cli.ydb.context import client_context
 
-_HIDDEN: Final = ("default_ttl", "own_ttl", "ignored_ttl", "next_pass")
+_HIDDEN_FIELDS: Final = ("default_ttl", "own_ttl", "ignored_ttl", "next_pass")
 
 _path = click.argument("path")
 
@@ -21,20 +21,20 @@ _path = click.argument("path")
 @click.pass_context
 def ttl(ctx: click.Context) -> None:
     """The removal of rows, seen and moved. (YDB has no such commands.)"""
-    place_of(ctx).asks_admin = True
+    client_context(ctx).asks_admin = True
 
 
 def _target(ctx: click.Context, path: str) -> str:
-    return "ydb:" + quote(place_of(ctx).path(path), safe="/!$&'()*+,;=@")
+    return "ydb:" + quote(client_context(ctx).path(path), safe="/!$&'()*+,;=@")
 
 
-def _listed(ctx: click.Context, path: str) -> dict[str, Any]:
+def _fetch_status(ctx: click.Context, path: str) -> dict[str, Any]:
     rows = admin_client(ctx).get("ttl", {"target": _target(ctx, path)})["targets"]
-    found = {name: value for name, value in rows[0].items() if name not in _HIDDEN}
-    return found | {"why": _why(found)}
+    found = {name: value for name, value in rows[0].items() if name not in _HIDDEN_FIELDS}
+    return found | {"why": _explain_status(found)}
 
 
-def _why(row: Mapping[str, Any]) -> str:
+def _explain_status(row: Mapping[str, Any]) -> str:
     """Why rows that are due are there, or are not."""
     if not row.get("indexes"):
         return "the table has no TTL: rows stay"
@@ -53,7 +53,7 @@ def _why(row: Mapping[str, Any]) -> str:
 def run(ctx: click.Context, path: str, wait: bool) -> None:
     """Remove what is due now, whatever the run interval and pauses say. The next run is an interval from now."""
     admin_client(ctx).post("purge", {"target": _target(ctx, path)})
-    show(ctx, _listed(ctx, path))
+    show(ctx, _fetch_status(ctx, path))
 
 
 @ttl.command()
@@ -62,7 +62,7 @@ def run(ctx: click.Context, path: str, wait: bool) -> None:
 @click.pass_context
 def status(ctx: click.Context, path: str) -> None:
     """Last run, next run, what is due, and whether it is paused."""
-    show(ctx, _listed(ctx, path))
+    show(ctx, _fetch_status(ctx, path))
 
 
 @ttl.command()
@@ -72,7 +72,7 @@ def status(ctx: click.Context, path: str) -> None:
 def pause(ctx: click.Context, path: str) -> None:
     """Remove nothing any more, but by `run`."""
     admin_client(ctx).post("ttl/pause", {"target": _target(ctx, path)})
-    show(ctx, _listed(ctx, path))
+    show(ctx, _fetch_status(ctx, path))
 
 
 @ttl.command()
@@ -82,4 +82,4 @@ def pause(ctx: click.Context, path: str) -> None:
 def resume(ctx: click.Context, path: str) -> None:
     """Let removal go on."""
     admin_client(ctx).post("ttl/resume", {"target": _target(ctx, path)})
-    show(ctx, _listed(ctx, path))
+    show(ctx, _fetch_status(ctx, path))

@@ -19,7 +19,7 @@ from mayflydb.frontends.ydb.commands.table import COMMANDS
 from mayflydb.frontends.ydb.errors import LoginRequired, describe_error, internal_error
 from mayflydb.frontends.ydb.methods import Method
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes.paths import join
+from mayflydb.frontends.ydb.schemes.paths import join_path
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
@@ -127,7 +127,7 @@ class YdbApp:
         databases = self.services.options.databases
         if not named:
             return databases[0]
-        path = join(named)
+        path = join_path(named)
         if path not in databases and method.service not in SERVICES_WITHOUT_DATABASE:
             raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
         return path

@@ -34,7 +34,7 @@ def arrow_format(settings: Any, schema_once: bool) -> ResultFormat:
 
 
 class ArrowFormat:
-    """Result sets as record batches. `once`: columns and schema stand in the first message of each result set only."""
+    """Result sets as record batches. `schema_once`: columns and schema stand in the first message of each result set only."""
 
     def __init__(self, pa: Any, compression: Any, schema_once: bool) -> None:
         self._arrow = pa

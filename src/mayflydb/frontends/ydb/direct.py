@@ -97,7 +97,7 @@ class DirectTables:
         return self._tables
 
     async def finish(self) -> None:
-        """Write the effects that were kept. Errors as of `bulk.write`."""
+        """Write the effects that were kept. Errors as of `bulk.write_effects`."""
         planned: list[tuple[RowLayout, Effect]] = []
         for effect in self._effects:
             view = self._views[effect.table]

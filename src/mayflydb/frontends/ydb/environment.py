@@ -32,7 +32,7 @@ class Environment:
 
     async def snapshot(self, call: GrpcCall, serializable: bool) -> Snapshot:
         """Begin a snapshot for one transaction."""
-        parents = await self.schemes.parents()
+        parents = await self.schemes.database_ids()
         return await Snapshot.begin(self.engine, call.now, parents, serializable=serializable)
 
     def tables(

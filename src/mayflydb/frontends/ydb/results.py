@@ -49,7 +49,7 @@ class ResultFormat(Protocol):
 class ProtobufFormat:
     """Rows as values of protobuf.
 
-    `limit`: bytes of one message; 0: the default. `once`: columns stand in the first message of each result set only.
+    `limit`: bytes of one message; 0: the default. `columns_once`: columns stand in the first message of each result set only.
     """
 
     def __init__(self, limit: int = 0, columns_once: bool = False) -> None:
@@ -65,7 +65,7 @@ class ProtobufFormat:
 class RowMessages:
     """Encodes rows in slices, and collects slices in messages of about `limit` bytes, each beginning with `head`.
 
-    `limit` 0: the default. `most_rows`: limit of rows in a message; 0: none. `once`: only the first message has the
+    `limit` 0: the default. `max_rows`: limit of rows in a message; 0: none. `columns_once`: only the first message has the
     head. A row above the limit has a message of its own. At most one message and one slice are in memory.
     """
 

@@ -37,7 +37,7 @@ class Closeable(Protocol):
 class Session:
     """One session, used by one request at a time.
 
-    `transactions`: the open ones, by id. `used`: begin of the last request, by the loop's clock.
+    `transactions`: the open ones, by id. `last_used`: the begin of the last request, by the loop's clock.
     """
 
     __slots__ = (

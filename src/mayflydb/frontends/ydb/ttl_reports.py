@@ -13,12 +13,12 @@ from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.frontends.ydb.rows import RowLayout, partition_of
 from mayflydb.frontends.ydb.schemes import paths
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
-from mayflydb.frontends.ydb.schemes.columns import type_of
+from mayflydb.frontends.ydb.schemes.columns import parse_stored_type
 from mayflydb.frontends.ydb.schemes.definitions import body_of
-from mayflydb.frontends.ydb.schemes.physical import partitions
+from mayflydb.frontends.ydb.schemes.physical import partition_count
 from mayflydb.frontends.ydb.schemes.showing import quote
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, DropTtl, TtlSpec
-from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES, rule_of
+from mayflydb.frontends.ydb.schemes.ttl import DATE_COLUMN_TYPES, NUMBER_COLUMN_TYPES, rule_of
 from mayflydb.frontends.ydb.schemes.views import table_view
 from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings, Unit
 from mayflydb.frontends.ydb.ttl_columns import anchor_of
@@ -35,7 +35,7 @@ from mayflydb.query.yql.types import Type, bare
 
 def _key_types(node: Node) -> list[Type]:
     body = body_of(node.definition)
-    types = {column.name: type_of(column.type) for column in body.columns}
+    types = {column.name: parse_stored_type(column.type) for column in body.columns}
     return [types[name] for name in body.key]
 
 
@@ -88,7 +88,7 @@ def ttl_columns(node: Node) -> list[dict[str, Any]]:
 
 def partitions_of(node: Node) -> int:
     """The number of partitions that a table reports."""
-    return partitions(body_of(node.definition).settings)
+    return partition_count(body_of(node.definition).settings)
 
 
 def _resolve_column(body: TableBody, change: Change) -> StoredColumn:
@@ -107,7 +107,7 @@ def _resolve_unit(body: TableBody, column: StoredColumn, change: Change) -> Unit
 
     None for a date. BadRequest for a unit that does not fit the type.
     """
-    is_number = bare(type_of(column.type)) in COUNTS
+    is_number = bare(parse_stored_type(column.type)) in NUMBER_COLUMN_TYPES
     if change.unit is not None:
         units: tuple[Unit, ...] = get_args(Unit)
         unit = next((each for each in units if each == change.unit), None)
@@ -134,7 +134,7 @@ def preview_change(database: str, node: Node, change: Change) -> Proposal:
     current = body.ttl.expire_after if body.ttl is not None and body.ttl.column == column.name else None
     if change.seconds is None:
         return Proposal((), current, column.name, statements=_statements(database, node.name, None))
-    if bare(type_of(column.type)) not in DATES | COUNTS:
+    if bare(parse_stored_type(column.type)) not in DATE_COLUMN_TYPES | NUMBER_COLUMN_TYPES:
         raise BadRequest(f"{column.name} is {column.type}: no row dies by it")
     if change.seconds < 0:
         raise BadRequest("a TTL column has a span of 0 seconds or more")
@@ -149,7 +149,7 @@ def preview_change(database: str, node: Node, change: Change) -> Proposal:
 
 # A new column or unit has no dates in the store yet, so the preview derives them from the rows.
 def _date_adder(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> Callable[[Record], Record]:
-    layout, type_name = RowLayout(table_view(node, node.name)), str(bare(type_of(column.type)))
+    layout, type_name = RowLayout(table_view(node, node.name)), str(bare(parse_stored_type(column.type)))
 
     def add_date(record: Record) -> Record:
         date = anchor_of(type_name, unit, layout.decode(record.value)[column.number])
@@ -164,7 +164,7 @@ async def change_ttl(schemes: Schemes, database: str, node: Node, change: Change
     column = _resolve_column(body, change)
     preview_change(database, node, change)
     now = await schemes.engine.now()
-    path = paths.join(database, node.name)
+    path = paths.join_path(database, node.name)
     if change.seconds is None:
         if body.ttl is not None and body.ttl.column == column.name:
             await schemes.alter(path, AlterSpec(ttl=DropTtl()), now)
@@ -178,8 +178,12 @@ async def change_ttl(schemes: Schemes, database: str, node: Node, change: Change
 def possible_columns(node: Node) -> dict[str, bool]:
     """Return the columns that a TTL may use, in the order of the table; True for numbers, which need a unit."""
     body = body_of(node.definition)
-    types = {column.name: bare(type_of(column.type)) for column in body.columns}
-    return {name: type in COUNTS for name, type in types.items() if type in DATES | COUNTS}
+    types = {column.name: bare(parse_stored_type(column.type)) for column in body.columns}
+    return {
+        name: type in NUMBER_COLUMN_TYPES
+        for name, type in types.items()
+        if type in DATE_COLUMN_TYPES | NUMBER_COLUMN_TYPES
+    }
 
 
 def _statements(database: str, name: str, ttl: TtlSettings | None) -> tuple[str, str]:
@@ -209,7 +213,7 @@ def describe_row(node: Node, record: Record) -> dict[str, Any]:
         return found
     column = next(each for each in body.columns if each.name == body.ttl.column)
     value = RowLayout(table_view(node, node.name)).decode(record.value)[column.number]
-    date = anchor_of(str(bare(type_of(column.type))), body.ttl.unit, value)
+    date = anchor_of(str(bare(parse_stored_type(column.type))), body.ttl.unit, value)
     row: dict[str, Any] = {"index": column.name, "date": None if date is None else _date_text(date)}
     if date is None:
         row |= {"reason": "no-anchor", "text": f"{column.name} is NULL"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mayflydb.cli.ydb.boxes import BoxRow, box, columns
+from mayflydb.cli.ydb.boxes import BoxRow, render_box, render_columns
 from mayflydb.cli.ydb.describing import size_text
 
 PLAIN = """\
@@ -77,7 +77,7 @@ TEXT = """\
     ids=["plain", "lines", "empty", "headless", "nothing", "narrow", "text"],
 )
 def test_boxes(names: list[str] | None, rows: list[list[str]], options: dict[str, int], expected: str) -> None:
-    assert box(names, rows, **options) == expected  # type: ignore[arg-type]
+    assert render_box(names, rows, **options) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_boxes(names: list[str] | None, rows: list[list[str]], options: dict[str
     ],
 )
 def test_columns(names: str, line: int, expected: str) -> None:
-    assert columns(names.split(), line) == expected
+    assert render_columns(names.split(), line) == expected
 
 
 @pytest.mark.parametrize(

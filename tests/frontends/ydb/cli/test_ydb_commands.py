@@ -488,8 +488,8 @@ def test_operations(say: Say, ask: Ask, client: Client) -> None:
     assert say("operation", "list", "buildindex") == ""
     execute = "Ydb.Query.V1.QueryService/ExecuteScript"
     text = {"syntax": 1, "text": "SELECT 1"}
-    id = client.raw(execute, exec_mode=50, script_content=text).id
-    while not client.raw("Ydb.Operation.V1.OperationService/GetOperation", id=id).operation.ready:
+    id = client.call_raw(execute, exec_mode=50, script_content=text).id
+    while not client.call_raw("Ydb.Operation.V1.OperationService/GetOperation", id=id).operation.ready:
         pass
     rows = [re.split(r" *│ *", line)[1:-1] for line in say("operation", "get", id).splitlines() if "│" in line]
     row = [id, "true", "SUCCESS", id.partition("&id=")[2], "completed", "execute"]

@@ -43,7 +43,7 @@ def test_the_local_server_is_meant_where_nothing_is_said(
     bare: Ask, ydb_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It listens where `--url` points by default; its ports are its own."""
-    address = "mayflydb.cli.ydb.place.admin_client"
+    address = "mayflydb.cli.ydb.context.admin_client"
     monkeypatch.setattr(address, lambda _: AdminClient(ydb_server.admin_url))
     result = bare("ydb", "-v", "scheme", "ls")
     assert (result.exit_code, ".sys" in result.stdout) == (0, True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
+from mayflydb.frontends.ydb.schemes.copying import TableCopy, copy_tables
 from mayflydb.frontends.ydb.serials import Sequence, SequenceChange, change_sequence, draw_numbers
 from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.query.yql.faults import Fault
@@ -294,7 +294,7 @@ def test_a_renamed_table_goes_on_counting(users: Any) -> None:
 
 def test_a_copy_counts_on_for_itself(users: Any) -> None:
     users.parts("INSERT INTO users (hash) VALUES (1), (2)")
-    users.run(copy_tables(users.schemes, [Copy("/local/users", "/local/people")], users.now))
+    users.run(copy_tables(users.schemes, [TableCopy("/local/users", "/local/people")], users.now))
     users.parts("INSERT INTO people (hash) VALUES (3)")
     users.parts("INSERT INTO users (hash) VALUES (3), (4)")
     assert (ids(users, "people"), ids(users)) == ([1, 2, 3], [1, 2, 3, 4])

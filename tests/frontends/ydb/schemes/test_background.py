@@ -10,7 +10,7 @@ import pytest
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.ydb.rows import RowLayout, partition_of
-from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
+from mayflydb.frontends.ydb.schemes.copying import TableCopy, copy_tables
 from mayflydb.frontends.ydb.schemes.definitions import alter_definition
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, DropTtl, IndexSpec, TableSpec, TtlSpec
 from mayflydb.frontends.ydb.schemes.staging import HIDDEN_SPACE
@@ -139,7 +139,7 @@ def test_another_default_holds_from_the_next_start_on(place: Any) -> None:
 
 def test_copies_come_all_or_none(place: Any) -> None:
     made(place, TIMED)
-    copies = [Copy("/local/t", "/local/a/x"), Copy("/local/t", "/local/a/y", omit_indexes=True)]
+    copies = [TableCopy("/local/t", "/local/a/x"), TableCopy("/local/t", "/local/a/y", omit_indexes=True)]
     place.run(copy_tables(place.schemes, copies, place.now))
     for path in ("/local/a/x", "/local/a/y"):
         view = place.run(place.schemes.get_table(path))
@@ -147,7 +147,11 @@ def test_copies_come_all_or_none(place: Any) -> None:
         assert len(records) == ROWS
         assert records[5].dates == ((view.body.ttl.slot, 5 * SECOND),)
     with pytest.raises(Fault):
-        place.run(copy_tables(place.schemes, [Copy("/local/t", "/local/b"), Copy("/local/t", "/local/b")], place.now))
+        place.run(
+            copy_tables(
+                place.schemes, [TableCopy("/local/t", "/local/b"), TableCopy("/local/t", "/local/b")], place.now
+            )
+        )
     assert place.run(place.schemes.find("/local/b")) is None
     hidden = place.run(place.engine.node(HIDDEN_SPACE))
     assert place.run(place.engine.children(hidden.id)) == []

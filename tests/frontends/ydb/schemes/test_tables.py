@@ -329,7 +329,7 @@ def test_tables_are_renamed_together(place: Any) -> None:
 
 def test_of_many_who_want_a_table_one_makes_it(place: Any) -> None:
     async def all_at_once() -> list[bool]:
-        wanted = [place.schemes.ensure("/local/d/t", PLAIN, place.now) for _ in range(5)]
+        wanted = [place.schemes.create_unless_exists("/local/d/t", PLAIN, place.now) for _ in range(5)]
         return list(await asyncio.gather(*wanted))
 
     assert sorted(place.run(all_at_once())) == [False] * 4 + [True]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import bulk, values, wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql import texts
@@ -28,7 +28,7 @@ def _bad_request(text: str) -> Fault:
 
 async def bulk_upsert(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`BulkUpsert`: all rows or none. Of several rows with one key, the last one counts."""
-    view = await services.schemes.get_table(resolve(call.database, None, request.table))
+    view = await services.schemes.get_table(resolve_path(call.database, None, request.table))
     form = request.WhichOneof("data_format")
     if form == "arrow_batch_settings":
         raise fault("BulkUpsert of Apache Arrow batches is not supported", status="UNSUPPORTED")

@@ -11,15 +11,15 @@ from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.describing import entry_message
-from mayflydb.frontends.ydb.schemes.faults import exists_notice, not_found
-from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.schemes.faults import path_conflict_notice, unknown_path
+from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
 
 async def list_directory(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ListDirectory`. A table or view has no children."""
-    path = resolve(call.database, None, request.path)
+    path = resolve_path(call.database, None, request.path)
     schemes = services.schemes
     entry = await schemes.find(path)
     result = message("Ydb.Scheme.ListDirectoryResult")()
@@ -36,16 +36,16 @@ async def list_directory(services: Services, call: GrpcCall, request: Any) -> by
                 child.CopyFrom(entry_message(found))
                 child.name = database.strip("/")
     else:
-        raise not_found(path)
+        raise unknown_path(path)
     return wire.operation_response(result=result.SerializeToString(), type_name="Ydb.Scheme.ListDirectoryResult")
 
 
 async def describe_path(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DescribePath`"""
-    path = resolve(call.database, None, request.path)
+    path = resolve_path(call.database, None, request.path)
     entry = await services.schemes.find(path)
     if entry is None:
-        raise not_found(path)
+        raise unknown_path(path)
     result = message("Ydb.Scheme.DescribePathResult")()
     result.self.CopyFrom(entry_message(entry))
     return wire.operation_response(result=result.SerializeToString(), type_name="Ydb.Scheme.DescribePathResult")
@@ -53,21 +53,21 @@ async def describe_path(services: Services, call: GrpcCall, request: Any) -> byt
 
 async def make_directory(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`MakeDirectory`. An existing directory is accepted."""
-    path = resolve(call.database, None, request.path)
+    path = resolve_path(call.database, None, request.path)
     if await services.schemes.make_directory(path, call.now, call.user):
         return wire.operation_response()
-    return wire.operation_response(issues=(exists_notice(path),))
+    return wire.operation_response(issues=(path_conflict_notice(path),))
 
 
 async def remove_directory(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`RemoveDirectory`"""
-    await services.schemes.remove_directory(resolve(call.database, None, request.path))
+    await services.schemes.remove_directory(resolve_path(call.database, None, request.path))
     return wire.operation_response()
 
 
 async def modify_permissions(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ModifyPermissions`. Permissions are stored and described, and never checked."""
-    path = resolve(call.database, None, request.path)
+    path = resolve_path(call.database, None, request.path)
     if request.WhichOneof("inheritance") is not None and request.interrupt_inheritance:
         raise fault("Interrupting inheritance of permissions is not supported", status="UNSUPPORTED")
 
@@ -77,7 +77,7 @@ async def modify_permissions(services: Services, call: GrpcCall, request: Any) -
             body = _apply_action(body, action)
         return body
 
-    await services.schemes.modify(path, update, call.now)
+    await services.schemes.update_body(path, update, call.now)
     return wire.operation_response()
 
 

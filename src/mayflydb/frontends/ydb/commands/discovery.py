@@ -14,7 +14,7 @@ import msgspec
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.schemes.paths import join
+from mayflydb.frontends.ydb.schemes.paths import join_path
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
@@ -43,7 +43,7 @@ class HostAddress(msgspec.Struct, frozen=True):
 
 async def list_endpoints(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ListEndpoints`: the single endpoint, at an address that the client can reach."""
-    database = join(request.database or call.database)
+    database = join_path(request.database or call.database)
     if database not in services.options.databases:
         raise fault("Requested database not exists", status="NOT_FOUND")
     served_port = call.served_port

@@ -16,8 +16,8 @@ from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.query_run import Columns
 from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, ProtobufFormat, RowMessages, encode_results
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
-from mayflydb.frontends.ydb.schemes.faults import not_found
-from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.schemes.faults import unknown_path
+from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.frontends.ydb.store_tables import StoreTables
 from mayflydb.frontends.ydb.tables import TableView
@@ -27,11 +27,11 @@ from mayflydb.query.yql.schemas import Access, KeyRange, Row, Table
 from mayflydb.query.yql.types import ListType, StructType, TupleType, Type, Value, bare, format_type, optional
 
 
-async def _get_table(services: Services, call: GrpcCall, name: str) -> TableView | IndexEntry:
-    path = resolve(call.database, None, name)
+async def _get_readable(services: Services, call: GrpcCall, name: str) -> TableView | IndexEntry:
+    path = resolve_path(call.database, None, name)
     entry = await services.schemes.find(path)
     if not isinstance(entry, (TableView, IndexEntry)):
-        raise not_found(path)
+        raise unknown_path(path)
     return entry
 
 
@@ -57,7 +57,7 @@ async def _open_tables(
 
 async def read_rows(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ReadRows`: the existing rows among these keys."""
-    view = await _get_table(services, call, request.path)
+    view = await _get_readable(services, call, request.path)
     columns = _columns(view.table, request.columns)
     keys = _parse_keys(view.table, request.keys)
     access = Access(
@@ -109,7 +109,7 @@ async def stream_read_table(services: Services, call: GrpcCall, request: Any) ->
     """`StreamReadTable`: rows of a table or an index in a key range, from one snapshot."""
     if request.session_id:
         services.sessions.get(call, request.session_id)
-    view = await _get_table(services, call, request.path)
+    view = await _get_readable(services, call, request.path)
     columns = _columns(view.table, request.columns)
     # FeatureFlag: 1 is ENABLED, 2 is DISABLED. Unless disabled, columns that are NOT NULL are sent as optional.
     sent_columns = (

@@ -8,19 +8,19 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.descriptors import message
-from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
+from mayflydb.frontends.ydb.schemes.copying import TableCopy, copy_tables
 from mayflydb.frontends.ydb.schemes.describing import describe_table
 from mayflydb.frontends.ydb.schemes.entries import SystemEntry
 from mayflydb.frontends.ydb.schemes.faults import (
-    ALTERING,
-    CREATING,
-    exists_notice,
-    not_found,
+    ALTER_STATUS,
+    CREATE_STATUS,
+    path_conflict_notice,
     refuse_invalid,
+    unknown_path,
     wrong_kind,
 )
 from mayflydb.frontends.ydb.schemes.from_wire import alter_spec, table_spec
-from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.schemes.statistics import describe_bounds, describe_statistics
 from mayflydb.frontends.ydb.schemes.system import VIEW_TYPES
 from mayflydb.frontends.ydb.services import Services, Unary
@@ -30,18 +30,18 @@ from mayflydb.query.yql.faults import fault
 
 async def create_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`CreateTable`. A table that already exists is accepted with a notice."""
-    path = resolve(call.database, None, request.path)
-    with refuse_invalid(CREATING):
+    path = resolve_path(call.database, None, request.path)
+    with refuse_invalid(CREATE_STATUS):
         spec = table_spec(request)
-    if await services.schemes.ensure(path, spec, call.now, call.user):
+    if await services.schemes.create_unless_exists(path, spec, call.now, call.user):
         return wire.operation_response()
-    return wire.operation_response(issues=(exists_notice(path),))
+    return wire.operation_response(issues=(path_conflict_notice(path),))
 
 
 async def alter_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`AlterTable`: all changes at once. The answer waits until new indexes are complete."""
-    path = resolve(call.database, None, request.path)
-    with refuse_invalid(ALTERING):
+    path = resolve_path(call.database, None, request.path)
+    with refuse_invalid(ALTER_STATUS):
         spec = alter_spec(request)
     view = await services.schemes.alter(path, spec, call.now)
     if spec.add_indexes:
@@ -60,14 +60,15 @@ def _build_metadata(path: str, request: Any) -> bytes:
 
 async def drop_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DropTable`"""
-    await services.schemes.drop(resolve(call.database, None, request.path))
+    await services.schemes.drop(resolve_path(call.database, None, request.path))
     return wire.operation_response()
 
 
 async def copy_table(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`CopyTable`"""
-    copy = Copy(
-        resolve(call.database, None, request.source_path), resolve(call.database, None, request.destination_path)
+    copy = TableCopy(
+        resolve_path(call.database, None, request.source_path),
+        resolve_path(call.database, None, request.destination_path),
     )
     await copy_tables(services.schemes, [copy], call.now)
     return wire.operation_response()
@@ -78,9 +79,9 @@ async def copy_tables_request(services: Services, call: GrpcCall, request: Any) 
     if not request.tables:
         raise fault("At least one table should be provided", status="BAD_REQUEST")
     copies = [
-        Copy(
-            resolve(call.database, None, each.source_path),
-            resolve(call.database, None, each.destination_path),
+        TableCopy(
+            resolve_path(call.database, None, each.source_path),
+            resolve_path(call.database, None, each.destination_path),
             each.omit_indexes,
         )
         for each in request.tables
@@ -95,8 +96,8 @@ async def rename_tables(services: Services, call: GrpcCall, request: Any) -> byt
         raise fault("At least one table should be provided", status="BAD_REQUEST")
     moves = [
         (
-            resolve(call.database, None, each.source_path),
-            resolve(call.database, None, each.destination_path),
+            resolve_path(call.database, None, each.source_path),
+            resolve_path(call.database, None, each.destination_path),
             each.replace_destination,
         )
         for each in request.tables
@@ -107,10 +108,10 @@ async def rename_tables(services: Services, call: GrpcCall, request: Any) -> byt
 
 async def describe_table_request(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DescribeTable`. For other entries, the kind of the entry alone."""
-    path = resolve(call.database, None, request.path)
+    path = resolve_path(call.database, None, request.path)
     entry = await services.schemes.find(path)
     if entry is None:
-        raise not_found(path)
+        raise unknown_path(path)
     states = await services.schemes.sequences.states(entry, call.now) if isinstance(entry, TableView) else None
     result = describe_table(entry, states, request.include_set_val)
     if isinstance(entry, TableView):
@@ -129,10 +130,10 @@ async def describe_options(services: Services, call: GrpcCall, request: Any) -> 
 
 async def describe_system_view(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`DescribeSystemView`"""
-    path = resolve(call.database, None, request.path)
+    path = resolve_path(call.database, None, request.path)
     entry = await services.schemes.find(path)
     if not isinstance(entry, SystemEntry):
-        raise not_found(path) if entry is None else wrong_kind(path, "system view")
+        raise unknown_path(path) if entry is None else wrong_kind(path, "system view")
     description = describe_table(entry)
     result = message("Ydb.Table.DescribeSystemViewResult")()
     result.self.CopyFrom(description.self)

@@ -18,15 +18,15 @@ from mayflydb.model.record import Record
 log = logging.getLogger(__name__)
 
 
-def date_of(view: TableView) -> Callable[[Record], Instant | None]:
+def slot_date_getter(view: TableView) -> Callable[[Record], Instant | None]:
     """Return the function that gives the date in the slot of a table's TTL column."""
     layout, definition = RowLayout(view), view.node.definition
 
-    def date(record: Record) -> Instant | None:
+    def get_date(record: Record) -> Instant | None:
         dates = layout.dates(definition, layout.decode(record.value))
         return dates[0][1] if dates else None
 
-    return date
+    return get_date
 
 
 class Builds:
@@ -36,7 +36,7 @@ class Builds:
         self._engine = engine
         self._lookup = lookup
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._again: set[int] = set()
+        self._recheck: set[int] = set()
 
     def start(self, view: TableView) -> None:
         """Start a task for the unfinished indexes and slots of a table, if there are any."""
@@ -45,7 +45,7 @@ class Builds:
             return
         if id in self._tasks:
             # The running task may have made its last check before this change, so it has to check again.
-            self._again.add(id)
+            self._recheck.add(id)
         else:
             self._tasks[id] = asyncio.create_task(self._run_task(id, view.table.path), name=f"table {id}")
 
@@ -71,16 +71,16 @@ class Builds:
 
     async def _run_task(self, id: int, path: str) -> None:
         try:
-            again = True
-            while again:
-                self._again.discard(id)
+            recheck = True
+            while recheck:
+                self._recheck.discard(id)
                 await self._build_all(id, path)
-                again = id in self._again
+                recheck = id in self._recheck
         except MayflyError as error:
             # The next change of the table, or the next start, resumes the build.
             log.warning("indexes or TTL dates of table %d are not complete: %s", id, error)
         finally:
-            self._again.discard(id)
+            self._recheck.discard(id)
             self._tasks.pop(id, None)
 
     async def _build_all(self, id: int, path: str) -> None:
@@ -90,7 +90,7 @@ class Builds:
                 if slot.state == "dropped":
                     await self._engine.dates.remove(id, slot.number)
                 elif slot.state == "building":
-                    await self._engine.dates.build(id, slot.number, date_of(view))
+                    await self._engine.dates.build(id, slot.number, slot_date_getter(view))
             if any(index.state != "ready" for index in node.definition.indexes):
                 self._engine.indexes.resume(id, index_keys_getter(view))
                 await self._engine.indexes.wait_for(id)

@@ -24,11 +24,11 @@ from mayflydb.frontends.ydb.schemes.entries import (
     ViewEntry,
 )
 from mayflydb.frontends.ydb.schemes.faults import (
-    ALTERING,
-    CREATING,
+    ALTER_STATUS,
+    CREATE_STATUS,
     SCHEME_CODE,
     Invalid,
-    missing,
+    missing_path,
     refuse_invalid,
     wrong_kind,
 )
@@ -36,7 +36,7 @@ from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
 from mayflydb.frontends.ydb.schemes.staging import drop_unfinished
 from mayflydb.frontends.ydb.schemes.system_rows import system_rows
-from mayflydb.frontends.ydb.schemes.tree import Move
+from mayflydb.frontends.ydb.schemes.tree import TableMove
 from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
@@ -76,7 +76,7 @@ class Schemes(Lookup):
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         super().__init__(engine, options.databases)
-        self.started: Instant = 0
+        self.started_at: Instant = 0
         tick = engine.reaper.cadence.tick
         self.ttl_policy = TtlPolicy(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.builds = Builds(engine, self)
@@ -84,7 +84,7 @@ class Schemes(Lookup):
 
     async def system_rows(self, entry: SystemEntry) -> list[Row]:
         """Return the current rows of a system table, with all columns."""
-        return await system_rows(self, entry, self.started)
+        return await system_rows(self, entry, self.started_at)
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
@@ -96,13 +96,13 @@ class Schemes(Lookup):
         `replace`: an existing table is replaced. Faults: the name is taken, or the description is invalid.
         """
         database, name = await self.split_new(path)
-        with refuse_invalid(CREATING):
+        with refuse_invalid(CREATE_STATUS):
             definition = new_table(spec, owner, self.ttl_policy, now)
-        node = await self._write(lambda rows: tree.make(rows, database, name, definition, now, replace))
+        node = await self._write(lambda catalog: tree.create_entry(catalog, database, name, definition, now, replace))
         self.engine.reaper.invalidate(node.id)
-        return self.view(node, paths.join(path))
+        return self.view(node, paths.join_path(path))
 
-    async def ensure(self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER) -> bool:
+    async def create_unless_exists(self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER) -> bool:
         """Create a table unless it exists already; return True if it was created. Faults as of `create`."""
         if isinstance(await self.find(path), TableView):
             return False
@@ -124,13 +124,13 @@ class Schemes(Lookup):
         view = await self.get_table(path)
 
         def change(node: Node) -> Definition:
-            with refuse_invalid(ALTERING):
+            with refuse_invalid(ALTER_STATUS):
                 return alter_definition(node.definition, spec, self.ttl_policy, now)
 
         try:
             node = await self.engine.definitions.replace(view.node.id, change, now)
         except NotFound:
-            raise missing(path) from None
+            raise missing_path(path) from None
         after = self.view(node, view.table.path)
         self.builds.start(after)
         if any(slot.state == "building" for slot in node.definition.slots):
@@ -143,23 +143,23 @@ class Schemes(Lookup):
     async def drop(self, path: str) -> None:
         """Drop a table with its rows. Faults: the table does not exist."""
         view = await self.get_table(path)
-        await self._drop(view.node, path)
+        await self._drop_node(view.node, path)
 
     async def rename(self, moves: Iterable[tuple[str, str, bool]], now: Instant) -> None:
         """Rename tables, all or none.
 
-        `moves`: (source, destination, replace an existing table). Faults: see `tree.move`.
+        `moves`: (source, destination, replace an existing table). Faults: see `tree.rename_tables`.
         """
-        planned: list[Move] = []
+        planned: list[TableMove] = []
         for source, destination, replace in moves:
-            planned.append(Move(await self.split(source), await self.split_new(destination), replace))
-        replaced = await self._write(lambda rows: tree.move(rows, planned, now))
+            planned.append(TableMove(await self.split(source), await self.split_new(destination), replace))
+        replaced = await self._write(lambda catalog: tree.rename_tables(catalog, planned, now))
         for id in replaced:
             self.engine.reaper.invalidate(id)
 
     async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
-        """Give hidden tables their paths. `copies`: (id, database, name) each. Faults: see `tree.publish`."""
-        await self._write(lambda rows: tree.publish(rows, copies, now))
+        """Give hidden tables their paths. `copies`: (id, database, name) each. Faults: see `tree.publish_copies`."""
+        await self._write(lambda catalog: tree.publish_copies(catalog, copies, now))
 
     # --- views and directories -------------------------------------------------------------------------------------
 
@@ -167,16 +167,16 @@ class Schemes(Lookup):
         """Create a view of a query. Faults: the name is taken."""
         database, name = await self.split_new(path)
         body = msgspec.to_builtins(ViewBody(text, created=now, owner=owner))
-        await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
+        await self._write(lambda catalog: tree.create_entry(catalog, database, name, Definition(body, now), now))
 
     async def drop_view(self, path: str) -> None:
         """Drop a view. Faults: the entry does not exist, or is no view."""
         entry = await self.find(path)
         if entry is None:
-            raise missing(path)
+            raise missing_path(path)
         if not isinstance(entry, ViewEntry):
             raise wrong_kind(path, "view")
-        await self._drop(entry.node, path)
+        await self._drop_node(entry.node, path)
 
     async def make_directory(self, path: str, now: Instant, owner: str = OWNER) -> bool:
         """Create a directory and its missing parents; False if it exists already.
@@ -190,7 +190,7 @@ class Schemes(Lookup):
             raise wrong_kind(path, "directory")
         database, name = await self.split_new(path)
         body = msgspec.to_builtins(DirectoryBody(created=now, owner=owner))
-        await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
+        await self._write(lambda catalog: tree.create_entry(catalog, database, name, Definition(body, now), now))
         return True
 
     async def remove_directory(self, path: str) -> None:
@@ -198,23 +198,25 @@ class Schemes(Lookup):
         database, name = await self.split(path)
         if not name:
             raise fault(f"Check failed: path: '{path}', error: path is a database", status="PRECONDITION_FAILED")
-        await self._write(lambda rows: tree.drop_directory(rows, database, name))
+        await self._write(lambda catalog: tree.drop_directory(catalog, database, name))
 
-    async def modify(self, path: str, update: Callable[[Node], dict[str, Any]], now: Instant) -> None:
+    async def update_body(self, path: str, update: Callable[[Node], dict[str, Any]], now: Instant) -> None:
         """Replace the body of an entry by the result of `update`. Faults: the entry does not exist."""
         entry = await self.find(path)
         if entry is None or isinstance(entry, (SystemEntry, IndexEntry)):
-            raise missing(path)
+            raise missing_path(path)
         database, name = await self.split(path)
         if entry.node is None:
             if name:
                 body = msgspec.to_builtins(DirectoryBody(created=now))
-                node = await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
+                node = await self._write(
+                    lambda catalog: tree.create_entry(catalog, database, name, Definition(body, now), now)
+                )
             else:
-                node = await self._write(lambda rows: tree.ensure_database(rows, database, now))
+                node = await self._write(lambda catalog: tree.ensure_database(catalog, database, now))
         else:
             node = entry.node
-        await self._write(lambda rows: tree.change(rows, node.id, database, name, update))
+        await self._write(lambda catalog: tree.replace_body(catalog, node.id, database, name, update))
 
     # --- after a start -----------------------------------------------------------------------------------------------
 
@@ -222,7 +224,7 @@ class Schemes(Lookup):
         """Resume after a start at `now`: unfinished copies are dropped, builds go on, and rules follow the server's
         settings.
         """
-        self.started = now
+        self.started_at = now
         await drop_unfinished(self.engine)
 
         def change(node: Node) -> Definition:
@@ -247,16 +249,16 @@ class Schemes(Lookup):
         try:
             if not name:
                 raise Invalid(f"Check failed: path: '{path}', error: path is a database")
-            paths.check_new(f"/{name}")
+            paths.check_new_path(f"/{name}")
         except Invalid as error:
             raise fault(error.message, status="SCHEME_ERROR", code=SCHEME_CODE) from None
         return database, name
 
-    async def _drop(self, node: Node, path: str) -> None:
+    async def _drop_node(self, node: Node, path: str) -> None:
         try:
             await self.engine.definitions.drop(node.id)
         except NotFound:
-            raise missing(path) from None
+            raise missing_path(path) from None
 
     async def _write(self, body: Callable[[CatalogTransaction], Steps[T]]) -> T:
         return await self.engine.definitions.transact(body)

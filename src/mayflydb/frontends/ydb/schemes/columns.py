@@ -34,17 +34,17 @@ MAX_COLUMNS: Final = 200
 MAX_KEY_COLUMNS: Final = 20
 MAX_NAME_LENGTH: Final = 255
 
-NOT_KEY_TYPES: Final = frozenset((YSON, JSON, JSON_DOCUMENT, DOUBLE, FLOAT))
+NON_KEY_TYPES: Final = frozenset((YSON, JSON, JSON_DOCUMENT, DOUBLE, FLOAT))
 """Types that cannot be key columns."""
 
-NOT_STORED_TYPES: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
+NON_STORED_TYPES: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
 """Types that cannot be stored in columns."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 @lru_cache(maxsize=1024)
-def type_of(text: str) -> Type:
+def parse_stored_type(text: str) -> Type:
     """Return the type that `format_type` has written."""
     return resolve_type(parse_type(text))
 
@@ -58,7 +58,7 @@ def check_columns(columns: Sequence[ColumnSpec]) -> None:
             raise Invalid(f"Invalid name for column '{column.name}'")
         _check_sequence(column)
         plain = bare(column.type)
-        if not isinstance(plain, (Primitive, DecimalType)) or plain in NOT_STORED_TYPES:
+        if not isinstance(plain, (Primitive, DecimalType)) or plain in NON_STORED_TYPES:
             raise Invalid(f"Type '{plain}' specified for column '{column.name}' is not supported by storage")
 
 
@@ -91,7 +91,7 @@ def check_key(columns: Sequence[ColumnSpec], key: Sequence[str]) -> None:
         seen.add(name)
         if column.family not in ("", "default"):
             raise Invalid(f"Key column '{name}' must belong to the default family")
-        if bare(column.type) in NOT_KEY_TYPES:
+        if bare(column.type) in NON_KEY_TYPES:
             raise Invalid(f"Column {name} has wrong key type {bare(column.type)}")
     if len(key) > MAX_KEY_COLUMNS:
         raise Invalid(f"Too many key columns: current: 0, new: {len(key)}. Limit: {MAX_KEY_COLUMNS}")

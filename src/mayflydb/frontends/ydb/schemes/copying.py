@@ -18,7 +18,7 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.definitions import body_of, body_to_builtins, with_rule
-from mayflydb.frontends.ydb.schemes.faults import exists
+from mayflydb.frontends.ydb.schemes.faults import path_conflict
 from mayflydb.frontends.ydb.schemes.staging import create_hidden_table
 from mayflydb.frontends.ydb.tables import TableView, is_primary
 from mayflydb.model.errors import NotFound
@@ -27,7 +27,7 @@ from mayflydb.model.instant import Instant
 BATCH_ROWS: Final = 256
 
 
-class Copy(msgspec.Struct, frozen=True):
+class TableCopy(msgspec.Struct, frozen=True):
     """A copy of one table. Paths are absolute."""
 
     source: str
@@ -35,21 +35,21 @@ class Copy(msgspec.Struct, frozen=True):
     omit_indexes: bool = False
 
 
-async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> None:
+async def copy_tables(schemes: Schemes, copies: Sequence[TableCopy], now: Instant) -> None:
     """Copy tables as of one instant, all or none. Faults: a source does not exist, or a destination is taken."""
     engine = schemes.engine
     places = [await schemes.split_new(each.destination) for each in copies]
     for each in copies:
         if await schemes.find(each.destination) is not None:
-            raise exists(each.destination)
+            raise path_conflict(each.destination)
     snapshot, views = await _begin_snapshot(schemes, copies, now)
     created: list[Node] = []
     try:
         for each, view in zip(copies, views, strict=True):
-            definition = _definition(schemes, view, each.omit_indexes, now)
+            definition = _copy_definition(schemes, view, each.omit_indexes, now)
             created.append(await create_hidden_table(engine, definition, now))
             copy = schemes.view(created[-1], each.destination)
-            await _fill(engine, snapshot, view, copy, now)
+            await _copy_rows(engine, snapshot, view, copy, now)
             await schemes.sequences.copy(view, copy, now)
         named = [(node.id, *place) for node, place in zip(created, places, strict=True)]
         await schemes.publish(named, now)
@@ -64,18 +64,20 @@ async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) ->
         engine.reaper.invalidate(node.id)
 
 
-async def _begin_snapshot(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> tuple[Snapshot, list[TableView]]:
+async def _begin_snapshot(
+    schemes: Schemes, copies: Sequence[TableCopy], now: Instant
+) -> tuple[Snapshot, list[TableView]]:
     """Begin a snapshot. Return it with the tables as it contains them."""
     while True:
         views = [await schemes.get_table(each.source) for each in copies]
-        snapshot = await Snapshot.begin(schemes.engine, now, await schemes.parents())
+        snapshot = await Snapshot.begin(schemes.engine, now, await schemes.database_ids())
         # A table that changed while the snapshot began may differ in it: then another snapshot is taken.
         if [await schemes.find(each.source) for each in copies] == views:
             return snapshot, views
         snapshot.close()
 
 
-def _definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Instant) -> Definition:
+def _copy_definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Instant) -> Definition:
     before = view.node.definition
     indexes = tuple(
         msgspec.structs.replace(index, state="ready")
@@ -88,7 +90,7 @@ def _definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Inst
     return with_rule(copy, schemes.ttl_policy, now)
 
 
-async def _fill(engine: Engine, snapshot: Snapshot, source: TableView, copy: TableView, now: Instant) -> None:
+async def _copy_rows(engine: Engine, snapshot: Snapshot, source: TableView, copy: TableView, now: Instant) -> None:
     layout = RowLayout(copy)
     async for batch in snapshot.scan(source.node.id, Scope(), None, BATCH_ROWS):
         commands = [

@@ -9,17 +9,17 @@ from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.entries import Entry, ViewEntry
 from mayflydb.frontends.ydb.schemes.faults import (
-    ALTERING,
-    CREATING,
-    executing,
-    exists,
-    exists_notice,
-    missing,
+    ALTER_STATUS,
+    CREATE_STATUS,
+    missing_path,
+    path_conflict,
+    path_conflict_notice,
     refuse_invalid,
+    wrap_faults,
     wrong_kind,
 )
-from mayflydb.frontends.ydb.schemes.from_yql import alteration, table_spec
-from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.schemes.from_yql import parse_alteration, table_spec
+from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.schemes.showing import show_table, show_view
 from mayflydb.frontends.ydb.serials import SequenceChange, sequence_name
 from mayflydb.frontends.ydb.tables import TableView
@@ -72,7 +72,7 @@ async def show_create(schemes: Schemes, call: GrpcCall, statement: ast.ShowCreat
 
     Faults: the entry does not exist, or is of another kind.
     """
-    path = resolve(call.database, prefix, statement.name)
+    path = resolve_path(call.database, prefix, statement.name)
     entry = await schemes.find(path)
     name = path.removeprefix(call.database + "/")
     if isinstance(entry, TableView) and statement.kind == "TABLE":
@@ -88,27 +88,27 @@ async def show_create(schemes: Schemes, call: GrpcCall, statement: ast.ShowCreat
 async def _create_table(
     schemes: Schemes, call: GrpcCall, statement: ast.CreateTable, prefix: str | None, lenient: bool
 ) -> tuple[Issue, ...]:
-    path = resolve(call.database, prefix, statement.table)
-    with refuse_invalid(CREATING):
+    path = resolve_path(call.database, prefix, statement.table)
+    with refuse_invalid(CREATE_STATUS):
         spec = table_spec(statement)
-    with executing("CREATE TABLE"):
+    with wrap_faults("CREATE TABLE"):
         if statement.or_replace or not (statement.if_not_exists or lenient):
             await schemes.create(path, spec, call.now, call.user, statement.or_replace)
             return ()
-        made = await schemes.ensure(path, spec, call.now, call.user)
-    return () if made or statement.if_not_exists else (exists_notice(path),)
+        is_new = await schemes.create_unless_exists(path, spec, call.now, call.user)
+    return () if is_new or statement.if_not_exists else (path_conflict_notice(path),)
 
 
 async def _alter_table(schemes: Schemes, call: GrpcCall, statement: ast.AlterTable, prefix: str | None) -> None:
-    path = resolve(call.database, prefix, statement.table)
+    path = resolve_path(call.database, prefix, statement.table)
     entry = await _get_entry(schemes, path, statement.at)
-    with refuse_invalid(ALTERING):
-        change = alteration(statement)
-    with executing("ALTER TABLE"):
+    with refuse_invalid(ALTER_STATUS):
+        change = parse_alteration(statement)
+    with wrap_faults("ALTER TABLE"):
         if not isinstance(entry, TableView):
             raise wrong_kind(path, "table")
         if change.rename_to is not None:
-            destination = resolve(call.database, prefix, change.rename_to)
+            destination = resolve_path(call.database, prefix, change.rename_to)
             await schemes.rename([(path, destination, False)], call.now)
             return
         view = await schemes.alter(path, change.spec, call.now)
@@ -120,67 +120,67 @@ async def _alter_table(schemes: Schemes, call: GrpcCall, statement: ast.AlterTab
 async def _drop_table(schemes: Schemes, call: GrpcCall, statement: ast.DropTable, prefix: str | None) -> None:
     if statement.kind != "TABLE":
         raise unsupported(f"DROP {statement.kind}", statement.at)
-    path = resolve(call.database, prefix, statement.table)
+    path = resolve_path(call.database, prefix, statement.table)
     entry = await schemes.find(path)
     if entry is None and statement.if_exists:
         return
     await _get_entry(schemes, path, statement.at)
-    with executing("DROP TABLE"):
+    with wrap_faults("DROP TABLE"):
         await schemes.drop(path)
 
 
 async def _alter_sequence(schemes: Schemes, call: GrpcCall, statement: ast.AlterSequence, prefix: str | None) -> None:
-    path = resolve(call.database, prefix, statement.name)
+    path = resolve_path(call.database, prefix, statement.name)
     table, _, name = path.rpartition("/")
     entry = await schemes.find(table)
     columns = entry.body.columns if isinstance(entry, TableView) else ()
     column = next((each for each in columns if each.sequence and sequence_name(each.name) == name), None)
     if column is None and statement.if_exists:
         return
-    with executing("ALTER SEQUENCE"):
+    with wrap_faults("ALTER SEQUENCE"):
         if column is None or not isinstance(entry, TableView):
-            raise missing(path)
+            raise missing_path(path)
         change = SequenceChange(statement.start, statement.increment, statement.restart, statement.restart_at)
         try:
             await schemes.sequences.alter(entry, column, change, call.now)
         except ValueError as error:
             raise fault(str(error), statement.at, "BAD_REQUEST") from None
         except OwnerNotFound:
-            raise missing(path) from None
+            raise missing_path(path) from None
 
 
 async def _create_view(schemes: Schemes, call: GrpcCall, statement: ast.CreateView, prefix: str | None) -> None:
-    path = resolve(call.database, prefix, statement.name)
-    asked = {setting.name.lower(): setting.value for setting in statement.settings}
-    if asked.get("security_invoker") not in (True, b"true", "true", "TRUE"):
+    path = resolve_path(call.database, prefix, statement.name)
+    settings = {setting.name.lower(): setting.value for setting in statement.settings}
+    if settings.get("security_invoker") not in (True, b"true", "true", "TRUE"):
         raise fault("CREATE VIEW statement must be created WITH (security_invoker = TRUE)", statement.at)
-    for name in asked.keys() - {"security_invoker"}:
+    for name in settings.keys() - {"security_invoker"}:
         raise fault(f"{name.upper()} parameter is not supported by VIEW", statement.at)
     if await schemes.find(path) is not None:
         if statement.if_not_exists:
             return
-        with executing("CREATE VIEW"):
-            raise exists(path)
-    with executing("CREATE VIEW"):
+        with wrap_faults("CREATE VIEW"):
+            raise path_conflict(path)
+    with wrap_faults("CREATE VIEW"):
         await schemes.create_view(path, statement.text, call.now, call.user)
 
 
 async def _drop_view(schemes: Schemes, call: GrpcCall, statement: ast.DropView, prefix: str | None) -> None:
-    path = resolve(call.database, prefix, statement.name)
+    path = resolve_path(call.database, prefix, statement.name)
     entry = await schemes.find(path)
     if entry is None and statement.if_exists:
         return
-    with executing("DROP VIEW"):
+    with wrap_faults("DROP VIEW"):
         await schemes.drop_view(path)
 
 
 async def _grant(schemes: Schemes, call: GrpcCall, statement: ast.Grant, prefix: str | None) -> None:
-    names = permissions.names_of(statement)
+    names = permissions.permission_names(statement)
     change = permissions.revoke if statement.revoke else permissions.grant
     for each in statement.paths:
-        path = resolve(call.database, prefix, each)
-        with executing("REVOKE" if statement.revoke else "GRANT"):
-            await schemes.modify(path, lambda node: change(node.body, statement.subjects, names), call.now)
+        path = resolve_path(call.database, prefix, each)
+        with wrap_faults("REVOKE" if statement.revoke else "GRANT"):
+            await schemes.update_body(path, lambda node: change(node.body, statement.subjects, names), call.now)
 
 
 async def _get_entry(schemes: Schemes, path: str, at: At) -> Entry:

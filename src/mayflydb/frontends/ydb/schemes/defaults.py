@@ -39,7 +39,7 @@ from mayflydb.query.yql.types import (
     format_long,
 )
 
-_INTEGERS: Final = {
+_INTEGER_TYPES: Final = {
     "": (INT32, INT64, UINT64),
     "u": (UINT32,),
     "l": (INT64,),
@@ -49,16 +49,16 @@ _INTEGERS: Final = {
     "t": (INT8,),
     "ut": (UINT8,),
 }
-_STRINGS: Final = {"": STRING, "s": STRING, "u": UTF8, "y": YSON, "j": JSON}
+_STRING_TYPES: Final = {"": STRING, "s": STRING, "u": UTF8, "y": YSON, "j": JSON}
 _NO_RUN: Final = Run(0, {}, None)  # type: ignore[arg-type]  # A literal asks nothing of it.
 
 
-def default_text(tree: Tree, type: Type) -> str:
+def default_literal(tree: Tree, type: Type) -> str:
     """Return the stored text of a column's default. Faults: the column cannot hold the value."""
-    return text_of(_value(tree, type), type)
+    return literal_of(_convert(tree, type), type)
 
 
-def text_of(value: Value, type: Type) -> str:
+def literal_of(value: Value, type: Type) -> str:
     """Return a value as a literal of YQL."""
     plain = bare(type)
     if value is None:
@@ -83,17 +83,17 @@ def _escape_bytes(value: bytes) -> str:
 
 
 @lru_cache(maxsize=4096)
-def value_of(text: str, type: Type) -> Value:
+def parse_literal(text: str, type: Type) -> Value:
     """Return the value of a stored literal in a column of this type. Faults: the column cannot hold the value."""
     statement = parse(f"SELECT {text}").statements[0]
     assert isinstance(statement, Select)
     item = statement.items[0]
     assert isinstance(item, Item)
-    return _value(item.value, type)
+    return _convert(item.value, type)
 
 
-def _value(tree: Tree, type: Type) -> Value:
-    literal = _literal(tree, type)
+def _convert(tree: Tree, type: Type) -> Value:
+    literal = _evaluate_literal(tree, type)
     if literal.type == NULL:
         if bare(type) == type:
             raise _mismatch(tree, literal.type, type)
@@ -108,36 +108,36 @@ def _mismatch(tree: Syntax, source: Type, type: Type) -> Fault:
     return fault(f"Failed to convert default value: {format_long(source)} to {format_long(type)}", tree.at)
 
 
-def _literal(tree: Tree, type: Type) -> Expression:
+def _evaluate_literal(tree: Tree, type: Type) -> Expression:
     match tree:
         case Unary(operator="-", operand=Literal_(kind="integer" | "float" | "double") as operand):
-            positive = _literal(operand, type)
+            positive = _evaluate_literal(operand, type)
             return _constant(positive.type, -positive.value)
         case Literal_(kind="null"):
             return _constant(NULL, None)
         case Literal_(kind="bool", value=value):
             return _constant(BOOL, value)
         case Literal_(kind="integer", value=int(value), suffix=suffix):
-            types = _INTEGERS.get(suffix, (INT32, INT64, UINT64))
-            fits = [each for each in types if value < 1 << _bits(each)]
+            types = _INTEGER_TYPES.get(suffix, (INT32, INT64, UINT64))
+            fits = [each for each in types if value < 1 << _magnitude_bits(each)]
             return _constant((fits or [types[-1]])[0], value)
         case Literal_(kind="float" | "double", value=value, suffix=suffix):
             return _constant(FLOAT if suffix == "f" else DOUBLE, float(value or 0))
         case Literal_(kind="string", value=value, suffix=suffix):
-            return _string(value, _STRINGS.get(suffix, STRING))
+            return _string_constant(value, _STRING_TYPES.get(suffix, STRING))
         case FunctionCall(name=name, arguments=arguments) if arguments:
             return _call_literal(tree, name, bare(type))
         case _:
             raise fault("Default expression of a column must be a literal", tree.at)
 
 
-def _bits(type: Type) -> int:
+def _magnitude_bits(type: Type) -> int:
     name = str(type)
     bits = int(name.lstrip("UIint"))
     return bits if name.startswith("U") else bits - 1
 
 
-def _string(value: object, type: Type) -> Expression:
+def _string_constant(value: object, type: Type) -> Expression:
     raw = value if isinstance(value, bytes) else str(value).encode()
     return _constant(type, raw if type in (STRING, YSON) else raw.decode())
 

@@ -11,7 +11,13 @@ from mayflydb.engine.building import add_indexes
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.expiry.passes import TICK, end_schedule, following
-from mayflydb.frontends.ydb.schemes.columns import MAX_COLUMNS, check_columns, check_key, stored_column, type_of
+from mayflydb.frontends.ydb.schemes.columns import (
+    MAX_COLUMNS,
+    check_columns,
+    check_key,
+    parse_stored_type,
+    stored_column,
+)
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.indexes import check_index, index_definition, secondary_indexes
 from mayflydb.frontends.ydb.schemes.specs import (
@@ -34,11 +40,11 @@ from mayflydb.query.yql.types import Type, format_type, is_optional, optional
 class TtlPolicy(msgspec.Struct, frozen=True):
     """Settings of the server for all tables.
 
-    `least_interval`: the least run interval that a table may set. `hides`: due rows of all tables are hidden from their
+    `min_run_interval`: the least run interval that a table may set. `hides`: due rows of all tables are hidden from their
     deadline on. `run_interval`: the default of a table. `tick`: the distance of the instants at which runs may begin.
     """
 
-    least_interval: Span = 15 * MINUTE
+    min_run_interval: Span = 15 * MINUTE
     hides: bool = False
     run_interval: Span = HOUR
     tick: Span = TICK
@@ -69,7 +75,7 @@ def new_table(spec: TableSpec, owner: str, policy: TtlPolicy, now: Instant) -> D
     if len(columns) > MAX_COLUMNS:
         raise Invalid(f"Too many columns: current: 0, new: {len(columns)}, dropping: 0. Limit: {MAX_COLUMNS}")
     if spec.ttl is not None:
-        check_ttl(spec.ttl, columns, (), now, policy.least_interval)
+        check_ttl(spec.ttl, columns, (), now, policy.min_run_interval)
     check_key(spec.columns, spec.key)
     if spec.column_store and any(column.sequence is not None for column in spec.columns):
         raise Invalid("Sequences are not supported for column tables")
@@ -94,11 +100,11 @@ def new_table(spec: TableSpec, owner: str, policy: TtlPolicy, now: Instant) -> D
     if spec.ttl is not None:
         definition, slot = with_slot(definition)
         definition = msgspec.structs.replace(definition, slots=(Slot(slot, "ready"),))
-        body = msgspec.structs.replace(body, ttl=settings_of(spec.ttl, slot))
+        body = msgspec.structs.replace(body, ttl=stored_ttl(spec.ttl, slot))
     return with_rule(msgspec.structs.replace(definition, body=body_to_builtins(body)), policy, now)
 
 
-def settings_of(ttl: TtlSpec, slot: int) -> TtlSettings:
+def stored_ttl(ttl: TtlSpec, slot: int) -> TtlSettings:
     """Return TTL settings as the catalogue stores them."""
     return TtlSettings(ttl.column, ttl.expire_after, ttl.unit, ttl.run_interval, slot)
 
@@ -146,7 +152,7 @@ def alter_definition(definition: Definition, spec: AlterSpec, policy: TtlPolicy,
     body = body_of(definition)
     definition = _alter_indexes(definition, body, spec)
     body, types = _alter_columns(body, spec)
-    _check_used(definition, body, spec)
+    _check_indexes(definition, body, spec)
     body = msgspec.structs.replace(
         body,
         attributes=_merge(body.attributes, {name: value or None for name, value in spec.attributes.items()}),
@@ -162,7 +168,7 @@ def _merge(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 def _alter_columns(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[str, Type]]:
     """Return a body with changed columns, and the types of all columns, dropped ones included."""
-    types = {column.name: type_of(column.type) for column in body.columns}
+    types = {column.name: parse_stored_type(column.type) for column in body.columns}
     _check_distinct(spec.add_columns)
     check_columns(spec.add_columns)
     for column in spec.add_columns:
@@ -172,7 +178,7 @@ def _alter_columns(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[st
             raise Invalid("Column addition with serial data type is unsupported")
         if not is_optional(column.type) and column.default is None:
             raise Invalid("Cannot add not null column without default value", code=2017)
-    families = _families(body.families, spec.families)
+    families = _merge_families(body.families, spec.families)
     _check_families(spec.add_columns, families)
     _check_dropped(body, spec, types)
     changes = {change.name: change for change in spec.change_columns}
@@ -215,7 +221,7 @@ def _alter_column(column: StoredColumn, change: ColumnChange | None, key: tuple[
         raise Invalid(f"Key column '{column.name}' must belong to the default family")
     if column.sequence is not None:
         raise Invalid(f"Cannot alter serial column '{column.name}'")
-    type = type_of(column.type)
+    type = parse_stored_type(column.type)
     return msgspec.structs.replace(
         column,
         type=format_type(optional(type)) if change.nullable else column.type,
@@ -224,14 +230,16 @@ def _alter_column(column: StoredColumn, change: ColumnChange | None, key: tuple[
     )
 
 
-def _families(before: tuple[dict[str, Any], ...], changes: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+def _merge_families(
+    before: tuple[dict[str, Any], ...], changes: tuple[dict[str, Any], ...]
+) -> tuple[dict[str, Any], ...]:
     merged = {family["name"]: family for family in before}
     for change in changes:
         merged[change["name"]] = {**merged.get(change["name"], {}), **change}
     return tuple(merged.values())
 
 
-def _check_used(definition: Definition, body: TableBody, spec: AlterSpec) -> None:
+def _check_indexes(definition: Definition, body: TableBody, spec: AlterSpec) -> None:
     for index in secondary_indexes(definition.indexes).values():
         stored = index.spec or {}
         for name in spec.drop_columns:
@@ -239,25 +247,25 @@ def _check_used(definition: Definition, body: TableBody, spec: AlterSpec) -> Non
                 raise Invalid("Impossible drop column because table has an index with that column")
             if name in stored["cover"]:
                 raise Invalid("Impossible drop column because table index covers that column")
-    types = {column.name: type_of(column.type) for column in body.columns}
-    standing = [
+    types = {column.name: parse_stored_type(column.type) for column in body.columns}
+    existing = [
         name for name in secondary_indexes(definition.indexes) if name not in {each.name for each in spec.add_indexes}
     ]
     for place, new in enumerate(spec.add_indexes):
-        check_index(new, types, body.key, [*standing, *(each.name for each in spec.add_indexes[:place])])
+        check_index(new, types, body.key, [*existing, *(each.name for each in spec.add_indexes[:place])])
 
 
 # --- indexes of a change ---------------------------------------------------------------------------------------------
 
 
 def _alter_indexes(definition: Definition, body: TableBody, spec: AlterSpec) -> Definition:
-    standing = secondary_indexes(definition.indexes)
-    gone = {standing[name].number for name in spec.drop_indexes if name in standing}
+    existing = secondary_indexes(definition.indexes)
+    dropped = {existing[name].number for name in spec.drop_indexes if name in existing}
     for name in spec.drop_indexes:
-        if name not in standing:
+        if name not in existing:
             raise Invalid(f"Check failed: index '{name}' does not exist", "SCHEME_ERROR", 2003)
     indexes = tuple(
-        msgspec.structs.replace(index, state="dropped") if index.number in gone else index
+        msgspec.structs.replace(index, state="dropped") if index.number in dropped else index
         for index in definition.indexes
     )
     for source, destination, replace in spec.rename_indexes:
@@ -279,17 +287,17 @@ def _check_addable(new: IndexSpec, taken: Mapping[str, Index]) -> None:
 
 
 def _rename_index(indexes: tuple[Index, ...], source: str, destination: str, replace: bool) -> tuple[Index, ...]:
-    standing = secondary_indexes(indexes)
-    if source not in standing:
+    existing = secondary_indexes(indexes)
+    if source not in existing:
         raise Invalid(f"Check failed: index '{source}' does not exist", "SCHEME_ERROR", 2003)
-    other = standing.get(destination)
+    other = existing.get(destination)
     if other is not None and not replace:
         raise Invalid(f"index '{destination}' already exists", "SCHEME_ERROR", 2003)
     found: list[Index] = []
     for index in indexes:
         if other is not None and index.number == other.number:
             index = msgspec.structs.replace(index, state="dropped")
-        elif index.number == standing[source].number:
+        elif index.number == existing[source].number:
             index = msgspec.structs.replace(index, spec={**(index.spec or {}), "name": destination})
         found.append(index)
     return tuple(found)
@@ -309,10 +317,10 @@ def _alter_ttl(
         if before is not None:
             definition = without_slot(definition, before.slot)
         return definition, msgspec.structs.replace(body, ttl=None)
-    check_ttl(spec.ttl, types, spec.drop_columns, now, policy.least_interval)
+    check_ttl(spec.ttl, types, spec.drop_columns, now, policy.min_run_interval)
     if before is not None and (before.column, before.unit) == (spec.ttl.column, spec.ttl.unit):
-        return definition, msgspec.structs.replace(body, ttl=settings_of(spec.ttl, before.slot))
+        return definition, msgspec.structs.replace(body, ttl=stored_ttl(spec.ttl, before.slot))
     if before is not None:
         definition = without_slot(definition, before.slot)
     definition, slot = with_slot(definition)
-    return definition, msgspec.structs.replace(body, ttl=settings_of(spec.ttl, slot))
+    return definition, msgspec.structs.replace(body, ttl=stored_ttl(spec.ttl, slot))

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, Entry, IndexEntry, SystemEntry, ViewEntry, created_of
-from mayflydb.frontends.ydb.schemes.from_wire import UNITS
+from mayflydb.frontends.ydb.schemes.from_wire import UNITS_BY_NUMBER
 from mayflydb.frontends.ydb.schemes.paths import leaf
-from mayflydb.frontends.ydb.schemes.physical import describe_partitioning, describe_rest
+from mayflydb.frontends.ydb.schemes.physical import describe_other_settings, describe_partitioning
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name
 from mayflydb.frontends.ydb.tables import TableBody, TableView, TtlSettings
 from mayflydb.frontends.ydb.values import encode_type, encode_typed_value
@@ -26,7 +26,7 @@ SYS_VIEW: Final = 24
 READY: Final = 1
 BUILDING: Final = 2
 
-_UNIT_NUMBERS: Final = {unit: number for number, unit in UNITS.items()}
+_UNIT_NUMBERS: Final = {unit: number for number, unit in UNITS_BY_NUMBER.items()}
 _INDEX_FIELDS: Final = {
     "sync": "global_index",
     "async": "global_async_index",
@@ -42,7 +42,7 @@ def path_of(entry: Entry) -> str:
 
 def entry_message(entry: Entry) -> Any:
     """Return an entry as it stands in listings."""
-    found = message("Ydb.Scheme.Entry")(name=leaf(path_of(entry)), owner="root@builtin", type=_type_of(entry))
+    found = message("Ydb.Scheme.Entry")(name=leaf(path_of(entry)), owner="root@builtin", type=_entry_type(entry))
     if isinstance(entry, DirectoryEntry) and entry.is_database:
         found.name = entry.path
     if isinstance(entry, (TableView, ViewEntry, DirectoryEntry)):
@@ -57,7 +57,7 @@ def entry_message(entry: Entry) -> Any:
     return found
 
 
-def _type_of(entry: Entry) -> int:
+def _entry_type(entry: Entry) -> int:
     match entry:
         case TableView(body=body):
             return COLUMN_TABLE if body.column_store else TABLE
@@ -95,7 +95,7 @@ def describe_table(entry: Entry, sequences: Mapping[str, Sequence] | None = None
         result.attributes.update(body.attributes)
         for family in _families(body):
             _describe_family(family, result.column_families.add())
-        describe_rest(body.settings, result)
+        describe_other_settings(body.settings, result)
         result.store_type = 2 if body.column_store else 1
         describe_partitioning(body.settings, result.partitioning_settings, body.column_store)
     return result

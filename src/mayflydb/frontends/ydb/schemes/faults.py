@@ -12,9 +12,9 @@ from typing import Final
 from mayflydb.query.yql.faults import WARNING, Fault, Issue, Status, fault
 
 SCHEME_CODE: Final = 2003
-MISSING_CODE: Final = 200200
-CREATING: Final = "SCHEME_ERROR"
-ALTERING: Final = "BAD_REQUEST"
+PATH_MISSING_CODE: Final = 200200
+CREATE_STATUS: Final = "SCHEME_ERROR"
+ALTER_STATUS: Final = "BAD_REQUEST"
 
 
 class Invalid(Exception):
@@ -40,7 +40,7 @@ def refuse_invalid(status: Status) -> Iterator[None]:
 
 
 @contextmanager
-def executing(what: str) -> Iterator[None]:
+def wrap_faults(what: str) -> Iterator[None]:
     """Wrap faults of a YQL statement as YDB does: `Execution` > `Executing CREATE TABLE` > cause."""
     try:
         yield
@@ -49,27 +49,27 @@ def executing(what: str) -> Iterator[None]:
         raise Fault(error.status, Issue("Execution", 1060, issues=(inner,))) from None
 
 
-def not_found(path: str) -> Fault:
+def unknown_path(path: str) -> Fault:
     """The fault of an unknown path in a read request."""
     return Fault("SCHEME_ERROR", Issue("Path not found"))
 
 
-def missing(path: str) -> Fault:
+def missing_path(path: str) -> Fault:
     """The fault of an unknown path in a change."""
-    return fault("Path does not exist", status="SCHEME_ERROR", code=MISSING_CODE)
+    return fault("Path does not exist", status="SCHEME_ERROR", code=PATH_MISSING_CODE)
 
 
-def exists(path: str) -> Fault:
+def path_conflict(path: str) -> Fault:
     """The fault of a path that is taken."""
-    return fault(exists_text(path), status="SCHEME_ERROR", code=SCHEME_CODE)
+    return fault(path_conflict_text(path), status="SCHEME_ERROR", code=SCHEME_CODE)
 
 
-def exists_notice(path: str) -> Issue:
+def path_conflict_notice(path: str) -> Issue:
     """The notice of a table that exists already, for requests that accept that."""
-    return Issue(exists_text(path), SCHEME_CODE, WARNING)
+    return Issue(path_conflict_text(path), SCHEME_CODE, WARNING)
 
 
-def exists_text(path: str) -> str:
+def path_conflict_text(path: str) -> str:
     """YDB's text of a taken path, which clients search for."""
     return f"Check failed: path: '{path}', error: path exist, request accepts it"
 

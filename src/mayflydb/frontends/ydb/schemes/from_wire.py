@@ -7,17 +7,17 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.frontends.ydb.schemes.defaults import text_of, value_of
+from mayflydb.frontends.ydb.schemes.defaults import literal_of, parse_literal
 from mayflydb.frontends.ydb.schemes.faults import Invalid
-from mayflydb.frontends.ydb.schemes.physical import SWITCHES, partitioning, storage
+from mayflydb.frontends.ydb.schemes.physical import FEATURE_FLAGS, partitioning_settings, storage_settings
 from mayflydb.frontends.ydb.schemes.specs import (
     AlterSpec,
     ColumnChange,
     ColumnSpec,
     DropTtl,
+    IndexKind,
     IndexSpec,
     KeepTtl,
-    Kind,
     TableSpec,
     TtlAction,
     TtlSpec,
@@ -28,7 +28,7 @@ from mayflydb.frontends.ydb.values import decode_type, decode_typed_value
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.types import bare, is_optional, optional
 
-UNITS: Final[dict[int, Unit]] = {
+UNITS_BY_NUMBER: Final[dict[int, Unit]] = {
     1: "SECONDS",
     2: "MILLISECONDS",
     3: "MICROSECONDS",
@@ -36,7 +36,7 @@ UNITS: Final[dict[int, Unit]] = {
 }
 """Units by number of ValueSinceUnixEpochModeSettings.Unit."""
 
-_KINDS: Final[dict[str | None, Kind]] = {
+_INDEX_KINDS: Final[dict[str | None, IndexKind]] = {
     None: "sync",
     "global_index": "sync",
     "global_async_index": "async",
@@ -52,7 +52,11 @@ def table_spec(request: Any) -> TableSpec:
         raise _unsupported("A temporary table")
     if request.tiering:
         raise _unsupported("Tiering")
-    physical = _initial_partitions(request) | partitioning(request.partitioning_settings) | _physical(request, "")
+    physical = (
+        _initial_partitions(request)
+        | partitioning_settings(request.partitioning_settings)
+        | _other_settings(request, "")
+    )
     return TableSpec(
         columns=tuple(_column(each) for each in request.columns),
         key=tuple(request.primary_key),
@@ -72,15 +76,15 @@ def _initial_partitions(request: Any) -> dict[str, Any]:
     policy = request.profile.partitioning_policy
     found: dict[str, Any] = {}
     if policy.auto_partitioning:
-        found["AUTO_PARTITIONING_BY_SIZE"] = SWITCHES[2 if policy.auto_partitioning == 1 else 1]
+        found["AUTO_PARTITIONING_BY_SIZE"] = FEATURE_FLAGS[2 if policy.auto_partitioning == 1 else 1]
     for given, keys in ((request, "partition_at_keys"), (policy, "explicit_partitions")):
-        said = given.WhichOneof("partitions")
-        if said == keys:
+        form = given.WhichOneof("partitions")
+        if form == keys:
             points = [decode_typed_value(each) for each in getattr(given, keys).split_points]
-            found["PARTITION_AT_KEYS"] = [_border(value) for _, value in points]
-        elif said is not None:
+            found["PARTITION_AT_KEYS"] = [_split_point(value) for _, value in points]
+        elif form is not None:
             found["UNIFORM_PARTITIONS"] = given.uniform_partitions
-        if said is not None:
+        if form is not None:
             break
     return found
 
@@ -96,13 +100,13 @@ def alter_spec(request: Any) -> AlterSpec:
     return AlterSpec(
         add_columns=tuple(_column(each) for each in request.add_columns),
         drop_columns=tuple(request.drop_columns),
-        change_columns=tuple(_change(each) for each in request.alter_columns),
+        change_columns=tuple(_column_change(each) for each in request.alter_columns),
         add_indexes=tuple(_index(each) for each in request.add_indexes),
         drop_indexes=tuple(request.drop_indexes),
         rename_indexes=tuple(renamed),
         ttl=_ttl_action(request),
         attributes=dict(request.alter_attributes),
-        settings=partitioning(request.alter_partitioning_settings) | _physical(request, "set_"),
+        settings=partitioning_settings(request.alter_partitioning_settings) | _other_settings(request, "set_"),
         families=_families(request.add_columns, families),
     )
 
@@ -126,7 +130,7 @@ def ttl_spec(given: Any) -> TtlSpec:
             return TtlSpec(mode.column_name, mode.expire_after_seconds, None, interval)
         case "value_since_unix_epoch":
             mode = given.value_since_unix_epoch
-            unit = UNITS.get(mode.column_unit)
+            unit = UNITS_BY_NUMBER.get(mode.column_unit)
             if unit is None:
                 raise Invalid(f"Unsupported unit: {mode.column_unit}", "UNSUPPORTED")
             return TtlSpec(mode.column_name, mode.expire_after_seconds, unit, interval)
@@ -144,9 +148,9 @@ def _column(given: Any) -> ColumnSpec:
             return ColumnSpec(given.name, bare(type), family, sequence=_sequence(given))
         case "from_literal":
             _, value = decode_typed_value(given.from_literal)
-            text = text_of(value, type)
+            text = literal_of(value, type)
             # Parsing the literal again checks that the column can hold its value.
-            value_of(text, type)
+            parse_literal(text, type)
             return ColumnSpec(given.name, type, family, text)
         case _:
             return ColumnSpec(given.name, type, family)
@@ -172,7 +176,7 @@ def _sequence(given: Any) -> Sequence:
     return msgspec.structs.replace(usual, **found, cycle=said.cycle)
 
 
-def _change(given: Any) -> ColumnChange:
+def _column_change(given: Any) -> ColumnChange:
     if given.WhichOneof("default_value") is not None:
         raise Invalid(f"Cannot set default from literal for column '{given.name}'")
     if given.HasField("type") and not is_optional(decode_type(given.type)):
@@ -182,7 +186,7 @@ def _change(given: Any) -> ColumnChange:
 
 
 def _index(given: Any) -> IndexSpec:
-    kind = _KINDS[given.WhichOneof("type")]
+    kind = _INDEX_KINDS[given.WhichOneof("type")]
     return IndexSpec(given.name, tuple(given.index_columns), tuple(given.data_columns), kind)
 
 
@@ -204,15 +208,15 @@ def _family(given: Any) -> dict[str, Any]:
     return family
 
 
-def _physical(request: Any, prefix: str) -> dict[str, Any]:
+def _other_settings(request: Any, prefix: str) -> dict[str, Any]:
     """Return storage, bloom filter, read replicas and compaction policy.
 
     `prefix`: the prefix of their field names in AlterTableRequest.
     """
-    found = storage(request.alter_storage_settings if prefix else request.storage_settings)
+    found = storage_settings(request.alter_storage_settings if prefix else request.storage_settings)
     bloom = getattr(request, f"{prefix}key_bloom_filter")
     if bloom:
-        found["KEY_BLOOM_FILTER"] = SWITCHES[bloom]
+        found["KEY_BLOOM_FILTER"] = FEATURE_FLAGS[bloom]
     replicas = getattr(request, f"{prefix}read_replicas_settings")
     match replicas.WhichOneof("settings"):
         case "per_az_read_replicas_count":
@@ -225,7 +229,7 @@ def _physical(request: Any, prefix: str) -> dict[str, Any]:
     return found
 
 
-def _border(value: Any) -> list[Any]:
+def _split_point(value: Any) -> list[Any]:
     """Return a split point, the value of a tuple, as JSON values."""
     parts: Iterable[Any] = value if isinstance(value, tuple) else (value,)
     plain = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in parts]

@@ -8,16 +8,16 @@ from typing import Any, Final, cast
 import msgspec
 
 from mayflydb.frontends.ydb.schemes import settings
-from mayflydb.frontends.ydb.schemes.defaults import default_text
+from mayflydb.frontends.ydb.schemes.defaults import default_literal
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import (
     AlterSpec,
     ColumnChange,
     ColumnSpec,
     DropTtl,
+    IndexKind,
     IndexSpec,
     KeepTtl,
-    Kind,
     TableSpec,
     TtlAction,
     TtlSpec,
@@ -43,7 +43,7 @@ def table_spec(statement: ast.CreateTable) -> TableSpec:
     _check_kind(statement)
     if statement.primary_key is None:
         raise fault("Primary key is required for ydb tables.", statement.at)
-    physical, ttl, column_store = _settings(statement.settings)
+    physical, ttl, column_store = _split_settings(statement.settings)
     if isinstance(ttl, DropTtl):
         ttl = KeepTtl()
     if statement.partition_by:
@@ -73,12 +73,12 @@ def _check_kind(statement: ast.CreateTable) -> None:
 def _column(given: ast.ColumnSpec) -> ColumnSpec:
     if given.type is None:
         raise fault(f"Column {given.name} has no type", given.at)
-    counted = find_serial_type(given.type)
-    if counted is not None:
-        return _serial_column(given, counted)
+    serial_type = find_serial_type(given.type)
+    if serial_type is not None:
+        return _serial_column(given, serial_type)
     type = resolve_type(given.type)
     type = bare(type) if given.not_null else optional(type)
-    default = None if given.default is None else default_text(given.default, type)
+    default = None if given.default is None else default_literal(given.default, type)
     return ColumnSpec(given.name, type, _family_name(given.family), default)
 
 
@@ -104,7 +104,7 @@ def _index(given: ast.IndexClause) -> IndexSpec:
         raise fault("ASYNC is not applicable to a unique index", given.at)
     for setting in given.settings:
         settings.parse_setting(setting)
-    kind: Kind = "unique" if given.unique else "async" if given.asynchronous else "sync"
+    kind: IndexKind = "unique" if given.unique else "async" if given.asynchronous else "sync"
     return IndexSpec(given.name, given.columns, given.cover, kind)
 
 
@@ -124,7 +124,7 @@ def _family(name: str, given: Sequence[ast.Setting]) -> dict[str, Any]:
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
-def _settings(given: Sequence[ast.Setting]) -> tuple[dict[str, Any], TtlAction, bool]:
+def _split_settings(given: Sequence[ast.Setting]) -> tuple[dict[str, Any], TtlAction, bool]:
     """Return (physical settings, TTL, True for a column table)."""
     physical: dict[str, Any] = {}
     ttl: TtlAction = KeepTtl()
@@ -133,14 +133,14 @@ def _settings(given: Sequence[ast.Setting]) -> tuple[dict[str, Any], TtlAction, 
         if isinstance(setting.value, ast.Ttl):
             ttl = ttl_spec(setting.value)
         elif setting.name.upper() == "STORE":
-            column_store = _store(setting)
+            column_store = _is_column_store(setting)
         else:
             name, value = settings.parse_setting(setting)
             physical[name] = value
     return physical, ttl, column_store
 
 
-def _store(setting: ast.Setting) -> bool:
+def _is_column_store(setting: ast.Setting) -> bool:
     word = setting.value.upper() if isinstance(setting.value, str) else ""
     if word not in ("ROW", "COLUMN"):
         raise fault("STORE value should be one of: ROW, COLUMN", setting.at)
@@ -149,21 +149,21 @@ def _store(setting: ast.Setting) -> bool:
 
 def ttl_spec(given: ast.Ttl) -> TtlSpec:
     """Return the spec of a TTL setting. Faults: a missing or invalid Interval; Invalid: tiers."""
-    spans = [_span(interval) for interval, _ in given.tiers]
+    spans = [_interval_seconds(interval) for interval, _ in given.tiers]
     if len(given.tiers) > 1 or given.tiers[0][1] is not None:
         check_tiers([(span, source) for span, (_, source) in zip(spans, given.tiers, strict=True)])
     return TtlSpec(given.column, spans[-1], cast(Unit | None, given.unit))
 
 
-def _span(given: Expression) -> int:
+def _interval_seconds(given: Expression) -> int:
     """Return the whole seconds of an Interval literal."""
     match given:
         case FunctionCall(name=name, arguments=(argument,)) if name.lower() == "interval" and argument.name is None:
             literal = argument.value
         case _:
-            raise _no_interval(given)
+            raise _interval_fault(given)
     if not (isinstance(literal, Literal_) and literal.kind == "string" and isinstance(literal.value, bytes | str)):
-        raise _no_interval(given)
+        raise _interval_fault(given)
     text = literal.value.decode(errors="replace") if isinstance(literal.value, bytes) else literal.value
     length = intervals.parse(text)
     if length is None:
@@ -173,7 +173,7 @@ def _span(given: Expression) -> int:
     return length // SECOND
 
 
-def _no_interval(given: Expression) -> Fault:
+def _interval_fault(given: Expression) -> Fault:
     texts = ("Literal of Interval type is expected for TTL", "Invalid TTL settings")
     return Fault("GENERIC_ERROR", *(Issue(text, position=given.at) for text in texts))
 
@@ -188,7 +188,7 @@ class Alteration(msgspec.Struct, frozen=True):
     rename_to: str | None = None
 
 
-def alteration(statement: ast.AlterTable) -> Alteration:
+def parse_alteration(statement: ast.AlterTable) -> Alteration:
     """Return all actions of a statement as one change. Faults: an invalid or unsupported action."""
     actions = statement.actions
     for action in actions:
@@ -198,11 +198,11 @@ def alteration(statement: ast.AlterTable) -> Alteration:
             return Alteration(AlterSpec(), action.to)
     spec = AlterSpec()
     for action in actions:
-        spec = _with(spec, action)
+        spec = _apply_action(spec, action)
     return Alteration(spec)
 
 
-def _with(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
+def _apply_action(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
     replace = msgspec.structs.replace
     match action:
         case ast.AddColumn(column=column):
@@ -224,16 +224,16 @@ def _with(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
                 settings.parse_setting(setting)
             return spec
         case _:
-            return _with_settings(spec, action)
+            return _apply_settings_action(spec, action)
 
 
-def _with_settings(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
+def _apply_settings_action(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
     replace = msgspec.structs.replace
     match action:
         case ast.SetSettings(settings=given):
-            return _set(spec, given)
+            return _set_settings(spec, given)
         case ast.ResetSettings(names=names):
-            return _reset(spec, action, names)
+            return _reset_settings(spec, action, names)
         case ast.AddFamily(family=family):
             return replace(spec, families=(*spec.families, _family(family.name, family.settings)))
         case ast.AlterFamily(name=name, settings=given):
@@ -242,16 +242,16 @@ def _with_settings(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
             raise unsupported("CHANGEFEED", action.at)
 
 
-def _set(spec: AlterSpec, given: Sequence[ast.Setting]) -> AlterSpec:
+def _set_settings(spec: AlterSpec, given: Sequence[ast.Setting]) -> AlterSpec:
     for setting in given:
         if setting.name.upper() in settings.UNALTERABLE:
             raise fault(f"{setting.name.upper()} alter is not supported", setting.at)
-    physical, ttl, _ = _settings(given)
+    physical, ttl, _ = _split_settings(given)
     ttl = spec.ttl if isinstance(ttl, KeepTtl) else ttl
     return msgspec.structs.replace(spec, settings={**spec.settings, **physical}, ttl=ttl)
 
 
-def _reset(spec: AlterSpec, action: ast.ResetSettings, names: Sequence[str]) -> AlterSpec:
+def _reset_settings(spec: AlterSpec, action: ast.ResetSettings, names: Sequence[str]) -> AlterSpec:
     physical: dict[str, None] = {}
     ttl: TtlAction = spec.ttl
     for name in names:

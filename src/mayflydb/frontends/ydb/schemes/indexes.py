@@ -7,7 +7,7 @@ from typing import Final
 
 from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Index as EngineIndex
-from mayflydb.frontends.ydb.schemes.columns import NOT_KEY_TYPES
+from mayflydb.frontends.ydb.schemes.columns import NON_KEY_TYPES
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import IndexSpec
 from mayflydb.frontends.ydb.tables import is_primary
@@ -71,5 +71,5 @@ def _check_column(name: str, spec: IndexSpec, columns: Mapping[str, Type]) -> No
         raise Invalid(f"Index column with name: {name} is not present in table columns")
     if spec.columns.count(name) > 1:
         raise Invalid(f"Index column with name: {name} is specified more than once")
-    if bare(columns[name]) in NOT_KEY_TYPES:
+    if bare(columns[name]) in NON_KEY_TYPES:
         raise Invalid(f"Column '{name}' has wrong key type {bare(columns[name])} for being key")

@@ -19,10 +19,10 @@ from mayflydb.frontends.ydb.schemes.entries import (
     ViewEntry,
     kind_of,
 )
-from mayflydb.frontends.ydb.schemes.faults import missing, not_found, wrong_kind
+from mayflydb.frontends.ydb.schemes.faults import missing_path, unknown_path, wrong_kind
 from mayflydb.frontends.ydb.schemes.system import system_entry, system_tables
 from mayflydb.frontends.ydb.schemes.tree import SPACE
-from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_view
+from mayflydb.frontends.ydb.schemes.views import decode_entry, index_entry, table_view
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql.schemas import Schemas, Table, View
 
@@ -38,7 +38,7 @@ class Lookup:
 
     def __init__(self, engine: Engine, databases: Iterable[str]) -> None:
         self.engine = engine
-        self._served = tuple(paths.join(each) for each in databases)
+        self._served = tuple(paths.join_path(each) for each in databases)
         self._version = -1
         self._databases: tuple[str, ...] = ()
         self._entries: dict[str, Entry | None] = {}
@@ -51,14 +51,14 @@ class Lookup:
 
     async def split(self, path: str) -> tuple[str, str]:
         """Split an absolute path into (database, name below it). Faults: the path lies in no database."""
-        found = paths.split(await self.databases(), path)
+        found = paths.split_path(await self.databases(), path)
         if found is None:
-            raise not_found(path)
+            raise unknown_path(path)
         return found
 
     async def find(self, path: str) -> Entry | None:
         """Return the entry at an absolute path; None if there is none."""
-        path = paths.join(path)
+        path = paths.join_path(path)
         while True:
             version = await self._refresh()
             if path in self._entries:
@@ -74,7 +74,7 @@ class Lookup:
         """Return the table at a path. Faults: the entry does not exist, or is no table."""
         entry = await self.find(path)
         if entry is None:
-            raise missing(path)
+            raise missing_path(path)
         if not isinstance(entry, TableView):
             raise wrong_kind(path, "table")
         return entry
@@ -94,17 +94,17 @@ class Lookup:
         """Return the entries directly below a directory or database, by name. Faults: the path is unknown."""
         entry = await self.find(path)
         if entry is None:
-            raise not_found(path)
+            raise unknown_path(path)
         if not isinstance(entry, DirectoryEntry):
             return []
         database, name = await self.split(path)
-        if name == paths.SYSTEM:
+        if name == paths.SYSTEM_DIRECTORY:
             return list(system_tables(database))
         nodes = await self._nodes(database)
         prefix = f"{name}/" if name else ""
         leaves = {node[len(prefix) :].partition("/")[0] for node in nodes if node.startswith(prefix)}
-        below = [await self.find(paths.join(path, leaf)) for leaf in sorted(leaves - {""})]
-        system = [DirectoryEntry(paths.join(path, paths.SYSTEM))] if not name else []
+        below = [await self.find(paths.join_path(path, leaf)) for leaf in sorted(leaves - {""})]
+        system = [DirectoryEntry(paths.join_path(path, paths.SYSTEM_DIRECTORY))] if not name else []
         return [*system, *(each for each in below if each is not None)]
 
     async def tables(self) -> list[TableView]:
@@ -113,27 +113,27 @@ class Lookup:
         for database in await self.databases():
             for name, node in (await self._nodes(database)).items():
                 if kind_of(node) == "table":
-                    found.append(self.view(node, paths.join(database, name)))
+                    found.append(self.view(node, paths.join_path(database, name)))
         return found
 
-    async def parents(self) -> list[int]:
+    async def database_ids(self) -> list[int]:
         """Return the catalogue nodes whose children are tables."""
-        return [node.id for node in await self._homes()]
+        return [node.id for node in await self._database_nodes()]
 
     async def path_of(self, container: int) -> str | None:
         """Return the path of the table with this id; None if there is none."""
         node = await self.engine.node_by_id(container)
         home = None if node is None else await self.engine.node_by_id(node.parent)
-        return None if node is None or home is None else paths.join(home.name, node.name)
+        return None if node is None or home is None else paths.join_path(home.name, node.name)
 
-    async def _homes(self) -> list[Node]:
+    async def _database_nodes(self) -> list[Node]:
         space = await self.engine.node(SPACE)
         return [] if space is None else await self.engine.children(space.id)
 
     async def _refresh(self) -> int:
         version = self.engine.catalog_version
         while version != self._version:
-            names = [node.name for node in await self._homes()]
+            names = [node.name for node in await self._database_nodes()]
             # Reading the databases may let another change in: the version is read again until it stands still.
             now = self.engine.catalog_version
             if now == version:
@@ -146,7 +146,7 @@ class Lookup:
         return version
 
     async def _resolve(self, path: str) -> Entry | None:
-        split = paths.split(self._databases, path)
+        split = paths.split_path(self._databases, path)
         if split is None:
             return None
         database, name = split
@@ -154,23 +154,23 @@ class Lookup:
             node = await self.engine.node(SPACE, database)
             body = DirectoryBody() if node is None else msgspec.convert(node.body, DirectoryBody)
             return DirectoryEntry(path, body, node, is_database=True)
-        if name == paths.SYSTEM or name.startswith(f"{paths.SYSTEM}/"):
+        if name == paths.SYSTEM_DIRECTORY or name.startswith(f"{paths.SYSTEM_DIRECTORY}/"):
             return system_entry(database, name)
         node = await self.engine.node(SPACE, database, name)
         if node is not None:
-            return self.view(node, path) if kind_of(node) == "table" else entry_of(node, path)
+            return self.view(node, path) if kind_of(node) == "table" else decode_entry(node, path)
         nodes = await self._nodes(database)
         if any(each.startswith(f"{name}/") for each in nodes):
             return DirectoryEntry(path)
-        return self._index(database, name, nodes)
+        return self._find_index_entry(database, name, nodes)
 
-    def _index(self, database: str, name: str, nodes: dict[str, Node]) -> Entry | None:
+    def _find_index_entry(self, database: str, name: str, nodes: dict[str, Node]) -> Entry | None:
         above, _, leaf = name.rpartition("/")
         table, _, index = above.rpartition("/")
         node = nodes.get(table)
-        if leaf != paths.IMPL_TABLE or node is None or kind_of(node) != "table":
+        if leaf != paths.INDEX_TABLE or node is None or kind_of(node) != "table":
             return None
-        return index_entry(self.view(node, paths.join(database, table)), index)
+        return index_entry(self.view(node, paths.join_path(database, table)), index)
 
     def view(self, node: Node, path: str) -> TableView:
         """Return the decoded table of a node, cached for each definition."""

@@ -15,17 +15,17 @@ from mayflydb.frontends.ydb.schemes.faults import Invalid
 
 MAX_PARTS: Final = 32
 MAX_PART_LENGTH: Final = 255
-SYSTEM: Final = ".sys"
-RESERVED: Final = (SYSTEM, ".metadata", ".tmp")
-IMPL_TABLE: Final = "indexImplTable"
+SYSTEM_DIRECTORY: Final = ".sys"
+RESERVED: Final = (SYSTEM_DIRECTORY, ".metadata", ".tmp")
+INDEX_TABLE: Final = "indexImplTable"
 
 
-def join(*parts: str) -> str:
+def join_path(*parts: str) -> str:
     """Join parts to one absolute path without double slashes."""
     return "/" + "/".join(each for part in parts for each in part.split("/") if each)
 
 
-def resolve(database: str, prefix: str | None, name: str) -> str:
+def resolve_path(database: str, prefix: str | None, name: str) -> str:
     """Return the absolute path of a name.
 
     `prefix`: the value of PRAGMA TablePathPrefix, absolute or below the database.
@@ -33,16 +33,16 @@ def resolve(database: str, prefix: str | None, name: str) -> str:
     Parts `.` of a relative name are left out: `./sub/t` is `sub/t`.
     """
     if name.startswith("/"):
-        return join(name)
+        return join_path(name)
     name = "/".join(part for part in name.split("/") if part != ".")
     if prefix and prefix.startswith("/"):
-        return join(prefix, name)
-    return join(database, prefix or "", name)
+        return join_path(prefix, name)
+    return join_path(database, prefix or "", name)
 
 
-def split(databases: Iterable[str], path: str) -> tuple[str, str] | None:
+def split_path(databases: Iterable[str], path: str) -> tuple[str, str] | None:
     """Split an absolute path into the longest database that contains it, and the rest; None if no database contains it."""
-    path = join(path)
+    path = join_path(path)
     found = [each for each in databases if path == each or path.startswith(each + "/")]
     if not found:
         return None
@@ -61,18 +61,18 @@ def leaf(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def check_new(path: str) -> None:
+def check_new_path(path: str) -> None:
     """Check the path of a new entry, below its database. Invalid: the first violation."""
     parts = path.strip("/").split("/")
     if len(parts) > MAX_PARTS:
         raise Invalid(f"Check failed: path: '{path}', error: paths depth limit exceeded, limit: {MAX_PARTS}")
     for part in parts:
-        problem = _problem(part)
+        problem = _part_violation(part)
         if problem is not None:
             raise Invalid(f"Check failed: path: '{path}', error: {problem}")
 
 
-def _problem(part: str) -> str | None:
+def _part_violation(part: str) -> str | None:
     if len(part) > MAX_PART_LENGTH:
         return f"path part is too long: {len(part)}, limit: {MAX_PART_LENGTH}"
     if part in RESERVED:

@@ -11,12 +11,12 @@ from typing import Any, Final
 from mayflydb.query.yql.definitions import Grant
 from mayflydb.query.yql.faults import fault
 
-FULL: Final = "ydb.generic.full"
-GRANTING: Final = "ydb.access.grant"
+FULL_PERMISSION: Final = "ydb.generic.full"
+GRANT_PERMISSION: Final = "ydb.access.grant"
 
-_WORDS: Final[Mapping[str, str]] = {
-    "ALL": FULL,
-    "ALL PRIVILEGES": FULL,
+_NAMES_BY_KEYWORD: Final[Mapping[str, str]] = {
+    "ALL": FULL_PERMISSION,
+    "ALL PRIVILEGES": FULL_PERMISSION,
     "CONNECT": "ydb.database.connect",
     "CREATE": "ydb.database.create",
     "DROP": "ydb.database.drop",
@@ -25,11 +25,11 @@ _WORDS: Final[Mapping[str, str]] = {
     "LIST": "ydb.generic.list",
     "SELECT": "ydb.generic.read",
     "INSERT": "ydb.generic.write",
-    "GRANT": GRANTING,
+    "GRANT": GRANT_PERMISSION,
     "USE": "ydb.generic.use",
     "USE LEGACY": "ydb.generic.use_legacy",
     "MANAGE": "ydb.generic.manage",
-    "FULL": FULL,
+    "FULL": FULL_PERMISSION,
     "FULL LEGACY": "ydb.generic.full_legacy",
     "SELECT ROW": "ydb.granular.select_row",
     "UPDATE ROW": "ydb.granular.update_row",
@@ -45,31 +45,36 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def names_of(statement: Grant) -> tuple[str, ...]:
+def permission_names(statement: Grant) -> tuple[str, ...]:
     """Return YDB's names of the permissions in a statement. Faults: an unknown permission."""
     names: list[str] = []
     for each in statement.permissions:
-        name = _WORDS.get(each.upper(), each.lower() if each.lower().startswith("ydb.") else None)
+        name = _NAMES_BY_KEYWORD.get(each.upper(), each.lower() if each.lower().startswith("ydb.") else None)
         if name is None:
             raise fault(f"Unknown permission name: {each}", statement.at)
         names.append(name)
-    return (*names, GRANTING) if statement.grant_option else tuple(names)
+    return (*names, GRANT_PERMISSION) if statement.grant_option else tuple(names)
 
 
 def grant(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
     """Return the body of an entry with these permissions added."""
-    return _with(body, {each: tuple(dict.fromkeys((*_of(body, each), *names))) for each in subjects})
+    return _replace_permissions(
+        body, {each: tuple(dict.fromkeys((*_permissions_of(body, each), *names))) for each in subjects}
+    )
 
 
 def revoke(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
     """Return the body of an entry without these permissions; ALL removes all."""
-    left = {each: () if FULL in names else tuple(n for n in _of(body, each) if n not in names) for each in subjects}
-    return _with(body, left)
+    left = {
+        each: () if FULL_PERMISSION in names else tuple(n for n in _permissions_of(body, each) if n not in names)
+        for each in subjects
+    }
+    return _replace_permissions(body, left)
 
 
 def set_permissions(body: Mapping[str, Any], subject: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the body of an entry in which a subject has exactly these permissions."""
-    return _with(body, {subject: tuple(names)})
+    return _replace_permissions(body, {subject: tuple(names)})
 
 
 def clear_permissions(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,10 +87,10 @@ def set_owner(body: Mapping[str, Any], owner: str) -> dict[str, Any]:
     return {**body, "owner": owner}
 
 
-def _of(body: Mapping[str, Any], subject: str) -> tuple[str, ...]:
+def _permissions_of(body: Mapping[str, Any], subject: str) -> tuple[str, ...]:
     return tuple(body.get("permissions", {}).get(subject, ()))
 
 
-def _with(body: Mapping[str, Any], changes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _replace_permissions(body: Mapping[str, Any], changes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     merged = {**body.get("permissions", {}), **{subject: list(names) for subject, names in changes.items()}}
     return {**body, "permissions": {subject: names for subject, names in merged.items() if names}}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-SWITCHES: Final = {1: "ENABLED", 2: "DISABLED"}
+FEATURE_FLAGS: Final = {1: "ENABLED", 2: "DISABLED"}
 """FeatureFlag.Status by number."""
 
-_NUMBERS: Final = {word: number for number, word in SWITCHES.items()}
+_FLAG_NUMBERS: Final = {word: number for number, word in FEATURE_FLAGS.items()}
 
 _SWITCH_FIELDS: Final = {
     "partitioning_by_size": "AUTO_PARTITIONING_BY_SIZE",
@@ -20,41 +20,41 @@ _COUNT_FIELDS: Final = {
     "max_partitions_count": "AUTO_PARTITIONING_MAX_PARTITIONS_COUNT",
 }
 
-_POOLS: Final = {
+_STORAGE_POOLS: Final = {
     "tablet_commit_log0": "TABLET_COMMIT_LOG0",
     "tablet_commit_log1": "TABLET_COMMIT_LOG1",
     "external": "EXTERNAL",
 }
-_BLOBS: Final = "STORE_EXTERNAL_BLOBS"
+_EXTERNAL_BLOBS: Final = "STORE_EXTERNAL_BLOBS"
 
-NOT_IN_YQL: Final = frozenset({*_POOLS.values(), _BLOBS, "PARTITION_BY"})
+NOT_IN_YQL: Final = frozenset({*_STORAGE_POOLS.values(), _EXTERNAL_BLOBS, "PARTITION_BY"})
 """Stored settings without a name in YQL."""
 
 DEFAULT_PARTITION_MB: Final = 2048
 """YDB's default size of a partition."""
 
 
-def partitioning(given: Any) -> dict[str, Any]:
+def partitioning_settings(given: Any) -> dict[str, Any]:
     """Return the settings in PartitioningSettings."""
     found: dict[str, Any] = {}
     if given.partition_by:
         found["PARTITION_BY"] = list(given.partition_by)
     for field, name in _SWITCH_FIELDS.items():
         if getattr(given, field):
-            found[name] = SWITCHES[getattr(given, field)]
+            found[name] = FEATURE_FLAGS[getattr(given, field)]
     for field, name in _COUNT_FIELDS.items():
         if getattr(given, field):
             found[name] = getattr(given, field)
     return found
 
 
-def storage(given: Any) -> dict[str, Any]:
+def storage_settings(given: Any) -> dict[str, Any]:
     """Return the settings in StorageSettings."""
     found: dict[str, Any] = {
-        name: getattr(given, field).media for field, name in _POOLS.items() if given.HasField(field)
+        name: getattr(given, field).media for field, name in _STORAGE_POOLS.items() if given.HasField(field)
     }
     if given.store_external_blobs:
-        found[_BLOBS] = SWITCHES[given.store_external_blobs]
+        found[_EXTERNAL_BLOBS] = FEATURE_FLAGS[given.store_external_blobs]
     return found
 
 
@@ -65,23 +65,23 @@ def describe_partitioning(settings: Mapping[str, Any], into: Any, by_hash: bool)
     """
     if by_hash:
         into.partition_by.extend(settings.get("PARTITION_BY", ()))
-    into.partitioning_by_size = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_SIZE", "ENABLED")]
-    into.partitioning_by_load = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_LOAD", "DISABLED")]
+    into.partitioning_by_size = _FLAG_NUMBERS[settings.get("AUTO_PARTITIONING_BY_SIZE", "ENABLED")]
+    into.partitioning_by_load = _FLAG_NUMBERS[settings.get("AUTO_PARTITIONING_BY_LOAD", "DISABLED")]
     if into.partitioning_by_size == 1:
         into.partition_size_mb = settings.get("AUTO_PARTITIONING_PARTITION_SIZE_MB", DEFAULT_PARTITION_MB)
-    into.min_partitions_count = settings.get("AUTO_PARTITIONING_MIN_PARTITIONS_COUNT", partitions(settings))
+    into.min_partitions_count = settings.get("AUTO_PARTITIONING_MIN_PARTITIONS_COUNT", partition_count(settings))
     into.max_partitions_count = settings.get("AUTO_PARTITIONING_MAX_PARTITIONS_COUNT", 0)
 
 
-def describe_rest(settings: Mapping[str, Any], into: Any) -> None:
+def describe_other_settings(settings: Mapping[str, Any], into: Any) -> None:
     """Fill in the other physical fields of a DescribeTableResult."""
     if "KEY_BLOOM_FILTER" in settings:
-        into.key_bloom_filter = _NUMBERS[settings["KEY_BLOOM_FILTER"]]
-    pools = {field: settings[name] for field, name in _POOLS.items() if name in settings}
+        into.key_bloom_filter = _FLAG_NUMBERS[settings["KEY_BLOOM_FILTER"]]
+    pools = {field: settings[name] for field, name in _STORAGE_POOLS.items() if name in settings}
     for field, media in pools.items():
         getattr(into.storage_settings, field).media = media
-    if pools or _BLOBS in settings:
-        into.storage_settings.store_external_blobs = _NUMBERS[settings.get(_BLOBS, "DISABLED")]
+    if pools or _EXTERNAL_BLOBS in settings:
+        into.storage_settings.store_external_blobs = _FLAG_NUMBERS[settings.get(_EXTERNAL_BLOBS, "DISABLED")]
     replicas = settings.get("READ_REPLICAS_SETTINGS")
     if replicas is not None:
         kind, _, count = replicas.partition(":")
@@ -89,7 +89,7 @@ def describe_rest(settings: Mapping[str, Any], into: Any) -> None:
         setattr(into.read_replicas_settings, field, int(count))
 
 
-def partitions(settings: Mapping[str, Any]) -> int:
+def partition_count(settings: Mapping[str, Any]) -> int:
     """Return the number of partitions that a table reports."""
     if "UNIFORM_PARTITIONS" in settings:
         return max(1, int(settings["UNIFORM_PARTITIONS"]))

@@ -16,59 +16,61 @@ from mayflydb.query.yql.syntax import Expression, Literal_, Unary
 _REPLICAS: Final = re.compile(r"(PER_AZ|ANY_AZ)\s*:\s*([0-9]+)\Z", re.IGNORECASE)
 
 
-def _wrong(setting: Setting, expected: str) -> Fault:
+def _value_fault(setting: Setting, expected: str) -> Fault:
     return fault(f"{setting.name.upper()} value should be {expected}", setting.at)
 
 
-def _switch(setting: Setting) -> str:
+def _parse_switch(setting: Setting) -> str:
     value = setting.value
     if isinstance(value, bool):
         return "ENABLED" if value else "DISABLED"
-    word = _text(value)
+    word = _literal_text(value)
     if word is None or word.upper() not in ("ENABLED", "DISABLED"):
-        raise _wrong(setting, "one of: ENABLED, DISABLED")
+        raise _value_fault(setting, "one of: ENABLED, DISABLED")
     return word.upper()
 
 
-def _count(setting: Setting) -> int:
+def _parse_count(setting: Setting) -> int:
     value: Any = setting.value
     if isinstance(value, Literal_) and value.kind == "integer":
         value = value.value
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _wrong(setting, "an integer")
+        raise _value_fault(setting, "an integer")
     return value
 
 
-def _replicas(setting: Setting) -> str:
-    match = _REPLICAS.match(_text(setting.value) or "")
+def _parse_replicas(setting: Setting) -> str:
+    match = _REPLICAS.match(_literal_text(setting.value) or "")
     if match is None:
-        raise _wrong(setting, "one of: PER_AZ:<count>, ANY_AZ:<count>")
+        raise _value_fault(setting, "one of: PER_AZ:<count>, ANY_AZ:<count>")
     return f"{match[1].upper()}:{int(match[2])}"
 
 
-def _name(setting: Setting) -> str:
-    word = _text(setting.value)
+def _parse_name(setting: Setting) -> str:
+    word = _literal_text(setting.value)
     if not word:
-        raise _wrong(setting, "a string literal")
+        raise _value_fault(setting, "a string literal")
     return word
 
 
-def _borders(setting: Setting) -> list[list[Any]]:
+def _parse_split_points(setting: Setting) -> list[list[Any]]:
     value = setting.value
     if not isinstance(value, tuple):
-        raise _wrong(setting, "a list of keys")
-    return [[_constant(setting, part) for part in (each if isinstance(each, tuple) else (each,))] for each in value]
+        raise _value_fault(setting, "a list of keys")
+    return [
+        [_parse_constant(setting, part) for part in (each if isinstance(each, tuple) else (each,))] for each in value
+    ]
 
 
-def _constant(setting: Setting, value: Expression) -> Any:
+def _parse_constant(setting: Setting, value: Expression) -> Any:
     if isinstance(value, Unary) and value.operator == "-":
-        return -_constant(setting, value.operand)
+        return -_parse_constant(setting, value.operand)
     if not isinstance(value, Literal_):
-        raise _wrong(setting, "a list of literals")
+        raise _value_fault(setting, "a list of literals")
     return value.value.decode() if isinstance(value.value, bytes) else value.value
 
 
-def _text(value: Any) -> str | None:
+def _literal_text(value: Any) -> str | None:
     if isinstance(value, Literal_):
         value = value.value
     if isinstance(value, bytes):
@@ -77,17 +79,17 @@ def _text(value: Any) -> str | None:
 
 
 PARSERS: Final[Mapping[str, Callable[[Setting], Any]]] = {
-    "AUTO_PARTITIONING_BY_SIZE": _switch,
-    "AUTO_PARTITIONING_BY_LOAD": _switch,
-    "AUTO_PARTITIONING_PARTITION_SIZE_MB": _count,
-    "AUTO_PARTITIONING_MIN_PARTITIONS_COUNT": _count,
-    "AUTO_PARTITIONING_MAX_PARTITIONS_COUNT": _count,
-    "UNIFORM_PARTITIONS": _count,
-    "PARTITION_AT_KEYS": _borders,
-    "KEY_BLOOM_FILTER": _switch,
-    "READ_REPLICAS_SETTINGS": _replicas,
-    "COMPACTION_POLICY": _name,
-    "PARTITION_COUNT": _count,
+    "AUTO_PARTITIONING_BY_SIZE": _parse_switch,
+    "AUTO_PARTITIONING_BY_LOAD": _parse_switch,
+    "AUTO_PARTITIONING_PARTITION_SIZE_MB": _parse_count,
+    "AUTO_PARTITIONING_MIN_PARTITIONS_COUNT": _parse_count,
+    "AUTO_PARTITIONING_MAX_PARTITIONS_COUNT": _parse_count,
+    "UNIFORM_PARTITIONS": _parse_count,
+    "PARTITION_AT_KEYS": _parse_split_points,
+    "KEY_BLOOM_FILTER": _parse_switch,
+    "READ_REPLICAS_SETTINGS": _parse_replicas,
+    "COMPACTION_POLICY": _parse_name,
+    "PARTITION_COUNT": _parse_count,
 }
 """The parser of each setting's value."""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mayflydb.frontends.ydb.schemes.columns import type_of
+from mayflydb.frontends.ydb.schemes.columns import parse_stored_type
 from mayflydb.frontends.ydb.schemes.entries import ViewEntry
 from mayflydb.frontends.ydb.schemes.physical import NOT_IN_YQL
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name, serial_name
@@ -16,8 +16,8 @@ from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import bare, is_optional
 
-_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_KINDS: Final = {"sync": "GLOBAL SYNC", "async": "GLOBAL ASYNC", "unique": "GLOBAL UNIQUE SYNC"}
+_UNQUOTED_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_INDEX_KINDS: Final = {"sync": "GLOBAL SYNC", "async": "GLOBAL ASYNC", "unique": "GLOBAL UNIQUE SYNC"}
 
 
 def quote(name: str) -> str:
@@ -27,7 +27,7 @@ def quote(name: str) -> str:
 
 def ttl_text(ttl: TtlSettings) -> str:
     """Return a TTL setting as YQL: `INTERVAL('P7D') DELETE ON at`."""
-    column = ttl.column if _BARE.match(ttl.column) else quote(ttl.column)
+    column = ttl.column if _UNQUOTED_NAME.match(ttl.column) else quote(ttl.column)
     unit = "" if ttl.unit is None else f" AS {ttl.unit}"
     return f"INTERVAL('{format_iso(ttl.expire_after * SECOND)}') DELETE ON {column}{unit}"
 
@@ -42,14 +42,14 @@ def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | N
     lines.append(f"PRIMARY KEY ({', '.join(map(quote, view.table.key))})")
     body = ",\n".join(f"    {line}" for line in lines)
     partition = view.body.settings.get("PARTITION_BY")
-    by = f"\nPARTITION BY HASH ({', '.join(map(quote, partition))})" if partition else ""
+    partition_clause = f"\nPARTITION BY HASH ({', '.join(map(quote, partition))})" if partition else ""
     options = _options(view)
-    with_ = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
-    sequence_changes = (_sequence(view, column, state) for column, state in (sequences or {}).items())
-    return f"CREATE TABLE {quote(name)} (\n{body}\n){by}{with_};\n{''.join(sequence_changes)}"
+    with_clause = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
+    sequence_changes = (_alter_sequence(view, column, state) for column, state in (sequences or {}).items())
+    return f"CREATE TABLE {quote(name)} (\n{body}\n){partition_clause}{with_clause};\n{''.join(sequence_changes)}"
 
 
-def _sequence(view: TableView, column: str, state: Sequence) -> str:
+def _alter_sequence(view: TableView, column: str, state: Sequence) -> str:
     parts = [f"START WITH {state.start}"] if state.start != 1 else []
     parts += [f"INCREMENT BY {state.increment}"] if state.increment != 1 else []
     if state.next != 1:
@@ -59,7 +59,7 @@ def _sequence(view: TableView, column: str, state: Sequence) -> str:
 
 
 def _column(column: StoredColumn) -> str:
-    type = type_of(column.type)
+    type = parse_stored_type(column.type)
     parts = [quote(column.name), str(bare(type)) if column.sequence is None else serial_name(type)]
     if column.family:
         parts.append(f"FAMILY {quote(column.family)}")
@@ -72,17 +72,17 @@ def _column(column: StoredColumn) -> str:
 
 def _index(index: Index) -> str:
     cover = f" COVER ({', '.join(map(quote, index.cover))})" if index.cover else ""
-    return f"INDEX {quote(index.name)} {_KINDS[index.kind]} ON ({', '.join(map(quote, index.columns))}){cover}"
+    return f"INDEX {quote(index.name)} {_INDEX_KINDS[index.kind]} ON ({', '.join(map(quote, index.columns))}){cover}"
 
 
 def _family(family: dict[str, Any]) -> str:
-    settings = ", ".join(f"{name.upper()} = {_value(value)}" for name, value in family.items() if name != "name")
+    settings = ", ".join(f"{name.upper()} = {_literal(value)}" for name, value in family.items() if name != "name")
     return f"FAMILY {quote(family['name'])} ({settings})"
 
 
 def _options(view: TableView) -> list[str]:
     settings = {name: value for name, value in view.body.settings.items() if name not in NOT_IN_YQL}
-    options = [f"{name} = {_setting(name, value)}" for name, value in settings.items()]
+    options = [f"{name} = {_setting_value(name, value)}" for name, value in settings.items()]
     if view.body.column_store:
         options.append("STORE = COLUMN")
     if view.body.ttl is not None:
@@ -90,18 +90,18 @@ def _options(view: TableView) -> list[str]:
     return options
 
 
-def _setting(name: str, value: Any) -> str:
+def _setting_value(name: str, value: Any) -> str:
     if name == "PARTITION_AT_KEYS":
-        return "(" + ", ".join(_border(each) for each in value) + ")"
-    return value if value in ("ENABLED", "DISABLED") else _value(value)
+        return "(" + ", ".join(_split_point(each) for each in value) + ")"
+    return value if value in ("ENABLED", "DISABLED") else _literal(value)
 
 
-def _border(values: list[Any]) -> str:
-    parts = [_value(value) for value in values]
+def _split_point(values: list[Any]) -> str:
+    parts = [_literal(value) for value in values]
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def _value(value: Any) -> str:
+def _literal(value: Any) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" if isinstance(value, str) else str(value)

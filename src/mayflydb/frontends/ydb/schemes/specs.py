@@ -11,7 +11,7 @@ from mayflydb.frontends.ydb.serials import Sequence
 from mayflydb.frontends.ydb.tables import Unit
 from mayflydb.query.yql.types import Type
 
-Kind = Literal["sync", "async", "unique"]
+IndexKind = Literal["sync", "async", "unique"]
 
 
 class ColumnSpec(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
     name: str
     columns: tuple[str, ...]
     cover: tuple[str, ...] = ()
-    kind: Kind = "sync"
+    kind: IndexKind = "sync"
 
 
 class TtlSpec(msgspec.Struct, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.schemes.columns import type_of
-from mayflydb.frontends.ydb.schemes.physical import partitions
+from mayflydb.frontends.ydb.schemes.columns import parse_stored_type
+from mayflydb.frontends.ydb.schemes.physical import partition_count
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.values import encode_typed_value
 from mayflydb.model.instant import MICROSECOND, SECOND, Instant
@@ -23,17 +23,17 @@ from mayflydb.query.yql.types import (
     optional,
 )
 
-NODE: Final = 1
+NODE_ID: Final = 1
 KILOBYTE: Final = 1024
 
-_BITS: Final = {UINT32: 32, UINT64: 64}
+_KEY_BITS: Final = {UINT32: 32, UINT64: 64}
 
 
 async def describe_statistics(engine: Engine, view: TableView, into: Any, request: Any, now: Instant) -> None:
     """Fill in TableStats. Rows and bytes are divided evenly among the partitions."""
     rows, kilobytes = await engine.insight.usage(view.node, now)
     size = kilobytes * KILOBYTE
-    count = partitions(view.body.settings)
+    count = partition_count(view.body.settings)
     into.rows_estimate = rows
     into.store_size = size
     into.partitions = count
@@ -42,13 +42,13 @@ async def describe_statistics(engine: Engine, view: TableView, into: Any, reques
     if request.include_partition_stats:
         for number in range(count):
             each = into.partition_stats.add()
-            each.rows_estimate = share(rows, count, number)
-            each.store_size = share(size, count, number)
+            each.rows_estimate = partition_share(rows, count, number)
+            each.store_size = partition_share(size, count, number)
             if request.include_shard_nodes_info:
-                each.leader_node_id = NODE
+                each.leader_node_id = NODE_ID
 
 
-def share(total: int, count: int, number: int) -> int:
+def partition_share(total: int, count: int, number: int) -> int:
     """Return the share of partition `number` in a total that is divided evenly."""
     return total // count + (number < total % count)
 
@@ -60,26 +60,26 @@ def _describe_instant(instant: Instant, into: Any) -> None:
 
 def describe_bounds(view: TableView, result: Any) -> None:
     """Fill in the lower bounds of all partitions but the first."""
-    types = {column.name: optional(type_of(column.type)) for column in view.body.columns}
+    types = {column.name: optional(parse_stored_type(column.type)) for column in view.body.columns}
     key = [types[name] for name in view.body.key]
-    for values in _borders(view, key):
+    for values in _split_points(view, key):
         bound = tuple(key[: len(values)])
         result.shard_key_bounds.add().ParseFromString(encode_typed_value(TupleType(bound), tuple(values)))
 
 
-def _borders(view: TableView, key: list[Type]) -> list[list[Value]]:
+def _split_points(view: TableView, key: list[Type]) -> list[list[Value]]:
     settings = view.body.settings
     if "UNIFORM_PARTITIONS" in settings:
-        count, bits = partitions(settings), _BITS.get(bare(key[0]))  # type: ignore[call-overload]
+        count, bits = partition_count(settings), _KEY_BITS.get(bare(key[0]))  # type: ignore[call-overload]
         return [] if bits is None else [[(number << bits) // count] for number in range(1, count)]
     borders = [
-        [_border_value(value, type) for value, type in zip(each, key, strict=False)]
+        [_split_value(value, type) for value, type in zip(each, key, strict=False)]
         for each in settings.get("PARTITION_AT_KEYS", ())
     ]
     return borders if all(None not in each for each in borders) else []
 
 
-def _border_value(value: Any, type: Type) -> Value:
+def _split_value(value: Any, type: Type) -> Value:
     """Return a stored border as a value of its column; None if JSON cannot hold the type exactly."""
     plain = bare(type)
     if plain in INTEGERS:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, SystemEntry
-from mayflydb.frontends.ydb.schemes.paths import SYSTEM, join
+from mayflydb.frontends.ydb.schemes.paths import SYSTEM_DIRECTORY, join_path
 from mayflydb.query.yql.schemas import Column, Table
 from mayflydb.query.yql.types import (
     DOUBLE,
@@ -74,9 +74,9 @@ _COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]]
 
 
 @cache
-def _table(database: str, name: str) -> SystemEntry:
+def _system_entry(database: str, name: str) -> SystemEntry:
     columns, key = _COLUMNS[name]
-    path = join(database, SYSTEM, name)
+    path = join_path(database, SYSTEM_DIRECTORY, name)
     described = tuple(Column(each, OptionalType(type)) for each, type in columns)
     return SystemEntry(path, name, Table(path, described, key, writable=False))
 
@@ -84,12 +84,12 @@ def _table(database: str, name: str) -> SystemEntry:
 def system_tables(database: str) -> Iterator[SystemEntry]:
     """Yield the system tables of a database, by name."""
     for name in sorted(_COLUMNS):
-        yield _table(database, name)
+        yield _system_entry(database, name)
 
 
 def system_entry(database: str, name: str) -> SystemEntry | DirectoryEntry | None:
     """Return the entry at a path `.sys` or below it."""
-    if name == SYSTEM:
-        return DirectoryEntry(join(database, SYSTEM))
-    leaf = name.removeprefix(f"{SYSTEM}/")
-    return _table(database, leaf) if leaf in _COLUMNS else None
+    if name == SYSTEM_DIRECTORY:
+        return DirectoryEntry(join_path(database, SYSTEM_DIRECTORY))
+    leaf = name.removeprefix(f"{SYSTEM_DIRECTORY}/")
+    return _system_entry(database, leaf) if leaf in _COLUMNS else None

@@ -9,9 +9,9 @@ from mayflydb.engine.catalog import Run
 from mayflydb.engine.runs import last_run
 from mayflydb.frontends.ydb.schemes.entries import SystemEntry
 from mayflydb.frontends.ydb.schemes.lookup import Lookup
-from mayflydb.frontends.ydb.schemes.paths import SYSTEM
-from mayflydb.frontends.ydb.schemes.physical import partitions
-from mayflydb.frontends.ydb.schemes.statistics import KILOBYTE, NODE, share
+from mayflydb.frontends.ydb.schemes.paths import SYSTEM_DIRECTORY
+from mayflydb.frontends.ydb.schemes.physical import partition_count
+from mayflydb.frontends.ydb.schemes.statistics import KILOBYTE, NODE_ID, partition_share
 from mayflydb.frontends.ydb.schemes.system import NODES, OWNER_ID
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Row
@@ -22,17 +22,17 @@ async def system_rows(lookup: Lookup, entry: SystemEntry, started: Instant) -> l
     now = await lookup.engine.now()
     if entry.name == NODES:
         # Mayfly shows one node. Address and port are NULL: in YDB they are those by which nodes reach each other.
-        return [_row(entry, {"NodeId": NODE, "StartTime": started, "UpTime": now - started})]
-    return await _partitions(lookup, entry, now)
+        return [_row(entry, {"NodeId": NODE_ID, "StartTime": started, "UpTime": now - started})]
+    return await _partition_rows(lookup, entry, now)
 
 
-async def _partitions(lookup: Lookup, entry: SystemEntry, now: Instant) -> list[Row]:
-    database = entry.path.removesuffix(f"/{SYSTEM}/{entry.name}")
+async def _partition_rows(lookup: Lookup, entry: SystemEntry, now: Instant) -> list[Row]:
+    database = entry.path.removesuffix(f"/{SYSTEM_DIRECTORY}/{entry.name}")
     views = [view for view in await lookup.tables() if view.table.path.startswith(f"{database}/")]
     found: list[Row] = []
     for view in sorted(views, key=lambda view: view.node.id):
         rows, kilobytes = await lookup.engine.insight.usage(view.node, now)
-        count = partitions(view.body.settings)
+        count = partition_count(view.body.settings)
         run = last_run(view.node.definition, now, rows)
         for part in range(count):
             values: dict[str, Any] = {
@@ -40,13 +40,13 @@ async def _partitions(lookup: Lookup, entry: SystemEntry, now: Instant) -> list[
                 "PathId": view.node.id,
                 "PartIdx": part,
                 "FollowerId": 0,
-                "DataSize": share(kilobytes * KILOBYTE, count, part),
-                "RowCount": share(rows, count, part),
+                "DataSize": partition_share(kilobytes * KILOBYTE, count, part),
+                "RowCount": partition_share(rows, count, part),
                 "IndexSize": 0,
                 "CPUCores": 0.0,
                 "TabletId": view.node.id << 16 | part,
                 "Path": view.table.path,
-                "NodeId": NODE,
+                "NodeId": NODE_ID,
                 "StartTime": view.body.created,
                 "UpdateTime": view.node.definition.written,
                 "InFlightTxCount": 0,
@@ -66,5 +66,5 @@ def _run_columns(run: Run | None, count: int, part: int) -> dict[str, int]:
     """
     if run is None:
         return {}
-    processed, erased = share(run.processed, count, part), share(run.erased, count, part)
+    processed, erased = partition_share(run.processed, count, part), partition_share(run.erased, count, part)
     return {"LastTtlRunTime": run.instant, "LastTtlRowsProcessed": processed, "LastTtlRowsErased": erased}

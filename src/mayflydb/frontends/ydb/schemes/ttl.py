@@ -16,10 +16,10 @@ from mayflydb.frontends.ydb.ttl_columns import DATE_TYPES, NUMBER_TYPES
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.query.yql.types import Primitive, Type, bare
 
-DATES: Final = frozenset(map(Primitive, DATE_TYPES))
+DATE_COLUMN_TYPES: Final = frozenset(map(Primitive, DATE_TYPES))
 """Types of TTL columns whose values are instants."""
 
-COUNTS: Final = frozenset(map(Primitive, NUMBER_TYPES))
+NUMBER_COLUMN_TYPES: Final = frozenset(map(Primitive, NUMBER_TYPES))
 """Types of TTL columns whose values count from the epoch in a unit."""
 
 HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
@@ -40,7 +40,7 @@ def rule_of(ttl: TtlSettings, attributes: Mapping[str, str], hides: bool) -> Rul
 
 
 def check_ttl(
-    ttl: TtlSpec, columns: Mapping[str, Type], dropped: Collection[str], now: Instant, least_interval: Span
+    ttl: TtlSpec, columns: Mapping[str, Type], dropped: Collection[str], now: Instant, min_run_interval: Span
 ) -> None:
     """Check the TTL of a table with these columns, of which `dropped` are being dropped.
 
@@ -52,24 +52,24 @@ def check_ttl(
     if ttl.column in dropped:
         raise Invalid(f"Cannot enable TTL on dropped column: '{ttl.column}'")
     _check_mode(ttl, bare(type))
-    seconds = now // SECOND
+    now_seconds = now // SECOND
     # Both sides are whole seconds, as in YDB. The comparison concerns the setting alone, not the deadline of a record.
-    if ttl.expire_after > seconds:
-        days = seconds // _DAY
+    if ttl.expire_after > now_seconds:
+        days = now_seconds // _DAY
         raise Invalid(
-            f"TTL should be less than {seconds} seconds ({days} days, {days // _YEAR} years). "
+            f"TTL should be less than {now_seconds} seconds ({days} days, {days // _YEAR} years). "
             "The ttl behaviour is undefined before 1970."
         )
-    least = least_interval // SECOND
-    if ttl.run_interval is not None and ttl.run_interval < least:
-        raise Invalid(f"TTL run interval cannot be less than limit: {least}")
+    min_seconds = min_run_interval // SECOND
+    if ttl.run_interval is not None and ttl.run_interval < min_seconds:
+        raise Invalid(f"TTL run interval cannot be less than limit: {min_seconds}")
 
 
 def _check_mode(ttl: TtlSpec, type: Type) -> None:
-    if type in DATES:
+    if type in DATE_COLUMN_TYPES:
         if ttl.unit is not None:
             raise Invalid("To enable TTL on date type column 'DateTypeColumnModeSettings' should be specified")
-    elif type in COUNTS:
+    elif type in NUMBER_COLUMN_TYPES:
         if ttl.unit is None:
             raise Invalid("To enable TTL on integral type column 'ValueSinceUnixEpochModeSettings' should be specified")
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from mayflydb.engine.catalog import Node
-from mayflydb.frontends.ydb.schemes.columns import type_of
-from mayflydb.frontends.ydb.schemes.defaults import value_of
+from mayflydb.frontends.ydb.schemes.columns import parse_stored_type
+from mayflydb.frontends.ydb.schemes.defaults import parse_literal
 from mayflydb.frontends.ydb.schemes.definitions import body_of
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
@@ -18,12 +18,12 @@ from mayflydb.frontends.ydb.schemes.entries import (
     kind_of,
 )
 from mayflydb.frontends.ydb.schemes.indexes import planner_index, secondary_indexes
-from mayflydb.frontends.ydb.schemes.paths import IMPL_TABLE
+from mayflydb.frontends.ydb.schemes.paths import INDEX_TABLE
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, is_primary
 from mayflydb.query.yql.schemas import Column, Table, View
 
 
-def entry_of(node: Node, path: str) -> Entry:
+def decode_entry(node: Node, path: str) -> Entry:
     """Return the entry of a node."""
     kind = kind_of(node)
     if kind == "directory":
@@ -51,10 +51,10 @@ def table_view(node: Node, path: str) -> TableView:
 
 
 def _column(column: StoredColumn) -> Column:
-    type = type_of(column.type)
+    type = parse_stored_type(column.type)
     if column.default is None:
         return Column(column.name, type, family=column.family, serial=column.sequence is not None)
-    return Column(column.name, type, value_of(column.default, type), True, column.family)
+    return Column(column.name, type, parse_literal(column.default, type), True, column.family)
 
 
 def index_entry(view: TableView, name: str) -> IndexEntry | None:
@@ -67,6 +67,6 @@ def index_entry(view: TableView, name: str) -> IndexEntry | None:
     key = (*index.columns, *(each for each in view.table.key if each not in index.columns))
     by_name = {column.name: column for column in view.table.columns}
     columns = tuple(by_name[each] for each in (*key, *index.cover))
-    path = f"{view.table.path}/{name}/{IMPL_TABLE}"
+    path = f"{view.table.path}/{name}/{INDEX_TABLE}"
     table = Table(path, columns, key, (), view.table.version, writable=False)
     return IndexEntry(path, view, name, table)

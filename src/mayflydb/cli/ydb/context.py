@@ -18,11 +18,11 @@ from mayflydb.cli.ydb.faults import Misuse
 if TYPE_CHECKING:
     from mayflydb.cli.ydb.client import Client
 
-LOCAL: Final = "grpc://localhost:2136"
+LOCAL_ENDPOINT: Final = "grpc://localhost:2136"
 """The server that is meant where nothing is said."""
 
 
-class Given(msgspec.Struct, frozen=True):
+class ConnectionOptions(msgspec.Struct, frozen=True):
     """The options that stand before the command, each as it was given; None: it was not."""
 
     endpoint: str | None = None
@@ -36,16 +36,16 @@ class Given(msgspec.Struct, frozen=True):
     verbose: bool = False
 
 
-class Place:
+class ClientContext:
     """What was given, completed by the profile, the environment and the running server, in this order."""
 
-    def __init__(self, ctx: click.Context, given: Given) -> None:
+    def __init__(self, ctx: click.Context, options: ConnectionOptions) -> None:
         self._ctx = ctx
-        self.given = given
+        self.options = options
         self.asks_admin = False
         """Whether the command talks to the admin API anyhow, which then says what is not given."""
         self._profile: Mapping[str, str] | None = None
-        self._served: Mapping[str, str] | None = None
+        self._served_address: Mapping[str, str] | None = None
         self._client: Client | None = None
 
     @property
@@ -54,22 +54,22 @@ class Place:
         if self._client is None:
             from mayflydb.cli.ydb.client import Client
 
-            self._client = Client(self.endpoint, self.database, self._authority(), self.login)
+            self._client = Client(self.endpoint, self.database, self._read_authority(), self.login)
             self._ctx.find_root().call_on_close(self._client.close)
-            if self.given.verbose:
+            if self.options.verbose:
                 click.echo(f"Using endpoint {self.endpoint.address}, database {self.database}", err=True)
         return self._client
 
     @property
     def endpoint(self) -> Endpoint:
         """Where it listens."""
-        given = self.given.endpoint or self.profile.get("endpoint") or self.served.get("endpoint")
-        return parse_endpoint(given or LOCAL)
+        text = self.options.endpoint or self.profile.get("endpoint") or self.served_address.get("endpoint")
+        return parse_endpoint(text or LOCAL_ENDPOINT)
 
     @property
     def database(self) -> str:
         """Its path. Misuse where there is none, or it is no path."""
-        found = self.given.database or self.profile.get("database") or self.served.get("database")
+        found = self.options.database or self.profile.get("database") or self.served_address.get("database")
         if not found:
             raise Misuse("Missing required option 'database'.")
         if not found.startswith("/"):
@@ -82,32 +82,32 @@ class Place:
     def profile(self) -> Mapping[str, str]:
         """What the profile says that was named, or else the active one."""
         if self._profile is None:
-            self._profile = profiles.chosen(self.given.profile)
+            self._profile = profiles.resolve_profile(self.options.profile)
         return self._profile
 
     @property
-    def served(self) -> Mapping[str, str]:
+    def served_address(self) -> Mapping[str, str]:
         """The address told by the server that `--url` names, or by the local one where neither it nor a database is named."""
-        if self._served is None:
+        if self._served_address is None:
             source = self._ctx.find_root().get_parameter_source("url")
-            named = source not in (None, click.core.ParameterSource.DEFAULT) and self.given.endpoint is None
+            named = source not in (None, click.core.ParameterSource.DEFAULT) and self.options.endpoint is None
             if named or self.asks_admin:
-                self._served = self._told()
+                self._served_address = self._fetch_address()
             else:
-                self._served = {} if self._says_where else self._told_by_local()
-        return self._served
+                self._served_address = {} if self._is_located else self._fetch_local_address()
+        return self._served_address
 
     @property
-    def _says_where(self) -> bool:
-        given, profile = self.given, self.profile
-        return bool(given.endpoint or given.database or profile.get("endpoint") or profile.get("database"))
+    def _is_located(self) -> bool:
+        options, profile = self.options, self.profile
+        return bool(options.endpoint or options.database or profile.get("endpoint") or profile.get("database"))
 
-    def _told(self) -> Mapping[str, str]:
+    def _fetch_address(self) -> Mapping[str, str]:
         return admin_client(self._ctx).get("info").get("ydb") or {}
 
-    def _told_by_local(self) -> Mapping[str, str]:
+    def _fetch_local_address(self) -> Mapping[str, str]:
         try:
-            return self._told()
+            return self._fetch_address()
         except CommandFailed as error:
             raise Misuse(
                 f"Missing required option 'database'.\nThe local server would tell it, but {error.message}."
@@ -134,11 +134,11 @@ class Place:
 
     def login(self) -> Login:
         """Who asks. Misuse for two ways at once, or a file that cannot be read."""
-        given, profile = self.given, self.profile
-        if given.token_file and given.user:
+        options, profile = self.options, self.profile
+        if options.token_file and options.user:
             raise Misuse("Options 'token-file' and 'user' are mutually exclusive.")
-        token_file = given.token_file or (None if given.user else profile.get("token_file"))
-        user = given.user or (None if token_file else profile.get("user"))
+        token_file = options.token_file or (None if options.user else profile.get("token_file"))
+        user = options.user or (None if token_file else profile.get("user"))
         if token_file:
             return Login(token=_read_text(token_file))
         if not user:
@@ -146,9 +146,9 @@ class Place:
             user = os.environ.get("YDB_USER")
             if token or not user:
                 return Login(token=token or "")
-        if given.no_password:
+        if options.no_password:
             return Login(user=user)
-        password_file = given.password_file or profile.get("password_file")
+        password_file = options.password_file or profile.get("password_file")
         if password_file:
             return Login(user=user, password=_read_text(password_file))
         password = os.environ.get("YDB_PASSWORD")
@@ -158,12 +158,12 @@ class Place:
             )
         return Login(user=user, password=password)
 
-    def _authority(self) -> bytes | None:
-        path = self.given.ca_file or self.profile.get("ca_file") or os.environ.get("YDB_CA_FILE")
-        return _read(path) if path and self.endpoint.secure else None
+    def _read_authority(self) -> bytes | None:
+        path = self.options.ca_file or self.profile.get("ca_file") or os.environ.get("YDB_CA_FILE")
+        return _read_file(path) if path and self.endpoint.secure else None
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
         return Path(path).expanduser().read_bytes()
     except OSError as error:
@@ -172,13 +172,13 @@ def _read(path: str) -> bytes:
 
 def _read_text(path: str) -> str:
     try:
-        return _read(path).decode().strip()
+        return _read_file(path).decode().strip()
     except UnicodeDecodeError as error:
         raise Misuse(f"Can't read file {path}: it is not UTF-8") from error
 
 
-def place_of(ctx: click.Context) -> Place:
+def client_context(ctx: click.Context) -> ClientContext:
     """That of the command line."""
-    place = ctx.find_object(Place)
-    assert place is not None
-    return place
+    context = ctx.find_object(ClientContext)
+    assert context is not None
+    return context
