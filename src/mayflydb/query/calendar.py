@@ -18,6 +18,7 @@ def days_of(year: int, month: int, day: int) -> int:
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     # Years begin in March here, so that the leap day is the last.
     cycle, within = divmod(year - (month <= 2), 400)
+    # From March on, months have 31 30 31 30 31 days, twice, then the rest: 153 days for each five months.
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     return cycle * CYCLE + within * 365 + within // 4 - within // 100 + of_year - _EPOCH
 
@@ -25,6 +26,7 @@ def days_of(year: int, month: int, day: int) -> int:
 def date_of(days: int) -> tuple[int, int, int]:
     """Return (year, month, day) of a number of days since 1970-01-01."""
     cycle, of_cycle = divmod(days + _EPOCH, CYCLE)
+    # Without the leap days of 4, 100 and 400 years every year has 365 days.
     within = (of_cycle - of_cycle // 1_460 + of_cycle // 36_524 - of_cycle // 146_096) // 365
     of_year = of_cycle - (365 * within + within // 4 - within // 100)
     shifted = (5 * of_year + 2) // 153

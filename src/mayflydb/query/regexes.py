@@ -99,6 +99,7 @@ def compile_limited(
     """Compile a pattern. `letters`: flags among LETTERS. ValueError with the reason for an invalid pattern."""
     import regex
 
+    # V0 reads sets as `re` does. In V1 a [ within a set would begin an inner set.
     flags = regex.V0
     for letter in letters:
         flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X}[letter]

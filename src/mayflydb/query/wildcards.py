@@ -57,10 +57,12 @@ def _match_plain(parts: list[str]) -> Matcher:
     shortest = len(first) + len(last)
 
     def matches(text: str) -> bool:
+        # First and last segment may not overlap.
         if len(text) < shortest or not text.startswith(first) or not text.endswith(last):
             return False
         place, stop = len(first), len(text) - len(last)
         for part in middle:
+            # The leftmost place is enough: it leaves the most text to the other segments.
             place = text.find(part, place, stop)
             if place < 0:
                 return False
@@ -124,8 +126,11 @@ class _Search:
             mask = masks.get(character)
             if mask is None:
                 mask = self._mask(character)
+                # A text may contain any number of different characters.
                 if len(masks) < _MAX_CACHED_MASKS:
                     masks[character] = mask
+            # Each started match grows by one element, a new one starts at bit 0, and those that do not accept the
+            # character go.
             prefixes = (prefixes << 1 | 1) & mask
             if prefixes & self.done:
                 return at + 1

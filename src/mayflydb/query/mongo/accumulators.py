@@ -157,6 +157,7 @@ def _compile_fold(make: Callable[[Env], _State], result: Callable[..., Value]) -
 def _compile_count(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
     if spec != {}:
         raise MqlError(9, "$count takes no arguments, i.e. $count:{}")
+    # `$count` is the sum of a constant.
     one = compile_expression(1, env)
     return lambda key=MISSING: _Fold(one, Sum(), _sum_of)
 
@@ -227,6 +228,7 @@ def _compile_percentile(name: str, spec: Value, env: Env, variables: Collection[
 
 # --- by an order of their own ----------------------------------------------------------------------------------------
 
+# A smaller buffer would be sorted again after every few documents.
 _MIN_BUFFER: Final = 64
 
 
@@ -290,6 +292,7 @@ _COMPILERS: Final[Mapping[str, _Compiler]] = {
     "$max": _compile_fold(lambda env: Extreme(_key_of(env), True), lambda state: state.value),
     "$first": _compile_fold(lambda env: _EndState(False), lambda state: state.value),
     "$last": _compile_fold(lambda env: _EndState(True), lambda state: state.value),
+    # Results are copies, because a window function goes on adding to the accumulator.
     "$push": _compile_fold(lambda env: _PushState(), lambda state: list(state.values)),
     "$addToSet": _compile_fold(lambda env: _DistinctState(_key_of(env)), lambda state: list(state.found.values())),
     "$mergeObjects": _compile_fold(lambda env: _MergeState(), lambda state: dict(state.document)),
@@ -297,6 +300,7 @@ _COMPILERS: Final[Mapping[str, _Compiler]] = {
     "$stdDevSamp": _compile_fold(lambda env: Deviation(), lambda state: state.result(True)),
     "$count": _compile_count,
     "$firstN": _compile_pick(lambda values, count, env: values[:count]),
+    # `count_of` admits no 0, for which this slice would be the whole list.
     "$lastN": _compile_pick(lambda values, count, env: values[-count:]),
     "$minN": _compile_pick(lambda values, count, env: pick_extremes(values, count, _key_of(env), False)),
     "$maxN": _compile_pick(lambda values, count, env: pick_extremes(values, count, _key_of(env), True)),

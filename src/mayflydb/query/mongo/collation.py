@@ -71,6 +71,7 @@ class Collation(msgspec.Struct, frozen=True):
             if name not in ("strength", "numericOrdering") and value != _DEFAULTS[name]:
                 raise bad_value(f"Collation option '{name}: {format_value(value)}' is not supported")
         strength = int(options.get("strength", 3))
+        # Strength 4 compares ignored punctuation and strength 5 code points, which sort keys do not hold.
         if strength > 3:
             raise bad_value(f"Collation option 'strength: {strength}' is not supported")
         return Collation(locale, strength, options.get("numericOrdering", False))
@@ -82,6 +83,7 @@ class Collation(msgspec.Struct, frozen=True):
 
     def key(self, text: str) -> Any:
         """Return the comparison key of a string. Strings that the collation treats as equal have equal keys."""
+        # Code points order as the bytes of UTF-8 do, which index keys compare.
         return text if self.locale == "simple" else _get_sort_key(text, self.strength, self.numeric)
 
     def order_key(self, value: Value) -> OrderKey:
@@ -137,11 +139,14 @@ def _check_option(name: str, value: Value) -> None:
 
 # --- keys ------------------------------------------------------------------------------------------------------------
 
+# The primary weight of a character: | group (1 to 6) | 24 bits: code point, digit, or place in a list below |
 _SPACE, _PUNCTUATION, _SYMBOL, _CURRENCY, _DIGIT, _LETTER = (group << 24 for group in range(1, 7))
 
+# No code point needs more than 21 bits.
 _DIGIT_RUN: Final = _DIGIT + 0x200000
 """The weight of a number, to which the count of its digits is added: above the weights of all single characters."""
 
+# In the root order. A place in these lists is below the code point of any other character of the group.
 _ASCII_PUNCTUATION: Final = "_-,;:!?.'\"()[]{}@*/\\&#%"
 _ASCII_SYMBOLS: Final = "`^+<=>|~"
 _LIGATURES: Final = {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
@@ -164,8 +169,10 @@ def _build_sort_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int,
         if not weight:
             continue
         letters.append(weight)
+        # The 0 stands for the letter itself: without an accent it sorts before the same letter with one.
         accents.extend((0, *marks))
         cases.append(case)
+    # One level after the other over the whole text: all letters count before any accent, so Ab sorts before ac.
     primary = tuple(_encode_digit_runs(letters) if numeric else letters)
     return (primary, tuple(accents), tuple(cases))[:strength]
 
@@ -188,6 +195,8 @@ def _collation_elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]
     for original in text:
         stroke = original in _STROKE_LETTERS
         spelt = _STROKE_LETTERS.get(original) or _LIGATURES.get(original) or unicodedata.normalize("NFKD", original)
+        # Only compatibility forms, such as a superscript 2, differ between NFKD and NFD: the same letter in another
+        # form.
         other = original in _LIGATURES or spelt != unicodedata.normalize("NFD", original)
         for character in spelt:
             if unicodedata.combining(character):
@@ -225,6 +234,7 @@ def _weight(character: str) -> int:
 def _encode_digit_runs(weights: list[int]) -> Iterator[int]:
     """Encode each run of digits as its length and then the digits, so that numbers sort by their value."""
     run: list[int] = []
+    # The 0 ends a run at the end of the text. It is not yielded.
     for weight in [*weights, 0]:
         if _DIGIT <= weight < _DIGIT + 10:
             # Leading zeros do not count.

@@ -71,6 +71,7 @@ _MAX_CACHED_FORMAT: Final = 1024
 
 def _count_specifiers(layout: str, known: frozenset[str]) -> Mapping[str, int]:
     """Count each specifier in a format. MqlError 18535 for a trailing `%`, 18536 for an unknown specifier."""
+    # Operations on the whole text instead of a loop over its characters: a client may send a format of megabytes.
     rest = layout.replace("%%", "")
     counts = {letter: count for letter in known - {"%"} if (count := rest.count(f"%{letter}"))}
     if rest.count("%") != sum(counts.values()):
@@ -164,6 +165,7 @@ _COMMON_FORMATS: Final = tuple(
 
 
 def _compile_format(layout: str) -> re.Pattern[str]:
+    # The specifiers are names of groups, which may occur only once in a pattern.
     if any(count > 1 for count in _count_specifiers(layout, _PARSE_SPECIFIERS).values()):
         raise MqlError(18536, f"a format specifier is used twice in '{layout}'")
     return re.compile(
@@ -200,10 +202,12 @@ def _instant_of_fields(found: Mapping[str, str], zone: Zone | None) -> int:
         if number > limit:
             raise DateParseError(f"{number} is out of range")
         local += number * unit
+    # .5 is 500 ms. Digits behind the third are cut, not rounded.
     local += int(found.get("L", "0").ljust(3, "0")[:3])
     own = _zone_in_text(found)
     if own is None:
         return (zone or UTC_ZONE).instant(local)
+    # The server refuses two time zones even if they are equal.
     if zone is not None:
         raise DateParseError(
             "you cannot pass in a date/time string with time zone information together with a timezone argument"
@@ -213,6 +217,7 @@ def _instant_of_fields(found: Mapping[str, str], zone: Zone | None) -> int:
 
 def _zone_in_text(found: Mapping[str, str]) -> Zone | None:
     if "Z" in found:
+        # `%Z` counts minutes: +90 is +01:30.
         minutes = int(found["Z"])
         return zone_of(f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}")
     if "z" not in found:

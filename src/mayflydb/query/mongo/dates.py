@@ -56,10 +56,12 @@ class Parts(msgspec.Struct, frozen=True):
     @property
     def week(self) -> int:
         """Return the week of the year. Weeks begin on Sundays; days before the first Sunday are in week 0."""
+        # `weekday % 7` is 0 on Sundays.
         return (self.day_of_year + 6 - self.weekday % 7) // 7
 
     def iso_week(self) -> tuple[int, int]:
         """Return (year, week) by ISO 8601: week 1 holds the year's first Thursday."""
+        # An ISO week belongs to the year of its Thursday.
         thursday = self.days + 4 - self.weekday
         year = date_of(thursday)[0]
         return year, (thursday - days_of(year, 1, 1)) // 7 + 1
@@ -76,6 +78,7 @@ def parts_of(local: int) -> Parts:
 
 def iso_days(year: int, week: int, day: int) -> int:
     """Return the days since 1970 of a day of an ISO week."""
+    # January 4 always lies in week 1.
     fourth = days_of(year, 1, 4)
     return fourth - weekday(fourth) + 7 * (week - 1) + day
 
@@ -91,6 +94,7 @@ def check_range(milliseconds: int, name: str) -> int:
 
 _OFFSET: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  Local times are counted from it.
+# A year away from both ends of `datetime`, because the offset of a time zone may move a date into the next year.
 _FIRST_WITH_RULES: Final = (datetime(2, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
 _LAST_WITH_RULES: Final = (datetime(9998, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
 
@@ -127,6 +131,7 @@ class Zone(msgspec.Struct, frozen=True):
         """
         if self.rules is None:
             return local - self.fixed
+        # `replace` leaves `fold` at 0, for which `utcoffset` is the offset before the change of the clocks.
         moment = (_EPOCH + timedelta(milliseconds=_shift_into_range(local))).replace(tzinfo=self.rules)
         return local - _milliseconds(moment.utcoffset())
 
@@ -162,6 +167,7 @@ def zone_of(name: str) -> Zone:
         return Zone(fixed=-offset if sign == "-" else offset)
     try:
         return Zone(ZoneInfo(name))
+    # ValueError: the name looks like a path. OSError: it is a directory of the database, such as `Europe`.
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise MqlError(40485, f'unrecognized time zone identifier: "{name}"') from None
 
@@ -190,6 +196,7 @@ def add_units(instant: int, unit: str, amount: int, zone: Zone) -> int:
     becomes its last day.
     """
     if unit in FIXED_UNITS:
+        # Hours and less are spans of time, which a change of the clocks neither skips nor repeats.
         return instant + amount * FIXED_UNITS[unit]
     days, of_day = divmod(zone.local(instant), DAY)
     if unit in MONTH_UNITS:
@@ -208,6 +215,7 @@ def count_boundaries(start: int, end: int, unit: str, zone: Zone, first_day: int
         return end // FIXED_UNITS[unit] - start // FIXED_UNITS[unit]
     one, other = zone.local(start), zone.local(end)
     if unit == "hour":
+        # Local hours, corrected by the whole hours that the clocks were changed in between.
         moved = (zone.offset(start) - zone.offset(end)) / HOUR
         return other // HOUR - one // HOUR + int(moved)
     if unit in MONTH_UNITS:
@@ -223,6 +231,7 @@ def _month_number(local: int) -> int:
 
 
 def _week_number(days: int, first_day: int) -> int:
+    # Day 0, 1970-01-01, was a Thursday, which is day 4.
     return (days + 4 - first_day) // 7
 
 
@@ -238,8 +247,10 @@ def start_of_bin(instant: int, unit: str, size: int, zone: Zone, first_day: int 
     local = zone.local(instant)
     if unit in MONTH_UNITS:
         width = size * MONTH_UNITS[unit]
+        # 24000 is the number of the month January 2000.
         months = 24000 + (_month_number(local) - 24000) // width * width
         return zone.instant(days_of(months // 12, months % 12 + 1, 1) * DAY)
+    # Bins of weeks are counted from the first `first_day` on or after 2000-01-01.
     first = _BIN_ORIGIN if unit == "day" else _BIN_ORIGIN + (first_day - weekday(_BIN_ORIGIN)) % 7
     width = size * (7 if unit == "week" else 1)
     return zone.instant((first + (local // DAY - first) // width * width) * DAY)

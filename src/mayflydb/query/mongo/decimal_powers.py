@@ -32,6 +32,7 @@ def _round_to_binary(value: Decimal) -> Decimal:
     """Round to the nearest number of 113 bits."""
     if not value or not value.is_finite():
         return value
+    # The first guess (3.32 bits for each digit) may be off by a few bits; the length of the quotient corrects it.
     power = int(value.adjusted() * 3.3219280948873626) - _BITS
     power += int(_EXACT.divide(value, _power_of_two(power))).bit_length() - _BITS
     unit = _power_of_two(power)
@@ -61,8 +62,10 @@ def exponential(value: Decimal, base: Decimal | None = None) -> Decimal:
         return _ZERO if value < 0 else _INFINITY
     if not value:
         return _ONE
+    # Powers of e and of 2 beyond this one lie outside Decimal128, which spans 1E-6176 to 1E+6145.
     if value.copy_abs() > 25000:
         return _LEAST_ZERO if value < 0 else _INFINITY
+    # e^(high + low) is e^high + e^high * low, because low is below the last of 113 bits. For base 2, low is times ln 2.
     high = _round_to_binary(value)
     low = _round_to_binary(_EXACT.subtract(value, high))
     away = _EXPONENT_LIMIT.copy_sign(value) if high.copy_abs() > _EXPONENT_LIMIT else _ZERO
@@ -145,6 +148,7 @@ def power(base: Decimal, exponent: Decimal) -> Decimal:
         result = exponential(exponent, _TWO)
     else:
         result = _power(base, exponent)
+    # The sum with 0E-6176 pads the result to 34 digits.
     return DECIMAL.add(result, _LEAST_ZERO)
 
 
@@ -157,6 +161,7 @@ def _power(base: Decimal, exponent: Decimal) -> Decimal:
     if exponent.is_infinite():
         return _ONE if size == _ONE else _INFINITY if (size > _ONE) == (exponent > 0) else _ZERO
     whole = exponent == exponent.to_integral_value()
+    # An integer of more than 34 digits ends in zeros and is even; int() of it could have 6145 digits.
     sign = base if whole and exponent.adjusted() < DECIMAL.prec and int(exponent) % 2 else _ONE
     if base.is_infinite() or not base:
         return (_INFINITY if base.is_infinite() == (exponent > 0) else _ZERO).copy_sign(sign)

@@ -19,9 +19,9 @@ class Env(msgspec.Struct, frozen=True):
     """The environment of a command.
 
     `now`: milliseconds since 1970, for `$$NOW` and `$currentDate`. `variables`: those of `let`, by name without `$$`.
-    `random`: returns a random number in [0, 1), for `$rand` and `$sampleRate`. `score`: returns the text score of a document
-    for the
-    `$text` of a pipeline; it is set only while documents are unchanged since they were read.
+    `random`: returns a random number in [0, 1), for `$rand` and `$sampleRate`.
+    `score`: returns the text score of a document for the `$text` of a pipeline; it is set only while documents are unchanged
+    since they were read.
     """
 
     now: int

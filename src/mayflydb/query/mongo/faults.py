@@ -115,6 +115,7 @@ CODE_NAMES: Final[Mapping[int, str]] = {
     13435: "NotPrimaryNoSecondaryOk",
     13436: "NotPrimaryOrSecondary",
     14031: "OutOfDiskSpace",
+    # The code of Azure Cosmos DB for MongoDB when request units run out.
     16500: "TooManyRequests",
     31082: "SearchNotEnabled",
     40414: "IDLFailedToParse",

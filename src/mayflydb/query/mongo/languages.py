@@ -35,6 +35,7 @@ _CODES: Final[Mapping[str, str]] = {
     "tr": "turkish",
 }
 
+# Snowball gave the name `dutch` to another algorithm later; the server has the older one.
 _ALGORITHMS: Final[Mapping[str, str]] = {name: name for name in _CODES.values()} | {"dutch": "dutch_porter"}
 
 _ENGLISH: Final = """
@@ -52,6 +53,7 @@ _ENGLISH: Final = """
 _STOP_WORDS: Final[Mapping[str, frozenset[str]]] = {"english": frozenset(_ENGLISH.split())}
 """Stop words: articles, pronouns, auxiliaries, prepositions and similar words, with their contractions."""
 
+# An apostrophe within a word belongs to it, so that don't is found among the stop words.
 _WORD: Final = re.compile(r"\w+(?:'\w+)*")
 
 
@@ -82,6 +84,7 @@ def terms_of(text: str, language: str, case: bool = False, accents: bool = False
         yield from words_of(fold_text(text, case, accents))
         return
     stops, algorithm = _STOP_WORDS.get(language, frozenset()), _ALGORITHMS[language]
+    # Stop words and stems are spelt with composed letters; a client may send an accent as a character of its own.
     for word in words_of(unicodedata.normalize("NFC", text)):
         small = word.lower()
         if small not in stops:

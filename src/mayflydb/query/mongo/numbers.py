@@ -21,7 +21,10 @@ from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_M
 Number: TypeAlias = int | Int64 | float | Decimal128
 
 _NAN: Final = Decimal("NaN")
+# Decimals of up to 15 digits survive the conversion to a double and back.
 _DOUBLE_CONTEXT: Final = Context(prec=15, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
+# A Decimal128 has up to 6145 digits before the point, and `$round` keeps up to 100 behind it. With a smaller precision
+# `quantize` would give NaN.
 _ROUNDING_CONTEXT: Final = Context(prec=7000, rounding=ROUND_HALF_EVEN, traps=[])
 
 
@@ -35,6 +38,7 @@ def decimal_of(value: Number) -> Decimal:
     number = Decimal(value)
     if not number.is_finite() or not number:
         return number
+    # The server pads to 15 digits, which results show: 0.1 becomes 0.100000000000000.
     number = _DOUBLE_CONTEXT.create_decimal(number)
     return _DOUBLE_CONTEXT.quantize(number, Decimal((0, (1,), number.adjusted() - 14)))
 
@@ -67,6 +71,7 @@ def exact_integer(value: Value) -> int | None:
         return int(value) if value.is_integer() else None
     if kind is Decimal128:
         number: Decimal = value.to_decimal()
+        # No such number fits an int64, and int() of 1E+6144 would build 6145 digits.
         if not number.is_finite() or number.adjusted() > 40:
             return None
         return int(number) if number == number.to_integral_value() else None
@@ -140,6 +145,7 @@ def divide(one: Number, other: Number) -> Number:
 
 def modulo(one: Number, other: Number) -> Number:
     """Return the remainder of a truncating division, with the sign of `one`. MqlError 16610 for a divisor of 0."""
+    # A decimal below the smallest double converts to 0 and is still a valid divisor.
     if double_of(other) == 0 and not (type(other) is Decimal128 and decimal_of(other)):
         raise MqlError(16610, "can't $mod by zero")
     return _promote_and_apply(one, other, _int_remainder, _double_remainder, DECIMAL.remainder)
@@ -151,6 +157,7 @@ def _int_remainder(one: int, other: int) -> int:
 
 
 def _double_remainder(one: float, other: float) -> float:
+    # C gives NaN for an infinite dividend; `math.fmod` raises.
     return math.nan if math.isinf(one) or math.isnan(one) or math.isnan(other) else math.fmod(one, other)
 
 
@@ -175,6 +182,7 @@ def _double_power(base: float, exponent: float) -> float:
     try:
         return math.pow(base, exponent)
     except OverflowError:
+        # C gives an infinity where `math.pow` raises. An odd power keeps the sign of the base.
         return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
     except ValueError:
         return math.nan
@@ -183,6 +191,8 @@ def _double_power(base: float, exponent: float) -> float:
 def _int_power(base: int, exponent: int, wide: bool) -> Number:
     if base in (0, 1, -1):
         return integer_result(base if exponent % 2 else base * base if exponent else 1, wide)
+    # The base is at least 2 in size here: a negative exponent gives a fraction, and one above 63 exceeds an int64. Its
+    # digits need not be computed, however many they are.
     if not 0 <= exponent <= 63:
         return _double_power(float(base), float(exponent))
     result = base**exponent
@@ -242,6 +252,7 @@ def round_to(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Numb
     if type(value) is float:
         if not math.isfinite(value):
             return value
+        # Halves are decided by the exact value of the double: 2.675 is a little less than it says, and rounds to 2.67.
         exact = Decimal(value)
         if place >= -exact.as_tuple().exponent:  # type: ignore[operator]
             return value

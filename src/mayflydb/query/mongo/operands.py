@@ -34,6 +34,7 @@ def parse_integer(name: str, value: Value) -> int:
             raise failed_to_parse(f"Cannot represent as a 64-bit integer: {shown}")
     elif value != value:
         raise failed_to_parse(f"Expected an integer, but found NaN in: {shown}")
+    # Before the next test, because int() of an infinity raises.
     elif not INT64_MIN <= value <= INT64_MAX:
         raise failed_to_parse(f"Cannot represent as a 64-bit integer: {shown}")
     elif value != int(value):
@@ -76,6 +77,7 @@ def _parse_type(operand: Value) -> frozenset[str]:
     if not is_number(operand):
         raise MqlError(14, "type must be represented as a number or a string")
     number = truncate_number(operand)
+    # A fraction is no code: 2.5 must not become 2.
     found = _TYPES_BY_NUMBER.get(number) if number is not None and float(number) == _as_float(operand) else None
     if found is None:
         raise bad_value(f"Invalid numerical type code: {format_value(operand)}")
@@ -151,6 +153,7 @@ def bit_test(name: str, mask: int) -> Callable[[Value], bool]:
         if bits is None:
             return False
         found = bits & mask
+        # Any set: not all bits of the mask are clear. Any clear: not all of them are set.
         return found == wanted if all_of else found != (mask ^ wanted)
 
     return test

@@ -72,6 +72,7 @@ def find_values(document: Document, parts: Parts, spread: bool = True) -> list[V
 
 
 def _find_in_document(document: Document, parts: Parts, at: int, spread: bool, found: list[Value]) -> None:
+    # A loop and no recursion while the path leads through documents only.
     last = len(parts) - 1
     while True:
         value = document.get(parts[at], MISSING)
@@ -94,6 +95,7 @@ def _find_in_array(array: list[Value], parts: Parts, at: int, spread: bool, foun
         fields = fields_of(each)
         if fields is not None:
             _find_in_document(fields, parts, at, spread, found)
+    # `a.0` means both: field `0` of each document in the array, and the first element of the array.
     index = array_index(parts[at])
     if index is None or index >= len(array):
         return
@@ -132,6 +134,7 @@ def _locate_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator
     for index, each in enumerate(array):
         fields = fields_of(each)
         if fields is not None:
+            # The outer index wins: `$` denotes the first array on the path that no number entered.
             yield from ((value, index) for value, _ in locate_values(fields, parts, spread))
         if index != chosen:
             continue

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEARCH_SECONDS: Final = 0.05
+"""The maximum time of one search. The server limits the steps of a match instead (PCRE's match limit)."""
+
 MAX_PATTERN_LENGTH: Final = 16384
 """The maximum length of a pattern in characters. The server limits it to 16384 bytes."""
 
@@ -58,6 +60,7 @@ def _timeout_error() -> MqlError:
 
 def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
     """Return the test that a value is a string with a match, or an equal regular expression."""
+    # Plain text is found by a string search, which needs neither the library nor its time limit.
     literal = _parse_literal(pattern, letters)
     if literal is not None:
         anchored, text = literal
@@ -84,6 +87,7 @@ def _parse_literal(pattern: str, letters: str) -> tuple[bool, str] | None:
     """Return (anchored, text) of a pattern that is plain text, possibly after `^`; None for others."""
     anchored = pattern.startswith("^")
     text = pattern[anchored:]
+    # Letters, digits and these four signs mean themselves in any pattern without the flags i, m and x.
     plain = text.isascii() and text.replace("_", "").replace("-", "").replace(" ", "").replace("/", "").isalnum()
     return (anchored, text) if plain and set(letters) <= {"s", "u"} and len(pattern) <= MAX_PATTERN_LENGTH else None
 
@@ -92,7 +96,7 @@ def _invalid(reason: str) -> MqlError:
     return MqlError(51091, f"Regular expression is invalid: {reason}")
 
 
-# The contents of character sets.
+# The contents of character sets. Complements are ranges, so that they can stand beside other members of a set.
 _CLASSES: Final = {
     "d": "0-9",
     "w": "A-Za-z0-9_",
@@ -118,6 +122,7 @@ _POSIX: Final = {
     "ascii": "\\x00-\\x7f",
 }
 _WORD: Final = "[A-Za-z0-9_]"
+# To `regex` any letter is a word character, to PCRE only those of ASCII.
 _ASSERTIONS: Final = {
     "b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
     "B": f"(?:(?<={_WORD})(?={_WORD})|(?<!{_WORD})(?!{_WORD}))",
@@ -187,6 +192,7 @@ class _Rewriter:
         inline = _INLINE.match(self.pattern, self.at)
         scopes, verbose = self.open[-1]
         if inline is not None:
+            # `regex` applies `(?i)` to the whole pattern. It becomes `(?i:`, closed where the group around it ends.
             scopes.append(_group_opening(inline))
             self.open[-1] = (scopes, _is_verbose(inline, verbose))
             self._emit(scopes[-1], len(inline.group()))
@@ -206,6 +212,7 @@ class _Rewriter:
             return
         self.open.append(([], verbose))
         if not self.pattern.startswith("(?", self.at):
+            # Counted for relative references such as `\g{-1}`.
             self.groups += 1
             self._emit("(", 1)
             return
@@ -259,6 +266,7 @@ class _Rewriter:
     def _format_reference(self, name: str) -> str:
         if name.startswith("-"):
             name = str(self.groups + 1 + int(name))
+        # The group keeps a digit behind the reference from becoming a part of its number.
         return f"(?P={name})" if not name.isdecimal() else f"(?:\\{name})"
 
     def _rewrite_character(self, following: str) -> None:
@@ -270,6 +278,7 @@ class _Rewriter:
             self._emit(f"\\U{int(code[1], 16):08X}", len(code.group()))
         elif following == "x" and (bare := _BARE_HEX.match(self.pattern, self.at)) is not None:
             self._emit(f"\\x{int(bare[1] or '0', 16):02X}", len(bare.group()))
+        # `\cA` is Ctrl+A: the letter with bit 6 inverted.
         elif following == "c":
             self._emit(f"\\x{ord(self.pattern[self.at + 2 : self.at + 3].upper() or '@') ^ 64:02X}", 3)
         else:
@@ -278,6 +287,7 @@ class _Rewriter:
     def _rewrite_set(self) -> None:
         start = "[^" if self.pattern.startswith("[^", self.at) else "["
         self._emit(start, len(start))
+        # A ] right behind the opening is a member of the set.
         if self.pattern.startswith("]", self.at):
             self._emit("\\]", 1)
         while True:

@@ -46,6 +46,7 @@ def compile_projection(
         return Projection(lambda document: document)
     parsed = parse_projection(spec, env, filter, score, find)
     tree, inclusion = parsed.tree, parsed.inclusion
+    # Whole top-level fields only: such projections need no walk through the tree.
     simple = all(isinstance(leaf, FieldFlag) for leaf in tree.values())
     if simple and inclusion:
         names = frozenset(name for name, leaf in tree.items() if leaf == FieldFlag(True))
@@ -82,6 +83,7 @@ class _Projector(msgspec.Struct, frozen=True):
             kept = self.value(value, leaf, root)
             if kept is not MISSING:
                 out[name] = kept
+        # Computed fields follow the fields of the document, as on the server.
         self._add_computed(out, fields, tree, root)
         return out
 

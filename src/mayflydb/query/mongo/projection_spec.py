@@ -109,6 +109,7 @@ class _Parser:
         inclusion = self._is_inclusion() if self.inclusion is None else self.inclusion
         if inclusion and not self.names_id:
             self.tree = {"_id": FieldFlag(True), **self.tree}
+        # In an exclusion, `_id: 1` says nothing.
         if not inclusion and self.id:
             del self.tree["_id"]
         return ParsedProjection(self.tree, inclusion, self.positional)
@@ -147,6 +148,7 @@ class _Parser:
             self._add_positional(name, tree, parent)
         else:
             _add_leaf(tree, field_path(name), FieldFlag(included))
+        # `_id` may be excluded from an inclusion and the reverse, so it does not decide the kind.
         if name == "_id" and not parent:
             self.id = included
             return

@@ -33,6 +33,8 @@ _FIXED_SIZES: Final[Mapping[int, int]] = {
 }
 """The size in bytes of values of fixed size, by type."""
 
+# The size of a text counts the text and its zero byte. That of a document, an array or code with scope counts its own
+# four bytes too. Binary has a subtype, and a dbPointer an id of 12 bytes, that no size counts.
 _EXTRA_SIZES: Final[Mapping[int, int]] = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
 """The bytes of a value that its length prefix does not count, by type."""
 
@@ -73,9 +75,14 @@ class Element(NamedTuple):
     end: int
 
 
+# document = size of the whole (int32, little endian), elements, 00
+# element  = type (1 byte), name, 00, value
+#
+#   {a: "b"}   0E 00 00 00 | 02 'a' 00 | 02 00 00 00 'b' 00 | 00
 def elements(data: bytes) -> Iterator[Element]:
     """Yield the fields of a document, one level deep. MqlError 22 for invalid BSON."""
     check_document_size(data)
+    # Elements lie between the size and the final zero byte.
     position, last = 4, len(data) - 1
     while position < last:
         kind = data[position]
@@ -103,10 +110,12 @@ def _find_end(data: bytes, kind: int, value: int, last: int) -> int:
     beside = _EXTRA_SIZES.get(kind)
     if beside is not None:
         counted = int.from_bytes(data[value : value + 4], "little", signed=True)
+        # With a negative size the value could end inside its own header, and the rest of it would be read as elements.
         if value + 4 > last or counted < 0:
             raise _invalid("a length is negative or cut off")
         return value + beside + counted
     if kind == 0x0B:
+        # Two C strings: the pattern and its flags.
         pattern = data.find(b"\0", value, last)
         options = data.find(b"\0", pattern + 1, last) if pattern >= 0 else -1
         if options < 0:
@@ -144,6 +153,7 @@ def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
     if sum(map(data.count, (b"\x03", b"\x04", b"\x0f"))) < deepest:
         # Each level has a byte with its type: with fewer such bytes the document cannot be too deep.
         return
+    # A stack of iterators instead of recursion; each entry resumes behind the document that was entered.
     open_documents: list[tuple[int, Iterator[Element], bytes]] = [(1, elements(data), data)]
     while open_documents:
         level, rest, within = open_documents[-1]
@@ -159,6 +169,7 @@ def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
 
 def scope_of(value: bytes) -> bytes:
     """Return the scope document at the end of a value of code with scope. MqlError 22 for code longer than its value."""
+    # value = size (int32), size of the code (int32), code, 00, scope document
     code = int.from_bytes(value[4:8], "little", signed=True)
     if not 0 < code <= len(value) - 8:
         raise _invalid("code is longer than its value")

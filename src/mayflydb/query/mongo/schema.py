@@ -244,6 +244,7 @@ def _compile_multiple_of(operand: Value, _: Document) -> Rule:
 
 
 def _finite_decimal(value: Any) -> Decimal | None:
+    # `repr` gives the decimal that was meant: 0.3 is a multiple of 0.1, and their binary values are not.
     number = (
         value.to_decimal() if type(value) is Decimal128 else Decimal(repr(value) if type(value) is float else value)
     )
@@ -251,6 +252,7 @@ def _finite_decimal(value: Any) -> Decimal | None:
 
 
 def _is_multiple(number: Decimal, divisor: Decimal) -> bool:
+    # Ratios of integers are exact for any exponents; a remainder of decimals would need more than 34 digits.
     one, other = number.as_integer_ratio(), divisor.as_integer_ratio()
     return (one[0] * other[1]) % (one[1] * other[0]) == 0
 
@@ -492,6 +494,7 @@ def _compile_dependencies(operand: Document, _: Document) -> Rule:
     return rule
 
 
+# Failures are reported in this order.
 _RULES: Final[Mapping[str, Callable[[Any, Document], Rule]]] = {
     **{name: partial(_compile_type, name) for name in ("bsonType", "type")},
     "enum": _compile_enum,

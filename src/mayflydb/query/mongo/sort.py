@@ -111,6 +111,7 @@ def compile_sort(spec: Document, env: Env, score: Callable[[Document], float] | 
 def _is_descending(path: str, direction: Value) -> bool:
     if not is_number(direction):
         raise MqlError(15974, f"Illegal key in $sort specification: {path}: {format_value(direction)}")
+    # Decimal128("1") does not equal 1; its text tells.
     if direction not in (1, -1) and str(direction) not in ("1", "-1", "1.0", "-1.0"):
         raise MqlError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
     return str(direction).startswith("-")
@@ -122,6 +123,7 @@ def _compile_meta_key(operand: Document, env: Env, score: Callable[[Document], f
     meta = operand["$meta"]
     if meta == "randVal":
         random = env.random
+        # Sorting computes each key once, so a document keeps its random number.
         return lambda _: random(), True
     if meta != "textScore":
         raise MqlError(31138, f"Illegal $meta sort: $meta: {format_value(meta)}")
@@ -183,6 +185,7 @@ class _SharedArrayKeys(msgspec.Struct, frozen=True):
             met = 0
             for parts in paths:
                 met += _meets_array(document, parts)
+            # With one array at most, each path finds its best element by itself.
             return single(document) if met < 2 else self._best_row(document)[column]
 
         return key
@@ -214,6 +217,7 @@ def _rows_at_paths(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
     arrays = [value for value, _, meets in reached if meets]
     if not arrays:
         return [[value for value, _, _ in reached]]
+    # Identity, not equality: paths share an array only if they lead to the same one.
     if any(array is not arrays[0] for array in arrays):
         raise bad_value("cannot sort with keys that are parallel arrays")
     rows: list[list[Value]] = []

@@ -14,6 +14,7 @@ from mayflydb.query.mongo.languages import NONE, fold_text, language_of, terms_o
 from mayflydb.query.mongo.paths import array_index, split_path
 from mayflydb.query.mongo.values import Document, Value, type_name
 
+# Phrases and words, each possibly after a hyphen. A quote without its partner is skipped.
 _TERM: Final = re.compile(r'-?"[^"]*"|-?[^\s"]+')
 _OPTIONS: Final = {"$search": str, "$language": str, "$caseSensitive": bool, "$diacriticSensitive": bool}
 
@@ -68,6 +69,7 @@ class TextSearch(msgspec.Struct, frozen=True):
                 count = counts[term]
                 # 1 + 1/2 + 1/4 ...: one summand for each occurrence.
                 share = 2 - 0.5 ** (count - 1)
+                # A text that is the term and nothing else counts a tenth more.
                 alone = 1.1 if text.lower() == term else 1.0
                 total += weight * share * (0.5 + 0.5 * count / counts.total()) * alone
         return total
@@ -162,10 +164,13 @@ def _compile_search(operand: Mapping[str, Any], index: TextIndex, language: str)
     excluded: list[str] = []
     phrases: dict[bool, list[str]] = {False: [], True: []}
     for term in _TERM.findall(operand["$search"]):
+        # A lone hyphen excludes nothing.
         negated = len(term) > 1 and term.startswith("-")
         body = term[negated:]
         if body.startswith('"'):
             phrases[negated].append(fold_text(body[1:-1], case, accents))
+        # The index finds documents by words. So the words of a phrase are terms too, and the phrase filters what they
+        # find.
         if not (negated and body.startswith('"')):
             (excluded if negated else wanted).append(body)
     return TextSearch(
@@ -176,6 +181,7 @@ def _compile_search(operand: Mapping[str, Any], index: TextIndex, language: str)
         tuple(phrases[True]),
         case,
         accents,
+        # The index stores folded terms. A search by case or accents filters the documents that these find.
         _collect_terms(wanted, language, False, False),
     )
 

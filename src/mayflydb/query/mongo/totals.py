@@ -28,6 +28,7 @@ class Sum:
         self._integers = 0
         self._doubles = 0.0
         self._carried = 0.0
+        # The sum without compensation. After an infinity the compensation is NaN, and this sum is the result.
         self._plain = 0.0
         self._decimal = Decimal(0)
         self._kinds: set[type] = set()
@@ -107,6 +108,7 @@ class Deviation:
             return
         number = numbers.double_of(value)
         self._count += 1
+        # No squares of the numbers themselves: their difference would lose its digits.
         delta = number - self._mean
         self._mean += delta / self._count
         self._squares += delta * (number - self._mean)
@@ -159,4 +161,5 @@ def percentile(ordered: list[float], share: float) -> float | None:
     """Return the smallest value at or below which a share of the sorted numbers lies; None for no numbers."""
     if not ordered:
         return None
+    # The nearest rank; nothing is interpolated.
     return ordered[max(0, min(len(ordered), math.ceil(share * len(ordered))) - 1)]

@@ -28,6 +28,7 @@ def check_database(name: str, existing: Iterable[str] = ()) -> None:
     """Raise MqlError 73 for an invalid database name, 13297 for one that differs from an existing name in case only."""
     if not name or len(name.encode("utf-8", "surrogateescape")) > MAX_DATABASE or not _NOT_IN_DATABASE.isdisjoint(name):
         raise MqlError(73, f"Invalid database name: '{name}'")
+    # The server names files after databases, and some file systems ignore case.
     folded = name.lower()
     for other in existing:
         if other != name and other.lower() == folded:

@@ -1,9 +1,8 @@
 """BSON values as Python objects: their types, their order, and the codec.
 
 int32 is `int`, int64 `Int64`, double `float`, decimal `Decimal128`, date `DatetimeMS`, binary `Binary` or `bytes` (subtype 0),
-a
-document `dict`, an array `list`; other types are the classes of `bson`. MISSING stands for the absence of a value and is never
-stored. Arithmetic that yields an int64 must wrap it in `Int64`; a small `int` is encoded as an int32.
+a document `dict`, an array `list`; other types are the classes of `bson`. MISSING stands for the absence of a value and is
+never stored. Arithmetic that yields an int64 must wrap it in `Int64`; a small `int` is encoded as an int32.
 
 Order of types: https://www.mongodb.com/docs/manual/reference/bson-type-comparison-order/
 """
@@ -68,6 +67,8 @@ def timestamp_at(seconds: int) -> Timestamp:
     return Timestamp(min(seconds, MAX_TIMESTAMP_SECONDS), 1)
 
 
+# A date is any int64, and `datetime` ends at the year 9999. A stored text may be no valid UTF-8; a read must not fail
+# for it.
 CODEC_OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
     document_class=dict,
     datetime_conversion=DatetimeConversion.DATETIME_MS,
@@ -91,6 +92,8 @@ def _decode_with_references(data: bytes) -> Document:
     """Decode a document with database references as plain documents, at any depth. The library leaves the outermost
     document plain.
     """
+    # Only the nested values with references are decoded by recursion. The library decodes the rest at once, and the
+    # values go back to their places.
     parts = list(elements(data))
     apart = [part for part in parts if part.type in _NESTED_DECODERS and _REFERENCE in data[part.value : part.end]]
     if not apart:
@@ -201,12 +204,15 @@ def is_number(value: Value) -> bool:
 
 # --- order -----------------------------------------------------------------------------------------------------------
 
+# Ascending. Index keys take their tags from these numbers (`indexes.key_bytes.TAGS`), so another order invalidates
+# stored indexes.
 _MIN, _MISSING, _NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BINARY = range(8)
 _OBJECT_ID, _BOOL, _DATE, _TIMESTAMP, _REGEX, _CODE, _CODE_WITH_SCOPE, _MAX = range(8, 16)
 
 OrderKey: TypeAlias = tuple[int, Any]
 """(class of types, comparable key within the class): compares and hashes as the value does."""
 
+# Other numbers are (1, value). NaN is below all of them and, unlike in Python, equal to itself.
 _NAN: Final = (0, 0)
 
 
@@ -230,6 +236,7 @@ def equal(one: Value, other: Value) -> bool:
     return order_key(one) == order_key(other)
 
 
+# Python compares and hashes int, float and Decimal by their exact values: 2^53 + 1 differs from the double 2^53.
 def _number_key(value: Any) -> OrderKey:
     return _NUMBER, (1, value)
 
@@ -244,6 +251,7 @@ def _decimal_key(value: Decimal128) -> OrderKey:
 
 
 def _document_key(value: Mapping[str, Any]) -> OrderKey:
+    # The server compares two fields by type class, then name, then value.
     fields = []
     for name, each in value.items():
         kind, key = order_key(each)
@@ -252,6 +260,7 @@ def _document_key(value: Mapping[str, Any]) -> OrderKey:
 
 
 def _binary_key(value: bytes) -> OrderKey:
+    # By length, then subtype, then bytes.
     return _BINARY, (len(value), value.subtype if isinstance(value, Binary) else 0, bytes(value))
 
 
@@ -319,6 +328,7 @@ def is_truthy(value: Value) -> bool:
         return False
     if type(value) is Decimal128:
         return bool(value.to_decimal())
+    # NaN is true: only zero is false.
     return not (type(value) in (int, Int64, float) and value == 0)
 
 

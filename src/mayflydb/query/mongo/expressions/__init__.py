@@ -58,6 +58,7 @@ def compile_expression(spec: Value, env: Env, variables: Collection[str] = ()) -
     """
     try:
         return CompileScope(env, frozenset(variables), OPERATORS).compile(spec)
+    # Nesting is limited by Python's stack here: compiling is recursive.
     except RecursionError:
         raise MqlError(15, "an expression exceeds the maximum nested depth") from None
 

@@ -32,6 +32,7 @@ def _add(*values: Value) -> Value:
             null = True
         else:
             raise MqlError(14, f"$add only supports numeric or date types, not {type_name(value)}")
+    # Only at the end: a wrong type is an error even behind a null.
     if null:
         return None
     return _round_to_date(total, "$add") if date else total
@@ -116,6 +117,7 @@ def _rounding_operator(name: str, function: Callable[[Number, int], Number]) -> 
         digits = numbers.exact_integer(place)
         if digits is None:
             raise MqlError(51082, f"precision argument to  {name} must be a integral value")
+        # The limits of the server.
         if not -20 <= digits <= 100:
             raise MqlError(51083, f"cannot apply {name} with precision value {digits} value must be in [-20, 100]")
         return function(value, digits)
@@ -188,6 +190,7 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$log10": fixed_arity(1, _logarithm("$log10", numbers.decimal_log)),
     "$log": fixed_arity(2, _log),
     "$pow": fixed_arity(2, _power),
+    # Without operands the result is the neutral element: all bits for `$bitAnd`, none for the others.
     "$bitAnd": ranged_arity(0, None, _bitwise_operator("$bitAnd", -1, int.__and__)),
     "$bitOr": ranged_arity(0, None, _bitwise_operator("$bitOr", 0, int.__or__)),
     "$bitXor": ranged_arity(0, None, _bitwise_operator("$bitXor", 0, int.__xor__)),

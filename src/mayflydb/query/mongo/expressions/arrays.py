@@ -55,6 +55,7 @@ def _element_at(array: Value, place: Value) -> Value:
         raise MqlError(
             28691, f"$arrayElemAt's second argument must be representable as a 32-bit integer: {format_value(place)}"
         )
+    # Beyond the array the value is missing, not null.
     return array[index] if -len(array) <= index < len(array) else MISSING
 
 
@@ -77,6 +78,7 @@ def _concat(*arrays: Value) -> Value:
             return None
         if type(array) is not list:
             raise MqlError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
+        # A list takes 8 bytes for each element.
         check_size(8 * (len(joined) + len(array)))
         joined.extend(array)
     return joined
@@ -153,6 +155,7 @@ def _search(scope: CompileScope) -> Function:
     return index_of
 
 
+# 100 MB at 16 bytes for each number.
 _MAX_RANGE_LENGTH: Final = 100 * 1024 * 1024 // 16
 
 
@@ -236,6 +239,7 @@ def _compile_filter(name: str, spec: Value, scope: CompileScope) -> Expression:
             assign(element)
             if is_truthy(condition(inner)):
                 results.append(element)
+                # `most` is None without a limit, which no length equals.
                 if len(results) == most:
                     break
         return results

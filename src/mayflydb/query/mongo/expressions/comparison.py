@@ -34,6 +34,7 @@ def _compile_and(name: str, spec: Value, scope: CompileScope) -> Expression:
     def both(frame: Frame) -> bool:
         return all(is_truthy(part(frame)) for part in parts)
 
+    # One constant false operand decides; the others are never evaluated.
     if any(type(part) is Constant and not is_truthy(part.value) for part in parts):
         return Constant(False)
     return fold_constants(both, parts)

@@ -27,6 +27,7 @@ def _compile_cond(name: str, spec: Value, scope: CompileScope) -> Expression:
             if field not in spec:
                 raise MqlError(code, f"Missing '{field}' parameter to $cond")
         spec = [spec["if"], spec["then"], spec["else"]]
+    # Every branch is compiled: an invalid one is refused even if it is never chosen.
     test, then, otherwise = parts = operands(name, spec, scope, 3, 3)
     return fold_constants(lambda frame: then(frame) if is_truthy(test(frame)) else otherwise(frame), parts)
 

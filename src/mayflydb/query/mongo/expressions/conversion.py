@@ -92,6 +92,7 @@ def _parse_integer(text: str, low: int, high: int) -> int:
             if text[:1].isdigit()
             else 'Bad digit "' + text[0] + '" while parsing ' + text,
         )
+    # A longer text counts as an overflow: int() takes quadratic time, and Python refuses more than 4300 digits.
     number = int(text) if len(text) < 64 else high + 1
     if not low <= number <= high:
         raise _parse_error(text, "Overflow")
@@ -115,6 +116,7 @@ def _to_double(value: Value) -> Value:
     kind = type(value)
     if kind in NUMBERS:
         number = numbers.double_of(value)
+        # A finite decimal beyond the doubles is an overflow; an infinite one is not.
         if kind is Decimal128 and abs(number) == float("inf") and value.to_decimal().is_finite():
             raise ConversionError(f"Conversion would overflow target type {_NO_HANDLER}: {value}")
         return number
@@ -181,6 +183,7 @@ def _to_date(value: Value) -> Value:
         return DatetimeMS(int.from_bytes(value.binary[:4], "big") * 1000)
     if kind is Timestamp:
         return DatetimeMS(value.time * 1000)
+    # An int32 is no date on the server, a long is.
     if kind in (Int64, float, Decimal128) or (kind is int and not INT32_MIN <= value <= INT32_MAX):
         return DatetimeMS(_truncate_in_range(value, INT64_MIN, INT64_MAX))
     if kind is not str:

@@ -52,9 +52,10 @@ class CompileScope(msgspec.Struct, frozen=True):
     operators: Mapping[str, Parser]
 
     def compile(self, spec: Value) -> Expression:
-        """Compile a specification. MqlError 168 for an unknown operator, 17276 for an undefined variable, 16493 for a text of
-        16 MB
-        or more, and the errors of the operators.
+        """Compile a specification.
+
+        MqlError 168 for an unknown operator, 17276 for an undefined variable, 16493 for a text of 16 MB or more, and the errors
+        of the operators.
         """
         kind = type(spec)
         if kind is str:
@@ -123,6 +124,7 @@ def compile_path(text: str, scope: CompileScope) -> Expression:
         return (lambda frame: field_values(frame.root, parts)) if parts else lambda frame: frame.root
     if name in scope.names:
         return _compile_inner_variable(name, parts)
+    # Variables of the command do not change while it runs, so their values are constants.
     return Constant(field_values(_resolve_outer_variable(name, scope), parts))
 
 
@@ -183,6 +185,7 @@ def binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
         def assign(*values: Value) -> None:
             for name, value in zip(names, values, strict=True):
                 if name == "CURRENT":
+                    # A path such as `$a` reads the value that `$let` bound to CURRENT.
                     inner.current = value
                 else:
                     variables[name] = value
@@ -251,6 +254,7 @@ def fold_constants(expression: Expression, parts: Collection[Expression]) -> Exp
     """
     if all(type(part) is Constant for part in parts):
         try:
+            # Constant parts read no frame, so an empty one does.
             return Constant(expression(_EMPTY_FRAME))
         except MqlError:
             return expression
@@ -310,9 +314,10 @@ def with_name(least: int, most: int | None, make: Callable[[str], Function]) -> 
 
 
 class ArgumentCodes(msgspec.Struct, frozen=True):
-    """The error codes of an operator with named operands: `shape` for a specification that is no document, `unknown` for an
-    unknown
-    field, `missing` for a missing field, by its name.
+    """The error codes of an operator with named operands.
+
+    `shape`: for a specification that is no document. `unknown`: for an unknown field. `missing`: for a missing field, by its
+    name.
     """
 
     shape: int
@@ -367,6 +372,7 @@ def check_text_size(size: int) -> None:
 
 def check_text(text: str) -> str:
     """Return `text`. MqlError 16493 if it is too long (`check_text_size`)."""
+    # A character has at most 4 bytes in UTF-8, so shorter texts need no count.
     if len(text) * 4 >= MAX_DOCUMENT_SIZE:
         check_text_size(text_size(text))
     return text
@@ -377,6 +383,7 @@ def measure_value(value: Value) -> int:
     size, level = 0, [value]
     for _ in range(_MAX_DEPTH):
         # An element of a long array takes 11 bytes.
+        # Level by level, without recursion: the value may be deeper than Python's stack.
         size += sum(len(each) if type(each) is str else 11 for each in level)
         if size > MAX_DOCUMENT_SIZE:
             break

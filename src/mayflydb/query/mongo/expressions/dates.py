@@ -72,6 +72,7 @@ def _evaluate_arguments(parts: _Arguments, frame: Frame) -> dict[str, Value]:
 
 def _compile_part(name: str, spec: Value, scope: CompileScope) -> Expression:
     pick = dates.PARTS_BY_OPERATOR[name]
+    # On the server the year of an ISO week is a long, all other parts are ints.
     wide = name == "$isoWeekYear"
 
     def part(value: Value, place: Value = "UTC") -> Value:
@@ -164,6 +165,7 @@ def _get_integer(field: str, default: int, given: Mapping[str, Value]) -> int:
         raise MqlError(
             40515, f"'{field}' must evaluate to an integer, found {type_name(value)} with value {format_value(value)}"
         )
+    # Seconds and milliseconds may be a whole timestamp; the other fields are int16.
     low, high = (INT64_MIN, INT64_MAX) if field in ("second", "millisecond") else (-32768, 32767)
     if not low <= number <= high:
         raise MqlError(
@@ -305,6 +307,7 @@ def _resolve_first_day(name: str, given: Mapping[str, Value]) -> int:
 def _evaluate_by_week(compiled: _Arguments, frame: Frame) -> dict[str, Value] | None:
     """Evaluate the arguments; None if one is null. `startOfWeek` is dropped unless the unit is a week."""
     given = _evaluate_arguments(compiled, frame)
+    # The server ignores startOfWeek for other units, null or invalid.
     if given["unit"] != "week":
         given.pop("startOfWeek", None)
     return None if any(is_nullish(each) for each in given.values()) else given

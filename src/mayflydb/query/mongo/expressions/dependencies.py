@@ -32,6 +32,7 @@ def _collect_fields(spec: Value) -> set[str]:
             raise _WholeDocument
         if name == "$getField":
             found |= _get_field_fields(each)
+        # Below a rebound CURRENT, a path reads another value than the document.
         elif name == "$let" and type(each) is dict and "CURRENT" in (each.get("vars") or {}):
             raise _WholeDocument
         else:
@@ -45,6 +46,7 @@ def _path_fields(text: str) -> set[str]:
     if not text.startswith("$$"):
         return {text[1:].split(".", 1)[0]}
     name, *rest = text[2:].split(".")
+    # Other variables hold values, not fields of the document.
     if name not in ("ROOT", "CURRENT"):
         return set()
     if not rest:

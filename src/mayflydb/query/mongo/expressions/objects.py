@@ -42,6 +42,7 @@ def _compile_merge(name: str, spec: Value, scope: CompileScope) -> Expression:
     """Compile `$mergeObjects`. A single operand that yields an array stands for its elements."""
     if type(spec) is list:
         return ranged_arity(0, None, _merge)(name, spec, scope)
+    # `{$mergeObjects: "$array"}` merges the documents of the array.
     return apply_function(lambda value: _merge(*value) if type(value) is list else _merge(value), [scope.compile(spec)])
 
 

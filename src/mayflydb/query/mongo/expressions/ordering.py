@@ -38,11 +38,13 @@ class Ranking(msgspec.Struct, frozen=True):
         key = self.env.collation.order_key
         found = [key(None if each is MISSING else each) for each in _sort_values(value, field.path)]
         if not found:
+            # Below null.
             return key(MISSING)
         return max(found) if field.descending else min(found)
 
     def sort(self, items: list[tuple[tuple[OrderKey, ...], Value]]) -> list[tuple[tuple[OrderKey, ...], Value]]:
         """Sort pairs of keys and values. The sort is stable."""
+        # Stable sorts, the least significant key first: each key may have its own direction.
         for index in reversed(range(len(self.fields))):
             items = sorted(items, key=lambda item: item[0][index], reverse=self.fields[index].descending)
         return items

@@ -63,6 +63,7 @@ def _regex_operator(nowhere: Value, act: Callable[[Any, str], Value]) -> Parser:
             if not is_nullish(text) and type(text) is not str:
                 raise MqlError(51104, f"{name} needs 'input' to be of type string, not {type_name(text)}")
             if compiled is None or is_nullish(text):
+                # A new list each time: one list would be a part of many documents.
                 return nowhere if type(nowhere) is not list else []
             return act(compiled, text)
 
@@ -90,6 +91,7 @@ def _find_all(pattern: Any, text: str) -> list[Document]:
         if match is None:
             break
         found.append(_match_document(match))
+        # Behind an empty match the search goes on one character later; it would find the same match again.
         start = match.end() + (match.end() == match.start())
     return found
 

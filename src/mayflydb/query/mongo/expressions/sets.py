@@ -38,6 +38,7 @@ def _union(scope: CompileScope) -> Function:
             for each in _require_array(
                 value, 17043, "All operands of $setUnion must be arrays. One argument is of type: "
             ):
+                # Of equal values, such as 1 and 1.0, the first one stays.
                 found.setdefault(key(each), each)
         return [found[name] for name in sorted(found)]
 

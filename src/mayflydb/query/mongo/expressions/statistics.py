@@ -34,6 +34,7 @@ def _accumulator_operator(make: Callable[[CompileScope], Any], result: Callable[
         def total(*values: Value) -> Value:
             state = make(scope)
             if len(values) == 1 and type(values[0]) is list:
+                # Only a single operand is entered; of several operands, an array is a value like any other.
                 values = tuple(values[0])
             for value in values:
                 state.add(value)

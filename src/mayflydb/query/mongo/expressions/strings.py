@@ -45,6 +45,7 @@ def text_of(value: Value) -> str:
     if type(value) is str or type(value) is Code:
         return str(value)
     if type(value) is float:
+        # Six digits, as C++ streams print a double.
         return f"{value:g}"
     if is_number(value):
         return format_number(value)
@@ -75,6 +76,7 @@ def _concat(*values: Value) -> Value:
             return None
         if type(value) is not str:
             raise MqlError(16702, f"$concat only supports strings, not {type_name(value)}")
+    # Counted in characters first: only long texts are measured in bytes.
     size = sum(map(len, values))
     if size * 4 >= MAX_DOCUMENT_SIZE:
         _check_result_size(sum(map(text_size, values)))
@@ -130,6 +132,7 @@ def _substring_bytes(name: str) -> Function:
         if first < 0:
             raise MqlError(50752, f"{name}:  starting index must be non-negative (got: {first})")
         end = len(data) if length < 0 else min(len(data), first + length)
+        # A cut within a character would leave invalid UTF-8.
         if first < len(data) and _is_continuation(data[first]):
             raise MqlError(28656, f"{name}:  Invalid range, starting index is a UTF-8 continuation byte.")
         if first < end < len(data) and _is_continuation(data[end]):
@@ -143,6 +146,7 @@ def _clamp_to_int64(value: Value) -> int:
     """Return the integer part of a number, limited to the range of an int64; 0 for NaN."""
     if is_nan(value):
         return 0
+    # 2^62 is exact as a double, the greatest int64 is not. No text is that long.
     nearest = max(-(2.0**62), min(2.0**62, double_of(value)))
     return int(nearest)
 
@@ -241,6 +245,7 @@ def _replace_operator(most: int) -> Parser:
             if is_nullish(value) or is_nullish(find) or is_nullish(replacement):
                 return None
             count = value.count(find) if most < 0 else int(find in value)
+            # Checked before the text is built: a short replacement can make megabytes out of kilobytes.
             if (len(value) + len(replacement) * count) * 4 >= MAX_DOCUMENT_SIZE:
                 _check_result_size(text_size(value) + (text_size(replacement) - text_size(find)) * count)
             return value.replace(find, replacement, most)

@@ -56,11 +56,13 @@ def _trigonometric_operator(name: str) -> Function:
             raise MqlError(50989, f"cannot apply {name} to {format_number(value)}, value must be in {ends}")
         if type(value) is Decimal128:
             return Decimal128(decimal(value.to_decimal()))
+        # `math.atanh` raises at the poles, where C gives an infinity.
         if name == "$atanh" and abs(number) == 1:
             return math.copysign(math.inf, number)
         try:
             return double(number)
         except OverflowError:
+            # Only sinh and cosh overflow, and cosh is positive on both sides.
             return math.copysign(math.inf, number) if name == "$sinh" else math.inf
 
     return numeric(name, function)

@@ -43,6 +43,7 @@ def _compile_let(name: str, spec: Value, scope: CompileScope) -> Expression:
         assign(*[value(frame) for value in values])
         return body(inner)
 
+    # A constant body does not read the variables, so their values may depend on documents.
     return fold_constants(let, [body])
 
 

@@ -91,11 +91,13 @@ def _extreme_ordering(name: str, kind: type, inclusive: bool) -> Test:
 def _number_ordering(compare: Callable[[Any, Any], bool], wanted: Any, inclusive: bool) -> Test:
     key = order_key(wanted)
     nan = order_key(float("nan"))
+    # `$lt` and `$gt` of NaN match nothing, `$lte` and `$gte` match NaN.
     if key == nan:
         return equality(wanted, Collation()) if inclusive else never
 
     def by_key(value: Value) -> bool:
         found = order_key(value)
+        # NaN has the smallest key, but no range of numbers contains it.
         return found != nan and compare(found, key)
 
     if type(wanted) is Decimal128:
@@ -103,6 +105,7 @@ def _number_ordering(compare: Callable[[Any, Any], bool], wanted: Any, inclusive
 
     def test(value: Value) -> bool:
         if type(value) in PYTHON_NUMBERS:
+            # Every comparison with a double NaN is false, as it has to be here.
             return compare(value, wanted)
         return type(value) is Decimal128 and by_key(value)
 

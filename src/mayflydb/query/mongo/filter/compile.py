@@ -24,8 +24,8 @@ from mayflydb.query.mongo.values import Document, Value, format_value, is_number
 class Filter(msgspec.Struct, frozen=True):
     """A compiled query.
 
-    `matches`: whether a document satisfies the query. `fields`: the top-level fields that the query reads; None if it may read
-    all.
+    `matches`: whether a document satisfies the query.
+    `fields`: the top-level fields that the query reads; None if it may read all.
     `named`: the top-level fields with conditions, the only ones that a positional projection may name.
     """
 
@@ -79,6 +79,7 @@ MAX_DEPTH: Final = 100
 
 
 def _compile(query: Document, scope: FilterScope) -> FilterNode:
+    # Compiling is recursive, so the depth of a query is limited before Python's stack is.
     if scope.depth > MAX_DEPTH:
         raise bad_value(f"exceeded maximum query tree depth of {MAX_DEPTH} at {format_value(query)}")
     scope.depth += 1
@@ -124,6 +125,7 @@ def _compile_branches(name: str, operand: Value, scope: FilterScope) -> list[Fil
 
 
 def _compile_nor(operand: Value, scope: FilterScope) -> FilterNode:
+    # Compiling a branch counts its `$text`, at any depth.
     text_count = scope.text_count
     node = none_of(_compile_branches("$nor", operand, scope))
     if scope.text_count > text_count:

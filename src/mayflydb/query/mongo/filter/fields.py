@@ -38,9 +38,8 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, is_
 class FilterScope(msgspec.Struct):
     """The state of compiling one filter.
 
-    `in_element`: inside an element of an array. `reads_all`: a condition reads the whole document. `named`: the top-level
-    fields with
-    conditions. `text_count`: the number of `$text` so far.
+    `in_element`: inside an element of an array. `reads_all`: a condition reads the whole document.
+    `named`: the top-level fields with conditions. `text_count`: the number of `$text` so far.
     """
 
     env: Env
@@ -160,6 +159,7 @@ def _compile_not(path: str, operand: Value, scope: FilterScope) -> Condition:
 
 
 def _compile_exists(_: str, operand: Value, __: FilterScope) -> Condition:
+    # An empty array exists, though it has no element to test.
     found = Leaf(lambda value: value is not MISSING, spread=False)
     return found if is_truthy(operand) else Negated(found)
 
@@ -253,6 +253,7 @@ def element_test(operand: Value, scope: FilterScope) -> Test:
 
     def test(element: Value) -> bool:
         if type(element) is list:
+            # To `$elemMatch` an array within the array is a document whose field names are the indexes.
             return matches({str(index): each for index, each in enumerate(element)})
         return type(element) is dict and matches(element)
 
@@ -269,6 +270,7 @@ def _compile_all(path: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is not list:
         raise bad_value("$all needs an array")
     if not operand:
+        # `$all: []` matches nothing, although all of no conditions hold.
         return Leaf(never)
     by_elements = _first_name(operand[0]) == "$elemMatch"
     conditions: list[Condition] = []

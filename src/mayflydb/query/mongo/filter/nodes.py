@@ -22,9 +22,8 @@ Locate: TypeAlias = Callable[[Document], int | None]
 class Leaf(msgspec.Struct, frozen=True):
     """A test of a value. With `spread`, an array also satisfies it through any of its elements.
 
-    `index`: for a test that an array satisfies through one element, returns the index of that element. `operator`: the operator
-    of the
-    query.
+    `index`: for a test that an array satisfies through one element, returns the index of that element.
+    `operator`: the operator of the query.
     """
 
     test: Test
@@ -52,9 +51,9 @@ _CHECK_ORDER: Final = (
     *("$or", "$elemMatch", "$size", "$eq", "$lte", "$lt", "$gt", "$gte", "$regex", "$mod", "$exists", "$in"),
     *("$bitsAllSet", "$bitsAllClear", "$bitsAnySet", "$bitsAnyClear", "$type"),
 )
-"""The order in which the server checks conditions that hold together; conditions with one operator are checked in order of
-their
-paths (`MatchExpression::MatchType` and `sortTree` of its source). The last one determines `$`, wherever it stands in the query.
+"""The order in which the server checks conditions that hold together (`MatchExpression::MatchType` and `sortTree` of its
+source). Conditions with one operator are checked in the order of their paths. The last condition determines `$`, wherever it
+stands in the query.
 """
 RANKS: Final = {name: rank for rank, name in enumerate(_CHECK_ORDER)}
 
@@ -74,6 +73,7 @@ class FilterNode(msgspec.Struct, frozen=True):
 
     def locate(self, document: Document) -> int | None:
         """Return the index of the array element by which a matching document matches; None if there is none."""
+        # On the server each condition overwrites the index of the one before, so the last one with an index counts.
         found = (locator.locate(document) for locator in reversed(self.locators))
         return next((index for index in found if index is not None), None)
 
@@ -105,6 +105,7 @@ def path_node(condition: Condition, parts: Parts) -> FilterNode:
         order = RANKS[condition.operator], ".".join(parts)
         return FilterNode(match, (Locator(order, _path_locate(parts, condition)),))
     if isinstance(condition, Negated):
+        # No locator: a document matches a negation by no element.
         inner = path_node(condition.condition, parts).matches
         return FilterNode(lambda document: not inner(document))
     return all_of([path_node(each, parts) for each in condition.conditions])
@@ -203,6 +204,7 @@ def any_of(nodes: Sequence[FilterNode]) -> FilterNode:
     """Return the disjunction of nodes. The first node that matches provides the index of the element."""
 
     def locate(document: Document) -> int | None:
+        # Branches are asked in the order of the query.
         chosen = next((node for node in nodes if node.matches(document)), None)
         return chosen.locate(document) if chosen is not None else None
 

@@ -110,6 +110,7 @@ def has_text(value: Value) -> bool:
 
 def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Intervals | None:
     """Return the intervals of values that satisfy `$gt`, `$gte`, `$lt` or `$lte`; None for no bounds."""
+    # These compare with values of several types, so no interval of one type holds the matches.
     if type(value) in (list, MinKey, MaxKey):
         return None
     if value is None:
@@ -156,6 +157,7 @@ def anchored_prefix(pattern: str, flags: int) -> str:
     if flags & (re.IGNORECASE | re.MULTILINE | re.VERBOSE):
         return ""
     start = 2 if pattern.startswith("\\A") else 1 if pattern.startswith("^") else 0
+    # Another branch may begin with other text.
     if not start or "|" in pattern:
         return ""
     found, at = "", start
@@ -169,6 +171,7 @@ def anchored_prefix(pattern: str, flags: int) -> str:
             character, width = pattern[at + 1], 2
         elif character in _SPECIAL:
             break
+        # The quantifier may make the character optional. A + cannot; the next step stops at it.
         if pattern[at + width : at + width + 1] in ("*", "?", "{"):
             break
         found, at = found + character, at + width
@@ -184,6 +187,7 @@ def unite(intervals: Iterable[Interval]) -> Intervals:
     for each in sorted(intervals):
         if each.lower >= each.upper:
             continue
+        # Intervals that only touch stay apart, so that points remain points.
         if result and each.lower < result[-1].upper:
             last = result[-1]
             if each.upper > last.upper:
@@ -228,8 +232,7 @@ def ranges_of(
     """Return the key ranges, ascending and disjoint, that contain the keys whose fields lie in the given intervals.
 
     `fields`: intervals and direction of each field of the index, in order. Fields after the first one with a range are not
-    used.
-    `key_limit`: the number of bytes up to which keys are stored whole.
+    used. `key_limit`: the number of bytes up to which keys are stored whole.
     """
     starts: list[bytes] = [b""]
     ranges: list[Range] | None = None
@@ -244,7 +247,9 @@ def ranges_of(
         points = [encode_descending(each.lower) if direction == -1 else each.lower for each in intervals]
         starts = [start + point for start in starts for point in points]
     if ranges is None:
+        # No key begins with FF.
         ranges = [(start, prefix_end(start) if start else b"\xff" * 9) for start in starts]
+    # A longer key is stored as its first bytes and a digest. A bound is cut likewise, upwards at the upper end.
     return merge_ranges(
         [
             (lower[:key_limit], upper if len(upper) <= key_limit else prefix_end(upper[:key_limit]))
@@ -256,8 +261,8 @@ def ranges_of(
 def _directed_range(interval: Interval, direction: int | str) -> Range:
     if direction != -1:
         return interval.lower, interval.upper
-    # Complements reverse the order, so the bounds change places. `after` keeps the range half open: it moves each bound behind
-    # all keys that begin with its complement.
+    # Complements reverse the order, so the bounds change places. `prefix_end` keeps the range half open: it moves each bound
+    # behind all keys that begin with its complement.
     return prefix_end(encode_descending(interval.upper)), prefix_end(encode_descending(interval.lower))
 
 

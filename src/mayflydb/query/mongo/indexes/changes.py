@@ -118,6 +118,7 @@ def _change_unique(spec: IndexSpec, unique: bool, reply: Document) -> IndexSpec:
         raise bad_value("Cannot make index non-unique")
     if spec.unique:
         return spec
+    # prepareUnique refuses new duplicates, so that the keys remain unique between the check and this change.
     if not spec.prepare_unique:
         raise MqlError(72, "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.")
     reply["unique_new"] = True

@@ -53,6 +53,7 @@ def split_conjuncts(query: Document) -> Conjuncts:
     found = Conjuncts([], [])
     for field, value in query.items():
         branches: Sequence[Document] = value if field in _LOGICAL else ()
+        # An `$or` of one branch is a conjunct.
         if field == "$and" or (field == "$or" and len(branches) == 1):
             for branch in branches:
                 inner = split_conjuncts(branch)
@@ -209,6 +210,7 @@ def _condition_implies(given: Condition, wanted: Condition, by: CollationMatch) 
         return excludes_missing(given, by)
     if wanted.operator == "$type" or _has_array(given) or _has_array(wanted):
         return False
+    # Under another collation, strings widen the given side and not the wanted side: in doubt the index is not used.
     inner, outer = intervals_of(given, by), intervals_of(wanted, by._replace(is_same=True))
     # An index stores null for both null and missing; a condition that means only one of them is decided above.
     return inner is not None and outer is not None and not contains(inner, NULLS) and contains(outer, inner)

@@ -94,6 +94,7 @@ def stages(plan: Plan, explained: ExplainedCommand) -> Document:
     if explained.sort and not plan.sorted:
         sort: Document = {"stage": "SORT", "sortPattern": explained.sort, "memLimit": SORT_MEMORY}
         if explained.limit:
+            # The sort keeps what the skip behind it drops.
             sort["limitAmount"] = Int64(explained.limit + explained.skip)
         stage = sort | {"type": "simple", "inputStage": stage}
     if explained.skip:

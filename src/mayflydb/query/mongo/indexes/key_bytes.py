@@ -4,10 +4,18 @@ An encoding is the tag of the value's class of types and a body. No encoding is 
 concatenated, and complemented for descending order. Equal numbers of different types have one encoding.
 
 - number: the double of `model.keys` rounded towards zero, then 00 if it is exact, else 01, the decimal exponent and digits of
-the
-  number, 00. All bytes are complemented if the number is negative. NaN sorts below all numbers.
+  the number, 00. All bytes are complemented if the number is negative. NaN sorts below all numbers.
 - string: UTF-8 with 00 and 01 escaped as 01 01 and 01 02, then 00. Under a collation: the encoded collation key.
 - document: tag, name and body of each field, then 00. Array: its elements, then 00.
+
+Examples in hexadecimal:
+
+    5          28 | C0 14 00 00 00 00 00 00 | 00
+    -5         28 | 3F EB FF FF FF FF FF FF | FF
+    2^53 + 1   28 | C3 40 00 00 00 00 00 00 | 01 | 80 0F | "9007199254740993" | 00
+    "ab"       30 | 61 62 | 00
+    {a: 1}     38 | 28 | 61 00 | BF F0 00 00 00 00 00 00 00 | 00
+    [1]        40 | 28 | BF F0 00 00 00 00 00 00 00 | 00
 """
 
 from __future__ import annotations
@@ -30,7 +38,9 @@ STEP: Final = 8
 
 _EXACT = 1 << 53
 _MAX_DOUBLE = math.nextafter(math.inf, 0)
+# Below the complement of -infinity, which begins with 00 0F.
 _NAN = b"\x00\x00"
+# Makes exponents positive, so that their bytes sort as they do.
 _BIAS = 1 << 15
 _SHORT, _LONG, _PAIR = Struct(">H"), Struct(">Q"), Struct(">II")
 _BINARY = Struct(">IB")
@@ -72,6 +82,7 @@ def prefix_end(prefix: bytes) -> bytes:
 
 
 def _encode_int(value: int) -> bytes:
+    # A double holds each of these integers exactly.
     if -_EXACT <= value <= _EXACT:
         return NUMBER + encode_signed(float(abs(value)), b"\x00", value < 0)
     magnitude = abs(int(value))
@@ -103,6 +114,7 @@ def _encode_decimal(value: Decimal128) -> bytes:
 
 def _encode_digits(magnitude: Decimal) -> bytes:
     """Encode exponent and digits, which order the numbers between two neighbouring doubles."""
+    # Without trailing zeros, so that 0.10 and 0.1 are one key.
     digits = "".join(map(str, magnitude.as_tuple().digits)).rstrip("0")
     return b"\x01" + _SHORT.pack(magnitude.adjusted() + _BIAS) + digits.encode() + b"\x00"
 
@@ -112,6 +124,7 @@ def _encode_digits(magnitude: Decimal) -> bytes:
 
 def encode_text(value: str) -> bytes:
     """Encode the body of a string."""
+    # The end sorts below any byte of a text, so "a" comes before "ab".
     return encode_prefix(value) + b"\x00"
 
 
@@ -121,6 +134,7 @@ def encode_prefix(value: str) -> bytes:
 
 
 def _escape(data: bytes) -> bytes:
+    # 01 first: the escape of 00 contains 01. The results keep their order, and 00 is left to end the text.
     return data.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
 
 
@@ -132,6 +146,7 @@ def _encode_collation_key(key: Any) -> bytes:
         return _escape(key) + b"\x00"
     if isinstance(key, int):
         return _encode_int(key)
+    # 02 before each part and 00 at the end: the shorter of two tuples with equal beginnings comes first.
     return b"".join(b"\x02" + _encode_collation_key(each) for each in key) + b"\x00"
 
 
@@ -142,6 +157,7 @@ def _encode_document(value: Mapping[str, Any], collation: Collation) -> bytes:
     fields = []
     for name, each in value.items():
         encoded = encode_value(each, collation)
+        # The order of documents looks at types before names, so the tag of the value comes first.
         fields.append(encoded[:1] + encode_text(name) + encoded[1:])
     return OBJECT + b"".join(fields) + b"\x00"
 
@@ -188,6 +204,7 @@ _SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
     Binary: _encode_binary,
     ObjectId: lambda value: OBJECT_ID + value.binary,
     bool: lambda value: BOOL + (b"\x01" if value else b"\x00"),
+    # The offset turns the order of signed numbers into that of unsigned bytes.
     DatetimeMS: lambda value: DATE + _LONG.pack(int(value) + (1 << 63)),
     Timestamp: lambda value: TIMESTAMP + _PAIR.pack(value.time, value.inc),
     Regex: _encode_regex,
@@ -195,5 +212,6 @@ _SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
     MaxKey: lambda value: MAX_KEY,
 }
 
+# The server indexes an empty array as undefined.
 EMPTY_ARRAY: Final = encode_value(MISSING)
 """The entry of an array without elements; it sorts below null."""

@@ -65,6 +65,7 @@ def _parse_direction(value: Value) -> int | str:
             "Only numbers > 0, numbers < 0, and strings are allowed."
         )
     key, zero = order_key(value), order_key(0)
+    # Only NaN sorts below -infinity.
     if key < order_key(float("-inf")):
         raise cannot_create_index("Values in the index key pattern cannot be NaN.")
     if key == zero:

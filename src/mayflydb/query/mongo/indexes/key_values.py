@@ -50,6 +50,9 @@ def _decode_value(key: bytes, at: int) -> DecodedValue:
 
 
 def _decode_number(key: bytes, at: int) -> DecodedValue:
+    # positive   8 bytes of the double with the sign bit set | 00
+    #            8 bytes of the double with the sign bit set | 01 | exponent (2) | digits | 00
+    # negative   the same, complemented, so that the first bit is 0
     if key[at : at + 2] == b"\x00\x00":
         return math.nan, at + 2
     negative = key[at] < _SIGN
@@ -58,10 +61,12 @@ def _decode_number(key: bytes, at: int) -> DecodedValue:
     sign = -1 if negative else 1
     if body[8] == 0:
         return _narrowest_number(sign * magnitude), at + 9
+    # The digits begin at 11. The exponent before them may contain 00.
     end = body.index(b"\x00", 11)
     digits = body[11:end].decode("ascii")
     adjusted = _SHORT.unpack(body[9:11])[0] - _BIAS
     exponent = adjusted - len(digits) + 1
+    # Only exponents of a long are raised: 10^6144 would be a huge integer.
     whole = sign * int(digits) * 10**exponent if exponent >= 0 and adjusted < _MAX_LONG_DIGITS else None
     if whole is not None and -(1 << 63) <= whole < 1 << 63:
         return Int64(whole), at + end + 1

@@ -65,8 +65,8 @@ class IndexKeys(msgspec.Struct, frozen=True):
     def document_keys(self, document: Document) -> list[bytes]:
         """Return the distinct keys of a document, ascending. A document with several keys makes the index a multikey index.
 
-        MqlError 171 for arrays at two paths, 16746 for a field name that is also an index of the array, 16766 for an array in a
-        hashed field.
+        MqlError 171 for arrays at two paths, 16746 for a field name that is also an index of the array, 16766 for an array in
+        a hashed field.
         """
         if self.filter is not None and not self.filter.matches(document):
             return []
@@ -81,6 +81,7 @@ class IndexKeys(msgspec.Struct, frozen=True):
         fields = [(path, direction) for path, direction in spec.key if direction != "text"]
         rows = _rows_at_paths(fields, document)
         if spec.sparse and fields:
+            # A sparse index leaves out a document only if it has none of the fields.
             rows = [row for row in rows if any(value is not MISSING for value in row)]
         keys = [_encode_row(fields, row, collation) for row in rows]
         return (
@@ -90,10 +91,10 @@ class IndexKeys(msgspec.Struct, frozen=True):
         )
 
     def date(self, document: Document, numbers: bool = False) -> Instant | None:
-        """Return the earliest date that a TTL index finds in a document; None if there is none or the partial filter excludes
-        it.
+        """Return the earliest date that a TTL index finds in a document.
 
-        The date is limited to EARLIEST and LATEST. `numbers`: numbers count as dates, in milliseconds since 1970.
+        None if there is none or the partial filter excludes the document. The date is limited to EARLIEST and LATEST.
+        `numbers`: numbers count as dates, in milliseconds since 1970.
         """
         spec = self.spec
         if spec.expire_after is None or spec.kind != "ordered":
@@ -140,6 +141,7 @@ def shorten_key(key: bytes) -> bytes:
     """Return a key as an index stores it."""
     return (
         key
+        # | first 488 bytes | BLAKE2b of the whole key, 16 bytes |
         if len(key) <= KEY_PREFIX_SIZE
         else key[:KEY_PREFIX_SIZE] + hashlib.blake2b(key, digest_size=_DIGEST_SIZE).digest()
     )
@@ -152,6 +154,7 @@ def truncated_prefix(key: bytes) -> bytes | None:
 
 def hash_value(value: Value, collation: Collation = SIMPLE) -> bytes:
     """Return the digest that a hashed field stores for a value. A missing value counts as null."""
+    # A hash has the tag of a number, because to the server it is a long. Its body is not decoded.
     return NUMBER + hashlib.blake2b(_encode_field(value, collation), digest_size=_HASH_SIZE).digest()
 
 
@@ -192,6 +195,7 @@ def _spread_arrays(fields: list[_PathCursor], directions: Sequence[int | str]) -
     for n, path in zip(stopped, paths, strict=True):
         if directions[n] == "hashed":
             raise MqlError(16766, f"hashed indexes do not currently support array values. Found array at path: {path}")
+        # Two arrays would need a key for each pair of their elements.
         if path != paths[0]:
             last = paths[0].rpartition(".")[2]
             raise MqlError(171, f"cannot index parallel arrays [{path.rpartition('.')[2]}] [{last}]")
@@ -280,6 +284,7 @@ def covers(spec: IndexSpec, path: str) -> bool:
     if root:
         return _is_at_or_below(path, root)
     projection = spec.projection or {}
+    # A wildcard index leaves out `_id` unless its projection includes it.
     if _is_at_or_below(path, "_id"):
         return is_truthy(projection.get("_id", False))
     named = {each: is_truthy(value) for each, value in projection.items() if each != "_id"}
@@ -301,5 +306,6 @@ def _date_milliseconds(value: Value, numbers: bool) -> int | None:
     if kind is DatetimeMS or (numbers and kind in (int, Int64)):
         return int(value)
     if numbers and kind is float and not math.isnan(value):
+        # int() of an infinity raises. The caller limits the date further.
         return int(max(-1e18, min(1e18, value)) // 1)
     return None

@@ -97,6 +97,7 @@ def _round_to_integer(value: Any, rounding: str) -> int | float | None:
     round to zero.
     """
     number: Decimal | float = value.to_decimal() if type(value) is Decimal128 else value
+    # Only NaN differs from itself.
     if number != number:
         return None
     if isinstance(number, Decimal):

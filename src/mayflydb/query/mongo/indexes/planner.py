@@ -48,15 +48,11 @@ class Plan(msgspec.Struct, frozen=True):
     """The way to find a superset of the documents that a query matches. The filter is applied to each document found.
 
     `kind`: `none` finds nothing; `ids` reads the documents of `ids`; `seek` reads the documents with keys of `index` in
-    `ranges`;
-    `walk` reads the same documents in key order, reversed if `descending`; `either` is the union of `branches`; `scan` reads
-    all
-    documents in natural order, reversed if `descending`.
+    `ranges`; `walk` reads the same documents in key order, reversed if `descending`; `either` is the union of `branches`;
+    `scan` reads all documents in natural order, reversed if `descending`.
     `ranges` are half open, ascending and disjoint, over the keys of `indexes.keys`. `sorted`: the documents come in the
-    requested
-    order, except those whose keys share a `keys.truncated_prefix`. `duplicates`: a document may come several times; the first
-    counts.
-    `bounds`: the intervals of each path, printed.
+    requested order, except those whose keys share a `keys.truncated_prefix`. `duplicates`: a document may come several times;
+    the first counts. `bounds`: the intervals of each path, printed.
     """
 
     kind: Literal["none", "ids", "seek", "walk", "either", "scan"]
@@ -115,10 +111,8 @@ def plan(
     """Return the plan of a query that compiles.
 
     `specs`: the readable indexes. `hint`: None, a name, a key pattern or `$natural`. `env.collation` is the query's; `_id`s
-    compare
-    without collation. `multikey`: the names of the multikey indexes; None if each index may be one. MqlError 2 for a hint that
-    names
-    no index, 27 for `$text` without a text index.
+    compare without collation. `multikey`: the names of the multikey indexes; None if each index may be one. MqlError 2 for a
+    hint that names no index, 27 for `$text` without a text index.
     """
     parts = split_conjuncts(query)
     request = _PlanRequest(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
@@ -152,6 +146,7 @@ def _choose_plan(request: _PlanRequest) -> Plan:
         return by_ids
     candidates = [found for spec in request.specs if (found := _plan_by_index(request, spec)) is not None]
     best = max(candidates, key=lambda each: each.score, default=None)
+    # An index that only sorts reads every document, so the branches of an `$or` come before it.
     if best is not None and best.narrow:
         return best.plan
     for n, branches in enumerate(request.parts.disjunctions):
@@ -194,8 +189,10 @@ def _plan_by_ids(request: _PlanRequest) -> Plan | None:
         for each in request.parts.conditions:
             if each.path == "_id" and each.operator == operator:
                 wanted = [each.operand] if operator == "$eq" else each.operand
+                # In `$in` a regular expression is a pattern, which may match any number of ids.
                 if any(type_name(value) == "regex" for value in wanted if operator == "$in"):
                     continue
+                # Under a collation several ids may equal one text; the identity holds its bytes.
                 if request.env.collation != SIMPLE and any(map(has_text, wanted)):
                     continue
                 # An `_id` is never an array.
@@ -233,6 +230,7 @@ def _plan_by_index(request: _PlanRequest, spec: IndexSpec, forced: bool = False)
         return None
     fields = _bound_fields(request, spec, by)
     if any(not field.intervals for field in fields):
+        # Conditions that exclude each other: no index finds less.
         return _Candidate(1 << 20, Plan("none", sorted=True))
     bounded = fields[0].intervals != ALL
     direction = _sort_direction(request, spec, fields, by)
@@ -272,6 +270,7 @@ def _score(fields: Sequence[_IndexField], direction: int, spec: IndexSpec) -> in
             return score + 10
         score += 20 if len(field.intervals) == 1 else 16
         if spec.unique and n == len(fields) - 1:
+            # All fields of a unique index are points: at most one document for each.
             score += 100
     return score
 
@@ -345,6 +344,7 @@ def _sort_direction(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_In
     while fixed < len(fields) and len(fields[fixed].intervals) == 1 and fields[fixed].intervals[0].point:
         fixed += 1
     repeats = request.is_multikey(spec)
+    # Fields with a single value do not change the order, so the sort may begin behind any of them.
     for start in (fixed,) if repeats else range(fixed + 1):
         part = fields[start : start + len(wanted)]
         if [field.path for field in part] != [path for path, _ in wanted]:
@@ -427,7 +427,9 @@ def _plan_disjunction(request: _PlanRequest, n: int, branches: Sequence[Document
         inner = split_conjuncts(branch)
         conditions = [*request.parts.conditions, *inner.conditions]
         parts = Conjuncts(conditions, [*others, *inner.disjunctions], inner.text)
+        # The branches are read one after the other, so their order is lost and no index is chosen for it.
         found = _choose_plan(request._replace(parts=parts, sort={}))
+        # One branch without an index reads everything anyway.
         if found.kind in ("scan", "walk") or inner.text is not None:
             return None
         plans.append(found)

@@ -436,6 +436,7 @@ def check_against_existing(
     """Raise MqlError if an index cannot be added: 67 for too many or a second text index, 2 for a second custom-path
     TTL index.
     """
+    # `existing` includes the index on `_id`.
     if len(existing) >= MAX_INDEXES:
         raise cannot_create_index(f"add index fails, too many indexes for {namespace} key:{format_value(spec.pattern)}")
     text = next((each for each in existing if each.kind == "text"), None)

@@ -18,6 +18,7 @@ BATCH_SIZE: Final = 1000
 """The number of documents that a stage passes on at once if it produces more documents than it reads."""
 
 MEMORY_LIMIT: Final = 100 * 1024 * 1024
+"""The bytes that one stage may keep: the server's limit without `allowDiskUse`."""
 
 
 class Stage(Protocol):
@@ -64,6 +65,7 @@ class StageScope(msgspec.Struct, frozen=True):
 
     def with_score(self, score: Callable[[Document], float] | None) -> StageScope:
         """Return the scope of the stages behind a possible `$text`."""
+        # Behind the first stage no `$text` is allowed.
         return replace(self, text=None, env=replace(self.env, score=score))
 
     def sub_pipeline(self, pipeline: Value, stage: str) -> SubPipeline:
@@ -122,6 +124,7 @@ class FlatMapStage:
         async for batch in batches:
             for document in batch:
                 out.extend(self._spread(document))
+                # `$unwind` may make thousands of documents out of one: they go on before the batch is done.
                 if len(out) >= BATCH_SIZE:
                     for part in split_batches(out):
                         yield part
@@ -172,6 +175,7 @@ def require_field(spec: Document, name: str, stage: str) -> Value:
 
 async def close_batches(batches: Batches) -> None:
     """Close a generator of batches that is not read to its end."""
+    # A generator keeps what it reads from open until it is closed.
     closing = getattr(batches, "aclose", None)
     if closing is not None:
         await closing()
@@ -192,6 +196,7 @@ async def one_batch(documents: list[Document]) -> Batches:
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
+# Measuring a document means encoding it, so only some documents are measured.
 _EXACT_COUNT = 16
 _SAMPLE_EVERY = 16
 

@@ -57,6 +57,7 @@ class SkipStage:
             if left >= len(batch):
                 left -= len(batch)
             else:
+                # A batch that is passed on whole is not copied.
                 yield batch[left:] if left else batch
                 left = 0
 
@@ -221,6 +222,7 @@ class SampleStage:
         async for batch in batches:
             for document in batch:
                 number += 1
+                # The running number decides between equal random numbers; documents cannot be compared.
                 entry = (random(), number, document)
                 if len(heap) < size:
                     meter.add(document)
@@ -245,6 +247,7 @@ def compile_sample(spec: Value, scope: StageScope) -> Stage:
         raise MqlError(28749, "$sample stage must specify a size")
     count = exact_integer(size)
     if count is None:
+        # A fraction is cut off.
         count = int(float(str(size))) if math.isfinite(float(str(size))) else -1
     if count < 1:
         raise MqlError(28747, "size argument to $sample must be a positive integer")

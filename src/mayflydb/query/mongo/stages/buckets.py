@@ -61,6 +61,8 @@ class _Bucket:
             for document in batch:
                 frame = frame_of(document, self._env)
                 value = self._group_by(frame)
+                # A value equal to a boundary belongs to the bucket that begins there. 0 and len(keys) are outside of
+                # all buckets.
                 place = bisect_right(keys, key_of(value))
                 if 0 < place < len(keys):
                     self._groups.add(self._boundaries[place - 1], frame)
@@ -180,11 +182,13 @@ class _BucketAuto:
             ]
 
     def _cut_into_buckets(self, rows: list[tuple[OrderKey, Value, Frame]]) -> list[range]:
+        # Rounded to nearest; the last bucket takes what is left.
         size = max(1, int(len(rows) / self._count + 0.5))
         parts: list[range] = []
         start = 0
         while start < len(rows):
             stop = len(rows) if len(parts) == self._count - 1 else min(start + size, len(rows))
+            # Equal keys may not be divided, so a bucket may grow and fewer buckets result.
             while stop < len(rows) and rows[stop][0] == rows[stop - 1][0]:
                 stop += 1
             parts.append(range(start, stop))

@@ -34,6 +34,7 @@ class _StageInput:
 
 @coroutine
 def _request_batch(feed: _StageInput) -> Generator[Any, Any, list[Document] | None]:
+    # The runner receives the feed itself and sends the batch as the result of `yield`.
     batch: list[Document] | None = yield feed
     return batch
 
@@ -43,8 +44,7 @@ def _next_batch(last: Batches, chain: object) -> Generator[Any, Any, list[Docume
     """Return the next batch of a step; _END behind the last one.
 
     A stage that needs input is suspended, and its input is advanced in this loop instead of in a nested call. Anything else
-    that a
-    stage awaits (another collection, say) is passed on to the event loop.
+    that a stage awaits (another collection, say) is passed on to the event loop.
     """
     # The stack of suspended steps: each waits for a batch of the one above it.
     running: list[Any] = [last.__anext__().__await__()]
@@ -55,6 +55,7 @@ def _next_batch(last: Batches, chain: object) -> Generator[Any, Any, list[Docume
             asked = running[-1].send(answer) if error is None else running[-1].throw(error)
         except StopIteration as done:
             running.pop()
+            # The step has its batch: it goes to the step that waits for it.
             answer, error = done.value, None
         except StopAsyncIteration:
             running.pop()
@@ -64,6 +65,7 @@ def _next_batch(last: Batches, chain: object) -> Generator[Any, Any, list[Docume
             error = raised
         else:
             answer, error = None, None
+            # An input of another chain goes out to its own runner: the inner stages of `$fill` read the outer input.
             if type(asked) is _StageInput and asked.chain is chain:
                 running.append(asked.step.__anext__().__await__())
                 continue

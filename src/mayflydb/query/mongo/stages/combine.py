@@ -100,6 +100,7 @@ class _UnionWith(msgspec.Struct, frozen=True):
         async for batch in batches:
             yield batch
         inner = self.inner
+        # The second collection is opened only when the first one has been read.
         more = inner.run_over(no_documents()) if inner.has_own_source else inner.read(self.namespace)
         try:
             async for batch in more:
@@ -145,6 +146,7 @@ class _Facet(msgspec.Struct, frozen=True):
                 meter.add(document)
             documents += batch
         yield [
+            # Every facet reads the same documents; stages never change documents in place.
             {name: await collect_documents(inner.run_over(one_batch(documents))) for name, inner in self.facets.items()}
         ]
 
@@ -188,6 +190,7 @@ class WriteStage:
         else:
             async for batch in batches:
                 await source.merge_rows(target, [self._build_row(document) for document in batch])
+        # Makes the function a generator, which yields nothing.
         async for batch in no_documents():
             yield batch
 

@@ -86,6 +86,7 @@ def _set_fields(document: Document, tree: Tree, frame: Frame) -> Document:
             branch: Tree = node
             value = _change_inner(
                 document.get(name, MISSING),
+                # `branch` is bound now, because the loop goes on to another one.
                 lambda inner, branch=branch: _set_fields(inner, branch, frame),  # type: ignore[misc]
             )
         else:

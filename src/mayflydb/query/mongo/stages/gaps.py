@@ -97,6 +97,7 @@ class Densify(msgspec.Struct):
         elif bounds == "partition":
             for _, rows in sorted(parts.items()):
                 yield self._fill_gaps(rows, plain_value_at(rows[0][1], self.path), rows[-1][0], True)
+        # `full`: each partition is filled from the least to the greatest value of all partitions.
         elif parts:
             first = min((rows[0] for rows in parts.values()), key=lambda row: row[0])
             last = max(rows[-1][0] for rows in parts.values())
@@ -107,6 +108,7 @@ class Densify(msgspec.Struct):
     def _fill_gaps(
         self, rows: list[tuple[OrderKey, Document]], start: Value, end: OrderKey, inclusive: bool
     ) -> list[tuple[OrderKey, Document]]:
+        # By comparison key: a generated 5 does not join a stored 5.0.
         there = {key for key, _ in rows}
         blank: Document = {}
         if rows:

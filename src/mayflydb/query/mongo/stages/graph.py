@@ -57,6 +57,7 @@ class GraphLookup(msgspec.Struct):
         level = 0
         while wanted and (self.max_depth is None or level <= self.max_depth):
             front = {key: value for value in wanted if (key := key_of(value)) not in asked}
+            # Each value is looked up once, so that cycles of references end.
             asked |= front.keys()
             await self._fetch_unknown(front)
             wanted = []

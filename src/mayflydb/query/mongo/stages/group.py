@@ -64,6 +64,7 @@ class Groups:
         """Add a document, given as its frame, to the group of `id`."""
         if id is MISSING:
             id = None
+        # Strings and ObjectIds equal themselves only, so their comparison keys need not be computed.
         key = (_RAW_KEY, id) if type(id) in self._plain else self._key_of(id)
         group = self._by_key.get(key)
         if group is None:
@@ -78,6 +79,7 @@ class Groups:
 
     def check_memory(self, size: int) -> None:
         """Count the bytes read, and measure the groups when they could exceed the limit. MqlError 292."""
+        # Measuring the groups means building their documents, so it waits until they could be too large.
         self._read += size
         if self._read < self._threshold:
             return
@@ -116,6 +118,7 @@ def estimate_size(batch: list[Document]) -> int:
     """Return the estimated size of a batch in bytes, from eight of its documents."""
     if len(batch) <= 8:
         return sum(map(bson_size, batch))
+    # Evenly spread, because neighbours are often alike.
     step = len(batch) // 8
     sample = batch[::step]
     return sum(map(bson_size, sample)) * len(batch) // len(sample)

@@ -31,6 +31,7 @@ def head_of(stages: Sequence[Stage]) -> tuple[Head, int]:
     at = 0
     for stage in stages:
         if isinstance(stage, MatchStage):
+            # A `$match` behind the sort belongs to the query too: filtering keeps the order.
             queries.append(stage.query)
         elif isinstance(stage, SortStage) and sort is None:
             sort = stage.spec
@@ -47,6 +48,7 @@ def _combine_skips_and_limits(stages: Sequence[Stage]) -> tuple[int, int | None,
     for stage in stages:
         if isinstance(stage, SkipStage):
             skip += stage.count
+            # A skip behind a limit takes its documents from it: limit 10, skip 3 is skip 3, limit 7.
             limit = None if limit is None else max(limit - stage.count, 0)
         elif isinstance(stage, LimitStage):
             limit = stage.count if limit is None else min(limit, stage.count)
@@ -89,6 +91,7 @@ def strip_variables(query: Document, env: Env) -> tuple[Document, bool]:
                 inner, whole = strip_variables(each, env)
                 exact = exact and whole
                 conditions.append(inner)
+        # Left to the pipeline, which draws a random number for each document once.
         elif name == "$sampleRate":
             exact = False
         elif name == "$expr":

@@ -69,6 +69,7 @@ class JoinIndex:
 async def read_matching(scope: StageScope, namespace: Namespace, path: str, values: Iterable[Value]) -> JoinIndex:
     """Read the documents of a collection with one of the values at a path, with one query."""
     key_of = scope.env.collation.order_key
+    # By comparison key: 5 and 5.0 are one value of the query.
     distinct = list({key_of(value): value for value in values}.values())
     documents = await collect_documents(scope.source.find(namespace, equals_any(path, distinct))) if distinct else []
     return JoinIndex(documents, path, scope.env)
@@ -96,6 +97,7 @@ class Lookup(msgspec.Struct):
             if self.foreign:
                 values = (value for document in batch for value in join_values(document, self.local))
                 joined = await read_matching(self.scope, self.namespace, self.foreign, values)
+            # Results are cached for one batch only, which bounds the memory.
             known: dict[bytes, list[Document]] = {}
             out = []
             for document in batch:
@@ -161,6 +163,7 @@ def compile_lookup(spec: Value, scope: StageScope) -> Stage:
     let = {check_variable(name): compile_expression(each, scope.env) for name, each in spec.get("let", {}).items()}
     inner = None
     if "pipeline" in spec:
+        # Compiled once without values, so that an invalid pipeline is refused before any document is read.
         inner = scope.with_variables(dict.fromkeys(let, MISSING)).sub_pipeline(spec["pipeline"], "$lookup")
     if "from" not in spec and not (inner is not None and inner.has_own_source):
         raise failed_to_parse("must specify 'from' field for a $lookup")

@@ -74,10 +74,10 @@ ATLAS_STAGES: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta",
 """Stages that exist in Atlas only, refused with the code of a server outside of Atlas."""
 
 MAX_STAGES: Final = 1000
-"""The maximum number of stages of a pipeline."""
+"""The maximum number of stages of a pipeline, as on the server."""
 
 MAX_DEPTH: Final = 20
-"""The maximum nesting of sub-pipelines."""
+"""The maximum nesting of sub-pipelines, as on the server."""
 
 _FIRST: Final = frozenset({"$documents", *_SOURCE_STAGES})
 _LAST: Final = frozenset({"$out", "$merge"})
@@ -135,6 +135,7 @@ class Pipeline:
         env = self._scope.env
         queries = [stage.query for stage in self._stages[: _leading_matches(self._stages)]]  # type: ignore[attr-defined]
         query, exact = strip_variables(join_queries(queries), env)
+        # A query without variables may find too much; then the `$match` stages run again.
         rest = self._stages[len(queries) :] if exact else self._stages
         return run_stages(rest, self._scope.source.find(namespace, query))
 

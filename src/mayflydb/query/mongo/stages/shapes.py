@@ -160,6 +160,7 @@ def _parse_index_path(value: Value) -> tuple[str, ...]:
 
 # --- $redact ---------------------------------------------------------------------------------------------------------
 
+# The variables hold these texts, as on the server: an expression may yield the text itself.
 _DECISIONS: Final = {"KEEP": "keep", "DESCEND": "descend", "PRUNE": "prune"}
 
 
@@ -173,6 +174,7 @@ class _Redact(msgspec.Struct, frozen=True):
         return [] if kept is MISSING else [kept]
 
     def _redact_document(self, document: Document, frame: Frame) -> Value:
+        # `$$ROOT` remains the whole document, `$$CURRENT` is the part looked at.
         decision = self.expression(Frame(frame.root, document, frame.variables))
         if decision == "keep":
             return document

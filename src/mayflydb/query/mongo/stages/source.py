@@ -25,9 +25,8 @@ class Out(msgspec.Struct, frozen=True):
 class Merge(msgspec.Struct, frozen=True):
     """`$merge`. `on`: the paths that identify a document; the writer checks that a unique index covers them.
 
-    `when_matched`: `replace`, `keepExisting`, `merge`, `fail`, or the stages of an update. `when_not_matched`: `insert`,
-    `discard`,
-    `fail`.
+    `when_matched`: `replace`, `keepExisting`, `merge`, `fail`, or the stages of an update.
+    `when_not_matched`: `insert`, `discard` or `fail`.
     """
 
     target: Namespace

@@ -51,6 +51,7 @@ def _combine(
     if type(one) is float or type(other) is float:
         return plain(float(one), float(other))
     result = plain(int(one), int(other))
+    # Expressions go on with a double here; an update refuses the change of type.
     if not INT64_MIN <= result <= INT64_MAX:
         return None
     return _integer_result(result, is_long(one) or is_long(other))

@@ -21,6 +21,7 @@ def parse_array_filters(specs: Sequence[Document], env: Env) -> dict[str, Filter
     for position, spec in enumerate(specs):
         if type(spec) is not dict:
             raise type_mismatch(f"update.updates.arrayFilters.{position}", type_name(spec), "object")
+        # `{"x.a": 1, "x.b": 2}` names x twice, which is allowed.
         names = list(dict.fromkeys(_field_names(spec)))
         if not names:
             raise failed_to_parse("Cannot use an expression without a top-level field name in arrayFilters")

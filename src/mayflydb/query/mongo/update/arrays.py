@@ -47,6 +47,7 @@ class Push(msgspec.Struct, frozen=True):
             new = self.sort(new)
         if self.slice_ is None:
             return new
+        # A negative $slice keeps the last elements.
         return new[: self.slice_] if self.slice_ >= 0 else new[self.slice_ :]
 
 
@@ -174,6 +175,7 @@ def compile_add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
             raise bad_value(
                 f"Cannot apply $addToSet to non-array field. Field named '{trail[-1]}' has non-array type {type_name(old)}"
             )
+        # The values of the argument may repeat each other, too.
         present = set() if old is MISSING else {key(value) for value in old}
         added = []
         for value in values:

@@ -134,6 +134,7 @@ class _TreeBuilder:
             last = position == len(parts) - 1
             below = leaf if last else self._step_node(parts[position + 1])
             found = self._get_or_add_child(here, part, below)
+            # A node stood here already. Two paths share it if both go on below, through nodes of one type.
             if found is not below and (last or type(found) is not type(below)):
                 conflict = ".".join(parts[: position + 1])
                 raise MqlError(40, f"Updating the path '{path}' would create a conflict at '{conflict}'")
@@ -187,6 +188,7 @@ def _add_modifier(tree: _TreeBuilder, name: str, path: str, argument: Value, env
         tree.add_path(target, rename.target_leaf(path, target))
         return
     leaf = MODIFIERS[name](path, argument, env)
+    # The argument of `$unset` is ignored, and so is its depth.
     if name != "$unset":
         _check_depth(path, argument)
     tree.add_path(path, leaf)
@@ -207,6 +209,7 @@ class _Replacement(msgspec.Struct, frozen=True):
 
     def apply(self, document: Document, _position: int | None, inserting: bool) -> Document:
         if not inserting:
+            # An inserted document may have such names at the top level.
             for name in self.document:
                 if name.startswith("$"):
                     raise dollar_prefix_error(name)

@@ -28,8 +28,7 @@ def difference(before: Document, after: Document) -> Document:
     """Return `{updatedFields: {path: value}, removedFields: [path], truncatedArrays: [{field, newSize}]}`.
 
     Paths are dotted and lead to the fields and array elements that differ. An array is reported as a whole if that is not
-    longer.
-    Fields that only moved within their document are reported as updated.
+    longer. Fields that only moved within their document are reported as updated.
     """
     changes = _compare_documents(before, after, "")
     return {
@@ -46,6 +45,7 @@ def _compare_documents(before: Document, after: Document, prefix: str) -> _Chang
     last = -1
     for name, value in after.items():
         place = places.get(name, -1)
+        # A new field, or one that stood before the field preceding it now: a change stream reports both as set.
         if place <= last:
             changes.updated[f"{prefix}{name}"] = value
             continue
@@ -74,4 +74,5 @@ def _compare_arrays(before: list[Any], after: list[Any], path: str) -> _Changes:
             changes.merge(_compare_values(before[place], value, f"{path}.{place}"))
         else:
             changes.updated[f"{path}.{place}"] = value
+    # The shorter form is reported: many changed elements, each with its path, can be longer than the array.
     return whole if whole.size() <= changes.size() else changes

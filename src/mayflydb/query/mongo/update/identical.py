@@ -6,6 +6,7 @@ from bson import Int64, ObjectId
 
 from mayflydb.query.mongo.values import MISSING, Value, encode
 
+# Types whose equality in Python is that of their bytes. Not double: 0.0 equals -0.0, and NaN does not equal itself.
 _PLAIN = (str, int, bool, type(None), Int64, ObjectId)
 
 

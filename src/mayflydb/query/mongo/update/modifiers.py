@@ -39,6 +39,7 @@ def compile_increment(path: str, argument: Value, _env: Env) -> ModifierNode:
     _check_number("increment", path, argument)
 
     def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
+        # No addition to 0, so that -0.0 and the exponent of a decimal stay as given.
         return argument if old is MISSING else _calculate("$inc", arithmetic.add, old, argument, trail, run)
 
     return ModifierNode(act)
@@ -49,6 +50,7 @@ def compile_multiply(path: str, argument: Value, _env: Env) -> ModifierNode:
     _check_number("multiply", path, argument)
 
     def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
+        # The product with an int32 of 0 is a zero of the argument's type.
         return _calculate("$mul", arithmetic.multiply, 0 if old is MISSING else old, argument, trail, run)
 
     return ModifierNode(act)

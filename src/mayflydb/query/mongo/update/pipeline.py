@@ -103,6 +103,7 @@ class _AddedFields(msgspec.Struct, frozen=True):
             return [self.put(element, root) for element in old]
         new = dict(old) if type(old) is dict else {}
         for name, what in self.fields.items():
+            # Expressions read the document as it was before the stage, whatever is set already.
             value = what.put(new.get(name, MISSING), root) if isinstance(what, _AddedFields) else what(root)
             if value is MISSING:
                 new.pop(name, None)

@@ -63,6 +63,7 @@ def _value_at(parts: list[str], root: Document) -> Value:
         elif index is not None:
             value = value[index] if index < len(value) else MISSING
         else:
+            # Not the first part: the root is a document.
             before = parts[position - 1]
             raise MqlError(
                 28,

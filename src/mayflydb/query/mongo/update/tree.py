@@ -19,7 +19,7 @@ Trail: TypeAlias = tuple[str, ...]
 """The parts of a path walked so far, array indexes included."""
 
 MAX_PADDING: Final = 1_500_000
-"""The maximum number of nulls that one path may add to an array."""
+"""The maximum number of nulls that one path may add to an array, as on the server."""
 
 POSITIONAL: Final = "$"
 
@@ -66,6 +66,7 @@ class FieldsNode(msgspec.Struct, frozen=True):
             return _change_document(children, old, trail, run)
         if old is MISSING:
             made = {name: new for name, new in _create_children(children, trail, run) if new is not MISSING}
+            # If no modifier sets a value below, the document is not created either.
             return made or MISSING
         if kind is list:
             return _change_array(children, old, trail, run)
@@ -81,6 +82,7 @@ class FieldsNode(msgspec.Struct, frozen=True):
             return sorted(self.children.items(), key=_child_order)
         if run.position is None:
             raise bad_value("The positional operator did not find the match needed from the query.")
+        # `a.$.b` and `a.0.c` go through one element if the query matched index 0.
         matched = {run.position: self.positional[POSITIONAL]}
         return sorted(_merge_children(self.children, matched, trail).items(), key=_child_order)
 
@@ -111,6 +113,7 @@ class ElementsNode(msgspec.Struct, frozen=True):
         node: UpdateNode | None = None
         for name, child in self.children.items():
             if not name or self.filters[name].matches({name: element}):
+                # An element may satisfy several filters; their modifiers apply together.
                 node = child if node is None else merge_nodes(node, child, trail)
         return element if node is None else node.change(element, trail, run)
 
@@ -151,6 +154,7 @@ def as_index(part: str) -> int | None:
 
 def _child_order(item: tuple[str, UpdateNode]) -> tuple[bool, int, str]:
     name = item[0]
+    # Numbers before names, and 10 behind 9.
     return (False, int(name), name) if name.isascii() and name.isdigit() else (True, 0, name)
 
 
@@ -161,6 +165,7 @@ def _change_document(children: list[tuple[str, UpdateNode]], old: Document, trai
         changed = child.change(value, (*trail, name), run)
         if changed is value:
             continue
+        # An `_id` may be set where there is none, as in an upsert.
         if not trail and name == "_id" and value is not MISSING:
             path = _first_path(child, "_id")
             raise MqlError(66, f"Performing an update on the path '{path}' would modify the immutable field '_id'")
@@ -191,6 +196,7 @@ def _change_array(
         if new is old:
             new = list(old)
         if index >= len(new):
+            # `{$set: {"a.1000000000": 1}}` would fill the memory with nulls.
             if index - len(new) > MAX_PADDING:
                 raise MqlError(30, f"can't backfill more than {MAX_PADDING} elements")
             new.extend([None] * (index + 1 - len(new)))
@@ -211,7 +217,6 @@ def _check_unreachable(node: UpdateNode, holder: Value, walked: Trail, trail: Tr
     """Apply the paths below `node` to `holder`, which has no place for them: a scalar, or an array without that index.
 
     MqlError 28 for a path that has to exist, or that would set a value.
-
     `walked`: the path of `holder`. `trail`: the path of `node`.
     """
     if type(node) is ElementsNode:

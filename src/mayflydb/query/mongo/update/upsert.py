@@ -41,6 +41,7 @@ def _required_values(query: Document, only_id: bool) -> dict[str, Value]:
             raise MqlError(111, f"field at '_id' must be exactly specified, field at sub-path '{path}'found")
         if path in found:
             raise MqlError(54, f"cannot infer query fields to set, path '{path}' is matched twice")
+        # `{a: {b: 1}, "a.b": 2}` gives two values for one place.
         for other in found:
             inner, outer = max(path, other, key=len), min(path, other, key=len)
             if inner.startswith(f"{outer}."):
@@ -71,6 +72,7 @@ def _values_of_condition(condition: Value) -> Iterator[Value]:
     for name, operand in condition.items():
         if name == "$eq":
             yield operand
+        # With one member `$in` is an equality.
         elif name == "$in" and len(operand) == 1 and not isinstance(operand[0], Regex | re.Pattern):
             yield operand[0]
         elif name == "$all":

@@ -21,9 +21,9 @@ Bound: TypeAlias = Any
 
 
 class WindowBounds(msgspec.Struct, frozen=True):
-    """The bounds of a window. `documents`: the bounds count documents; otherwise they are distances of the sort value, in
-    `unit` for
-    dates.
+    """The bounds of a window.
+
+    `documents`: the bounds count documents; otherwise they are distances of the sort value, in `unit` for dates.
     """
 
     lower: Bound = None
@@ -48,8 +48,10 @@ class WindowBounds(msgspec.Struct, frozen=True):
         keys = [order_key(value) for value in values]
         spans = []
         for value in values:
+            # Both ends belong to the window, with all documents that tie with them.
             start = 0 if self.lower is None else bisect_left(keys, self._bound_key(value, self.lower))
             stop = count if self.upper is None else bisect_right(keys, self._bound_key(value, self.upper))
+            # A window may lie outside of all documents; then it is empty.
             spans.append((start, max(start, stop)))
         return spans
 

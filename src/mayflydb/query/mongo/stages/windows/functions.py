@@ -58,10 +58,12 @@ class WindowAccumulator(msgspec.Struct, frozen=True):
         if self.window.lower is None:
             return self._accumulate_growing(partition.frames, [stop for _, stop in spans])
         if self.window.upper is None and self.any_order:
+            # Read backwards, a window that reaches to the end only grows.
             count = len(spans)
             return self._accumulate_growing(partition.frames[::-1], [count - start for start, _ in spans[::-1]])[::-1]
         values: list[Value] = []
         for at, (start, stop) in enumerate(spans):
+            # Documents with one sort value have one window.
             if at and spans[at - 1] == (start, stop):
                 values.append(values[-1])
                 continue
@@ -132,6 +134,7 @@ class _Covariance:
         away = x - mean_x
         mean_x += away / self._count
         mean_y += (y - mean_y) / self._count
+        # Welford's recurrence for two variables: the new mean of y, the old distance from the mean of x.
         self._means = mean_x, mean_y
         self._product += away * (y - mean_y)
 

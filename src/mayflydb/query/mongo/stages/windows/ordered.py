@@ -122,6 +122,7 @@ class _LinearFill(msgspec.Struct, frozen=True):
             if not is_number(value):
                 raise MqlError(6050201, f"Value to be filled must be numeric or nullish, but found {type_name(value)}")
             if known is not None:
+                # Gaps before the first known value and behind the last one stay null.
                 for gap in range(known + 1, place):
                     out[gap] = _interpolate(positions, out, known, gap, place)
             known = place
@@ -211,6 +212,7 @@ class _Rate(msgspec.Struct, frozen=True):
             return None
         total: Value = 0
         for at in range(1, len(times)):
+            # Trapezoids: the width times the mean of both heights.
             height = add(points[at - 1], points[at])
             total = add(total, divide(multiply(self._elapsed_time(times[at - 1], times[at]), height), 2))
         return total
