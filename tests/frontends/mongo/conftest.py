@@ -1,4 +1,4 @@
-"""The server that MongoDB's tests talk to: one per module, in memory, with a virtual clock."""
+"""The server of these tests: one for each module, in memory, with a virtual clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies as commands make them, without what every reply says of time and of transactions."""
+"""Replies without the fields about cluster time and transactions that every reply has."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ GOSSIP = ("operationTime", "$clusterTime", "recoveryToken")
 
 
 def said(reply: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A reply without these fields; None is no reply."""
+    """Return a reply without these fields; None stays None."""
     return None if reply is None else {name: value for name, value in reply.items() if name not in GOSSIP}

@@ -1,4 +1,4 @@
-"""One time for the server and for the applications, which ask their own clock."""
+"""One time for the server and for the applications, which read clocks of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time_machine
 from mayflydb.embedded import RunningServer
 
 Advance = Callable[[float], None]
-"""Moves both clocks on by so many seconds."""
+"""Advances both clocks by a number of seconds."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What stands on pymongo: its asyncio side, GridFS, and mappers of documents to classes."""
+"""Libraries on top of pymongo: its asyncio API, GridFS, and object mappers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mayflydb.embedded import RunningServer
 Client = MongoClient[dict[str, Any]]
 Advance = Callable[[float], None]
 PASS = 60.0
-"""Seconds within which the monitor comes by."""
+"""Seconds within which the TTL monitor makes a pass."""
 
 
 async def _asynchronous(uri: str) -> None:

@@ -1,4 +1,4 @@
-"""Applications that keep in MongoDB what dies by a TTL index: sessions, caches, limits, messages."""
+"""Applications that rely on TTL indexes: sessions, caches, rate limits, messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mayflydb.embedded import RunningServer
 Client = MongoClient[dict[str, Any]]
 Advance = Callable[[float], None]
 PASS = 60.0
-"""Seconds within which the monitor comes by."""
+"""Seconds within which the TTL monitor makes a pass."""
 
 
 # --- limits: https://limits.readthedocs.io -------------------------------------------------------------------------------

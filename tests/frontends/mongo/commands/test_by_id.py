@@ -1,4 +1,4 @@
-"""A find for one `_id` is answered at once; it answers what the usual way answers, which an explicit batchSize takes."""
+"""A find by `_id` has a shorter path. Its answers equal those of the usual path, which a batchSize selects."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_find_by_id_answers_as_any_find(documents: Any, options: dict[str, Any
 
 
 @pytest.mark.parametrize("asked", [{"$eq": Regex("a")}, {"$unknown": 1}, Regex("^a")], ids=str)
-def test_what_is_no_value_is_left_to_the_filter(documents: Any, asked: Any) -> None:
+def test_operators_on_id_are_left_to_the_filter(documents: Any, asked: Any) -> None:
     assert _answer(documents, {"_id": asked}, {}) == _answer(documents, {"$and": [{"_id": asked}]}, {})
 
 

@@ -1,4 +1,4 @@
-"""Generic arguments of commands: maxTimeMS, readConcern and writeConcern, their types, ranges and where they may stand."""
+"""maxTimeMS, readConcern and writeConcern: their types, their ranges, and the commands that accept them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NO_STRINGS = [5, 1.5, True, ["x"], {"x": 1}, Timestamp(1, 1), Binary(b"local"), 
 
 
 def code_of(client: Client, name: str, **arguments: Any) -> int:
-    """Of the refusal of one of the commands; 0 for success."""
+    """The code of a command's error; 0 for success."""
     return refusal_of(client, COMMANDS[name] | arguments)
 
 
@@ -92,7 +92,7 @@ def test_a_limit_in_time_is_a_whole_number(mongo_client: Client, name: str, give
 
 
 @pytest.mark.parametrize(("given", "code"), [*TIMES[8:], (0, 2), (100, 2), (None, 0)], ids=str)
-def test_a_batch_has_no_limit_of_its_own_unless_it_waits(mongo_client: Client, given: Any, code: int) -> None:
+def test_max_time_of_get_more_needs_an_awaiting_cursor(mongo_client: Client, given: Any, code: int) -> None:
     mongo_client.concerns.c.insert_many([{} for _ in range(3)])
     id = mongo_client.concerns.command("find", "c", batchSize=1)["cursor"]["id"]
     assert refusal_of(mongo_client, {"getMore": Int64(id), "collection": "c", "maxTimeMS": given}) == code
@@ -189,7 +189,7 @@ def test_the_table_of_concerns_names_commands() -> None:
 
 @pytest.mark.parametrize("name", sorted(HANDLERS))
 def test_every_command_checks_its_generic_arguments(mongo_client: Client, name: str) -> None:
-    """Each with the name of its handler alone: what else is missing must not be seen first."""
+    """Each command has no other argument: the generic ones are checked before missing ones are noticed."""
     database = mongo_client.admin
     for argument, given, code in (
         ("maxTimeMS", "x", 14),

@@ -1,4 +1,4 @@
-"""What create and collMod refuse, so that nothing stands that no read could use."""
+"""Definitions that create and collMod refuse, because no read could use them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def client(mongo_client: Client) -> Client:
 
 
 def code_of(client: Client, command: Document) -> int:
-    """Of the refusal; 0 for success."""
+    """The code of the error; 0 for success."""
     try:
         client.made.command(command)
     except OperationFailure as refusal:
@@ -94,7 +94,7 @@ def test_a_view_is_checked_when_it_is_changed(client: Client, options: Document,
     assert (before == after) == bool(code)
 
 
-def test_views_stand_on_each_other_to_a_limit_without_a_circle(client: Client) -> None:
+def test_chains_of_views_have_a_limit_and_no_cycle(client: Client) -> None:
     database = client.made
     for n in range(21):
         code = code_of(client, {"create": f"v{n}", "viewOn": "v" if not n else f"v{n - 1}"})
@@ -130,7 +130,7 @@ def test_views_stand_on_each_other_to_a_limit_without_a_circle(client: Client) -
     ],
     ids=str,
 )
-def test_the_index_of_ids_is_what_it_is(client: Client, given: Any, code: int) -> None:
+def test_create_accepts_the_usual_id_index_alone(client: Client, given: Any, code: int) -> None:
     assert code_of(client, {"create": "w", "idIndex": given}) == code
     assert ("w" in client.made.list_collection_names()) == (not code)
 
@@ -148,7 +148,7 @@ def test_the_index_of_ids_is_what_it_is(client: Client, given: Any, code: int) -
         ("systems.foo", 0),
     ],
 )
-def test_names_of_the_server_are_its_own(client: Client, name: str, code: int) -> None:
+def test_reserved_names_are_refused(client: Client, name: str, code: int) -> None:
     assert code_of(client, {"create": name}) == code
     assert code_of(client, {"insert": name, "documents": [{}]}) == code
     if code:
@@ -188,13 +188,13 @@ STATEMENTS: list[tuple[Document, int]] = [
 
 
 @pytest.mark.parametrize(("command", "code"), STATEMENTS, ids=lambda value: str(value)[:80])
-def test_a_statement_on_no_collection_is_read_all_the_same(client: Client, command: Document, code: int) -> None:
+def test_a_statement_without_a_collection_is_checked(client: Client, command: Document, code: int) -> None:
     assert statement_code(client, command) == code
     assert "none" not in client.made.list_collection_names()
 
 
 def statement_code(client: Client, command: Document) -> int:
-    """Of the refusal of a command, or of its only statement."""
+    """The code of the error of a command, or of its only statement; 0 for success."""
     try:
         reply = client.made.command(command)
     except OperationFailure as refusal:

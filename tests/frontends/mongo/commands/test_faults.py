@@ -1,4 +1,4 @@
-"""What has once gone wrong where statements, pipelines and the writer meet."""
+"""Defects that were found where statements, pipelines and the writer meet."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def joined(*documents: Document) -> bytes:
 
 
 @pytest.mark.parametrize(("raw", "code"), [(nested(210), 22), (joined({"_id": 1}, {"_id": 2}), 2)], ids=["deep", "two"])
-def test_documents_that_nobody_could_work_with(client: Client, raw: bytes, code: int) -> None:
+def test_documents_that_are_malformed_are_refused(client: Client, raw: bytes, code: int) -> None:
     with pytest.raises(OperationFailure) as caught:
         client.faults.d.insert_one(RawBSONDocument(raw))
     assert caught.value.code == code
     client.faults.d.insert_one({"_id": 1, "x": {"_id": 1}, "y_id": 1})
 
 
-def test_upserts_at_once_are_changes_of_one_document(mongo_server: RunningServer, client: Client) -> None:
+def test_concurrent_upserts_update_one_document(mongo_server: RunningServer, client: Client) -> None:
     client.faults.u.create_index("k", unique=True)
 
     def upsert(many: bool) -> None:
@@ -102,7 +102,7 @@ def test_upserts_at_once_are_changes_of_one_document(mongo_server: RunningServer
     assert [each["n"] for each in client.faults.u.find()] == [6] * 25
 
 
-def test_writes_go_to_the_collection_that_stands(mongo_server: RunningServer, client: Client) -> None:
+def test_writes_meet_drops_of_their_collection(mongo_server: RunningServer, client: Client) -> None:
     def write(kind: int) -> None:
         with mongo_server.mongo.client() as own:
             c = own.faults.s
@@ -120,7 +120,7 @@ def test_writes_go_to_the_collection_that_stands(mongo_server: RunningServer, cl
         list(threads.map(write, range(5)))
 
 
-def test_a_cursor_that_failed_is_no_cursor_at_its_end(client: Client) -> None:
+def test_a_failed_cursor_is_not_an_exhausted_one(client: Client) -> None:
     client.faults.f.insert_many([{"_id": n, "x": 1 if n < 1500 else "a"} for n in range(1600)])
     adding = {"$expr": {"$gt": [{"$add": ["$x", 1]}, 0]}}
     first = client.faults.command("find", "f", filter=adding, batchSize=5)["cursor"]
@@ -138,7 +138,7 @@ def test_a_cursor_of_a_collection_that_is_gone(client: Client) -> None:
     assert caught.value.code == 175
 
 
-def test_a_cursor_goes_by_the_rules_of_now(mongo_server: RunningServer, client: Client) -> None:
+def test_a_cursor_uses_the_present_rules(mongo_server: RunningServer, client: Client) -> None:
     client.faults.e.insert_many([{"_id": n} for n in range(300)])
     mongo_server.clock.advance(seconds=11, sweep="none")
     cursor = client.faults.e.find(batch_size=10)
@@ -147,7 +147,7 @@ def test_a_cursor_goes_by_the_rules_of_now(mongo_server: RunningServer, client: 
     assert len(list(cursor)) == 9  # The rest of the first batch.
 
 
-def test_merges_at_once_meet_in_one_document(mongo_server: RunningServer, client: Client) -> None:
+def test_concurrent_merges_update_one_document(mongo_server: RunningServer, client: Client) -> None:
     client.faults.m.create_index("k", unique=True)
     client.faults.c.insert_many([{"_id": 100 + n, "k": n} for n in range(60)])
     stages: list[Document] = [

@@ -1,4 +1,4 @@
-"""Commands that drivers' specifications rely on, one after the other, with what each of them answers."""
+"""Commands on which the drivers' specifications rely, one after the other, with their answers."""
 
 from __future__ import annotations
 
@@ -235,11 +235,13 @@ def test_bulk_writes(
         ([{"insert": 0, "document": {}}], [{"ns": "nowhere"}], 73),
     ],
 )
-def test_bulk_writes_that_are_none(client: Client, ops: list[Document], spaces: list[Document], code: int) -> None:
+def test_invalid_bulk_writes_are_refused(
+    client: Client, ops: list[Document], spaces: list[Document], code: int
+) -> None:
     assert outcome(client, {"bulkWrite": 1, "ops": ops, "nsInfo": spaces})["code"] == code
 
 
-def test_a_bulk_write_tells_the_rest_when_it_is_asked(client: Client) -> None:
+def test_results_of_a_bulk_write_are_read_in_batches(client: Client) -> None:
     ops = [{"insert": 1, "document": {"_id": n}} for n in range(300)]
     command = {"bulkWrite": 1, "ops": ops, "nsInfo": NAMESPACES, "cursor": {"batchSize": 2}}
     answer = outcome(client, command)
@@ -248,7 +250,7 @@ def test_a_bulk_write_tells_the_rest_when_it_is_asked(client: Client) -> None:
     assert [line["idx"] for line in more["cursor"]["nextBatch"]] == list(range(2, 300))
 
 
-def test_a_numbered_bulk_write_is_done_once(client: Client) -> None:
+def test_a_retryable_bulk_write_is_executed_once(client: Client) -> None:
     with client.start_session() as session:
         command = {
             "bulkWrite": 1,
@@ -381,7 +383,7 @@ def test_a_bulk_write_of_a_transaction_stays_out_of_admin(client: Client) -> Non
     ("query", "returned", "hidden", "documents"),
     [({}, 2, 2, 2), ({"x": {"$gte": 22}}, 1, 1, 2), ({"_id": 1}, 0, 1, 0)],
 )
-def test_explain_tells_what_expiry_hides(
+def test_explain_counts_hidden_documents(
     mongo_server: RunningServer, client: Client, query: Document, returned: int, hidden: int, documents: int
 ) -> None:
     collection = client[DATABASE].c

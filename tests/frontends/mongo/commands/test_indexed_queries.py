@@ -1,4 +1,4 @@
-"""Queries find the same with indexes and without, while documents come, change and go; arrays come late."""
+"""Queries return the same with indexes and without, while documents are inserted, changed and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections that get another name are found under it, and under no other."""
+"""A renamed collection is found under its new name only."""
 
 from __future__ import annotations
 

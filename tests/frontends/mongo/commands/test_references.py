@@ -113,7 +113,7 @@ def test_pipelines_look_into_references(client: Client, stages: list[dict[str, A
     assert {name: plain[name] for name in found} == found
 
 
-def test_a_lookup_finds_who_refers_to_a_document(client: Client) -> None:
+def test_a_lookup_finds_documents_that_refer_to_another(client: Client) -> None:
     stage = {"$lookup": {"from": "c", "localField": "_id", "foreignField": "s.$id", "as": "by"}}
     found = client.refs.people.aggregate([stage, {"$sort": {"_id": 1}}])
     assert [[each["_id"] for each in person["by"]] for person in found] == [[1], [2]]

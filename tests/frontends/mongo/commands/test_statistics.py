@@ -1,4 +1,4 @@
-"""Sizes and counts as shells show them: dbStats, collStats; the state of a replica set that is none."""
+"""dbStats, collStats and replSetGetStatus."""
 
 from __future__ import annotations
 

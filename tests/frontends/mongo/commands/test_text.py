@@ -1,4 +1,4 @@
-"""Text indexes and what searches them: find, counts and pipelines, on every store."""
+"""Text indexes, and searches by find, count and pipelines, on every store."""
 
 from __future__ import annotations
 

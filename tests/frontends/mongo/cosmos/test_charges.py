@@ -1,4 +1,4 @@
-"""Prices of commands, and what is refused over a budget."""
+"""Prices of commands, and refusals over a budget."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_commands_cost(
     assert least - 0.01 <= charge <= most + 0.01
 
 
-def test_what_a_transaction_does_has_its_price(client: Client) -> None:
+def test_commands_of_a_transaction_have_a_price(client: Client) -> None:
     coll = client["db"]["inside"]
     coll.insert_one({"_id": 0})
     with client.start_session() as session, session.start_transaction():
@@ -98,7 +98,7 @@ def test_prices_are_metered_by_collection_and_command(server: RunningServer, cli
 
 @pytest.fixture(scope="module")
 def spent(client: Client) -> Documents:
-    """A collection whose budget is used up; one document more than fits was tried."""
+    """A collection whose budget is used up by inserts."""
     client["shop"].command("customAction", "CreateCollection", collection="c", offerThroughput=400)
     coll = client["shop"]["c"]
     with pytest.raises(BulkWriteError) as refused:
@@ -123,7 +123,7 @@ def spent(client: Client) -> Documents:
     lambda c: c.find_one_and_update({"_id": 0}, {"$set": {"n": 1}}),
     lambda c: c.find_one_and_delete({"_id": 0}),
 ])  # fmt: skip
-def test_over_its_budget_a_collection_does_nothing(
+def test_a_collection_over_its_budget_refuses_commands(
     server: RunningServer, spent: Documents, act: Callable[[Documents], Any]
 ) -> None:
     with pytest.raises(OperationFailure) as refused:
@@ -143,7 +143,7 @@ def test_over_its_budget_a_collection_does_nothing(
         assert spent.find_one({"_id": 0}) is not None
 
 
-def test_later_it_goes_on(server: RunningServer, client: Client) -> None:
+def test_a_budget_recovers(server: RunningServer, client: Client) -> None:
     client["shop"].command("customAction", "CreateCollection", collection="later", offerThroughput=400)
     coll, budgets = client["shop"]["later"], server._admin.engine.budgets
     assert budgets is not None
@@ -165,7 +165,7 @@ def test_collections_that_share_have_one_budget(client: Client) -> None:
 
 
 def asked(server: RunningServer, *bodies: dict[str, Any]) -> dict[str, Any]:
-    """Send commands by a connection of their own; the last answer."""
+    """Send commands by one new connection, and return the last answer."""
     answer: dict[str, Any] = {}
     address = urlsplit(server.mongo.uri)
     with socket.create_connection((address.hostname or "", address.port or 0), 10) as connection:

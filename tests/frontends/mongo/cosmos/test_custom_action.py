@@ -1,4 +1,4 @@
-"""customAction, shardCollection, and where there are none."""
+"""customAction and shardCollection, and the profiles without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers whose host's time is moved by hand, so that what may stay idle for a minute need not."""
+"""Servers whose host time tests move, so that no test waits for an idle limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = count(1)
 
 
 class HostTime:
-    """The host's monotonic time, and what it is moved by."""
+    """The host's monotonic time, plus the offset that tests have added."""
 
     def __init__(self) -> None:
         self.moved = 0

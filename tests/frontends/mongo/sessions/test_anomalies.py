@@ -1,4 +1,4 @@
-"""What transactions may see of one another, on every store: a snapshot's isolation, no less."""
+"""Isolation between transactions on every store: snapshot isolation, without its excluded anomalies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFLICT = "conflict"
 
 
 class Two:
-    """Two sessions, each with an open transaction that has read everything, and who is in none."""
+    """Two sessions, each with an open transaction that has read everything, and a client without a transaction."""
 
     def __init__(self, things: Things, a: ClientSession, b: ClientSession) -> None:
         self.things = things
@@ -129,7 +129,7 @@ def outcome(step: Step, two: Two) -> Any:
     return sorted(found) if isinstance(found, list) else found
 
 
-def test_a_lost_race_is_run_again(client: MongoClient[dict[str, Any]], things: Things) -> None:
+def test_with_transaction_retries_a_write_conflict(client: MongoClient[dict[str, Any]], things: Things) -> None:
     runs: list[int] = []
 
     def double(session: ClientSession) -> None:
@@ -147,7 +147,7 @@ def test_a_lost_race_is_run_again(client: MongoClient[dict[str, Any]], things: T
 
 
 def test_all_or_nothing(client: MongoClient[dict[str, Any]], things: Things) -> None:
-    """Over two databases, and new collections."""
+    """The transaction writes to two databases and to new collections."""
     other = client.bank[things.name]
     with client.start_session() as session:
         for ends in (session.abort_transaction, session.commit_transaction):
@@ -160,8 +160,8 @@ def test_all_or_nothing(client: MongoClient[dict[str, Any]], things: Things) -> 
     assert (other.find_one(), things.estimated_document_count()) == ({"_id": 1}, 1)
 
 
-def test_a_commit_is_known_for_good(client: MongoClient[dict[str, Any]], things: Things) -> None:
-    """Also where the open transactions are forgotten: another client asks, with the same session and number."""
+def test_a_repeated_commit_is_confirmed(client: MongoClient[dict[str, Any]], things: Things) -> None:
+    """The stored marker answers, since another client asks with the same session and number."""
     with client.start_session() as session:
         session.start_transaction()
         things.insert_one({"_id": 4}, session=session)

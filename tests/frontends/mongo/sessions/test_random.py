@@ -1,4 +1,4 @@
-"""Transactions of several sessions mixed at random, against a model of snapshots that knows nothing of how they are made."""
+"""Random transactions of several sessions, compared with a model of snapshot isolation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFLICT, DUPLICATE = 112, 11000
 
 
 class State:
-    """What is committed, and when each key was changed last."""
+    """The committed state, and the last change of each key."""
 
     def __init__(self) -> None:
         self.values: dict[int, int] = {}
@@ -50,13 +50,13 @@ class Open:
         return {key: value for key, value in now.items() if value is not None}
 
     def is_lost(self, key: int) -> bool:
-        """Whether somebody else has changed it; what was made and removed again has never been there."""
+        """Whether another transaction has changed a key. A key that was created and removed again counts as unchanged."""
         there = key in self.begun or key in self.state.values
         return there and self.state.changed.get(key, 0) > self.moment
 
 
 class Player:
-    """A session and what should come of what it does."""
+    """A session, and the results that its commands should have."""
 
     def __init__(self, things: Things, session: ClientSession, state: State, chance: random.Random) -> None:
         self.things = things
@@ -143,7 +143,7 @@ class Player:
         return code_of(lambda: self.things.delete_one({"_id": key}, session=session))
 
     def holder(self, key: int, kind: str, value: int) -> Player | None:
-        """Who keeps a write outside of transactions waiting."""
+        """The session for whose lock a plain write waits; None: the write waits for none."""
         for rival in self.rivals:
             if rival.open is None or key not in rival.open.own:
                 continue

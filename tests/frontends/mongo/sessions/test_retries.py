@@ -1,4 +1,4 @@
-"""Writes that are sent again: nothing is done twice, and the answer is the one that was lost."""
+"""Retryable writes: a repeated write executes nothing twice, and returns the answer of the first attempt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sender:
         self.lsid = {"id": Binary(uuid.uuid4().bytes, 4)}
 
     def __call__(self, command: dict[str, Any], number: int = 1, listen: bool = True, **fields: Any) -> dict[str, Any]:
-        """The answer; without `listen` the connection is gone before it comes."""
+        """Send a command and return the answer; without `listen`, close the connection before the answer comes."""
         given = {"lsid": self.lsid, "txnNumber": Int64(number), **fields, "$db": "shop"}
         with closing(Wire(self.server)) as wire:
             wire.send({**self.named(command), **{name: value for name, value in given.items() if value is not None}})
@@ -90,7 +90,7 @@ WRITES: list[tuple[dict[str, Any], list[int] | None]] = [
 
 
 @pytest.mark.parametrize("number", range(len(WRITES)))
-def test_the_same_again_does_nothing(send: Sender, things: Things, number: int) -> None:
+def test_a_repeated_write_returns_the_stored_answer(send: Sender, things: Things, number: int) -> None:
     command, done = WRITES[number]
     first = send(command)
     stored = list(things.find(sort=[("_id", 1)]))
@@ -101,8 +101,8 @@ def test_the_same_again_does_nothing(send: Sender, things: Things, number: int) 
 
 
 @pytest.mark.parametrize("number", [0, 3, 14, 17, 21])
-def test_an_answer_that_was_lost(send: Sender, things: Things, number: int) -> None:
-    """Whichever of the two comes first."""
+def test_a_write_whose_answer_was_lost_is_executed_once(send: Sender, things: Things, number: int) -> None:
+    """The first attempt or the repetition may come first."""
     command, done = WRITES[number]
     send(command, listen=False)
     again = send(command)
@@ -126,7 +126,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("command", "fields", "code"), REFUSED)
-def test_numbers_that_cannot_be(
+def test_invalid_numbers_are_refused(
     send: Sender, things: Things, command: dict[str, Any], fields: dict[str, Any], code: int
 ) -> None:
     assert send({"insert": 1, "documents": [{"_id": 4}]})["n"] == 1
@@ -143,14 +143,14 @@ def test_a_refused_statement_may_be_tried_again(send: Sender, things: Things) ->
     assert (answer["n"], answer["retriedStmtIds"]) == (2, [0])
 
 
-def test_numbers_are_each_sessions_own(mongo_server: RunningServer, send: Sender, things: Things) -> None:
+def test_each_session_has_numbers_of_its_own(mongo_server: RunningServer, send: Sender, things: Things) -> None:
     other = Sender(mongo_server, things.name)
     for sender in (send, other, send, other):
         sender(update({"_id": 1}, INC))
     assert things.find_one({"_id": 1}) == {"_id": 1, "v": 12}
 
 
-def test_what_is_kept_goes_with_its_session(client: Client, send: Sender) -> None:
+def test_stored_answers_are_removed_with_their_session(client: Client, send: Sender) -> None:
     send(update({"_id": 1}, INC))
     kept = client.config.transactions
     assert kept.count_documents({"_id.id": send.lsid["id"]}) == 1
@@ -158,10 +158,10 @@ def test_what_is_kept_goes_with_its_session(client: Client, send: Sender) -> Non
     assert kept.count_documents({"_id.id": send.lsid["id"]}) == 0
 
 
-def test_what_nobody_ended_goes_in_the_end(
+def test_stored_answers_of_idle_sessions_are_removed(
     mongo_server: RunningServer, host_time: HostTime, client: Client, send: Sender, things: Things
 ) -> None:
-    """By the host's time, and not by the clock that people move; sessions that write stay."""
+    """Host time counts, not the virtual clock. Answers of sessions that write stay."""
     busy = Sender(mongo_server, things.name)
     send(update({"_id": 1}, INC))
     mongo_server.clock.advance(days=30)

@@ -1,4 +1,4 @@
-"""How transactions begin, what may be done in them, and how they end: commands as drivers send them, and as none would."""
+"""Begin, commands and end of transactions: as drivers send them, and in orders and forms that no driver sends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRANSIENT = "TransientTransactionError"
 
 
 class Raw:
-    """A session by hand: every argument as it is given."""
+    """A session without a driver: every argument is sent as given."""
 
     def __init__(self, wire: Wire, things: Things) -> None:
         self.wire = wire
@@ -126,7 +126,7 @@ COMMANDS: list[tuple[dict[str, Any], str, Any]] = [
 
 @pytest.mark.parametrize(("command", "db", "code"), COMMANDS)
 def test_what_may_be_part_of_a_transaction(raw: Raw, command: dict[str, Any], db: str, code: Any) -> None:
-    """Whatever may not ends it."""
+    """A command that may not be part of a transaction aborts it."""
     raw.start()
     assert raw.code(command, db=db) == code
     assert raw.end("commit") == (None if code in (None, 50911) else 251)
@@ -151,7 +151,7 @@ def test_numbers_only_rise(raw: Raw) -> None:
     ]
 
 
-def test_a_numbered_write_ends_a_transaction_before_it(raw: Raw) -> None:
+def test_a_retryable_write_aborts_the_transaction_before_it(raw: Raw) -> None:
     raw.start(1)
     assert raw.run(raw.insert(50), 2, autocommit=None)["n"] == 1
     assert raw.code(raw.find(), 1) == 251
@@ -177,7 +177,7 @@ def test_ends(raw: Raw, ends: list[str], codes: list[Any]) -> None:
     assert [raw.code(raw.find()) if end == "statement" else raw.end(end) for end in ends] == codes
 
 
-def test_ends_of_what_has_not_begun(raw: Raw) -> None:
+def test_commit_and_abort_without_a_transaction_are_refused(raw: Raw) -> None:
     assert raw.end("commit") == 251
     assert raw.end("abort") == 251
     assert raw.end("commit", startTransaction=True) == 263
@@ -200,10 +200,10 @@ UNKNOWN: list[tuple[bool, type[Exception]]] = [(True, OutcomeUnknown), (False, O
 
 
 @pytest.mark.parametrize(("happens", "kind"), UNKNOWN)
-def test_a_commit_that_cannot_tell_is_asked_again(
+def test_a_commit_with_an_unknown_outcome_is_repeated_by_the_driver(
     things: Things, session: ClientSession, monkeypatch: pytest.MonkeyPatch, happens: bool, kind: type[Exception]
 ) -> None:
-    """By the driver: it happens once."""
+    """The driver repeats the commit, which has its effect once."""
     calls = []
     commit = Snapshot.commit
 
@@ -223,7 +223,7 @@ def test_a_commit_that_cannot_tell_is_asked_again(
     assert len(calls) == 2
 
 
-def test_nothing_may_follow_a_commit_that_cannot_tell(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_commit_may_follow_an_unknown_outcome(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
     async def failing(self: Snapshot, *given: Any) -> Any:
         raise OutcomeUnknown("who knows")
 
@@ -248,7 +248,7 @@ FAILURES: list[tuple[Failing, int]] = [
 
 
 @pytest.mark.parametrize(("failing", "code"), FAILURES)
-def test_an_error_ends_it(things: Things, session: ClientSession, failing: Failing, code: int) -> None:
+def test_an_error_aborts_the_transaction(things: Things, session: ClientSession, failing: Failing, code: int) -> None:
     session.start_transaction()
     things.update_one({"_id": 3}, {"$inc": {"v": 1}}, session=session)
     with pytest.raises((OperationFailure, BulkWriteError)) as caught:
@@ -266,7 +266,7 @@ def test_an_error_ends_it(things: Things, session: ClientSession, failing: Faili
 
 
 @pytest.mark.parametrize(("limit", "seconds", "code"), [(60, 59, None), (60, 61, 251), (90, 61, None), (1, 2, 251)])
-def test_the_hosts_time_ends_it(
+def test_the_lifetime_is_counted_in_host_time(
     client: Client, raw: Raw, host_time: HostTime, limit: int, seconds: float, code: Any
 ) -> None:
     name = "transactionLifetimeLimitSeconds"
@@ -280,7 +280,7 @@ def test_the_hosts_time_ends_it(
         client.admin.command({"setParameter": 1, name: 0})
 
 
-def test_one_that_nobody_ends_holds_nothing_for_long(
+def test_an_abandoned_transaction_releases_its_snapshot(
     client: Client, raw: Raw, host_time: HostTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[Snapshot] = []
@@ -304,7 +304,7 @@ def _add(things: Things) -> int:
     return things.update_one({"_id": 1}, {"$inc": {"v": 1}}).modified_count
 
 
-def test_a_write_that_waits_goes_on_when_the_time_is_over(
+def test_a_waiting_write_runs_when_the_lifetime_of_the_transaction_ends(
     client: Client, things: Things, session: ClientSession, host_time: HostTime
 ) -> None:
     session.start_transaction()
@@ -320,7 +320,7 @@ def test_a_write_that_waits_goes_on_when_the_time_is_over(
     assert things.find_one({"_id": 1}) == {"_id": 1, "v": 11}
 
 
-def test_it_goes_on_then_although_no_command_comes(client: Client, things: Things, session: ClientSession) -> None:
+def test_a_timer_ends_a_transaction_without_a_command(client: Client, things: Things, session: ClientSession) -> None:
     client.admin.command({"setParameter": 1, "transactionLifetimeLimitSeconds": 1})
     session.start_transaction()
     things.update_one({"_id": 1}, {"$set": {"v": 0}}, session=session)
@@ -329,7 +329,7 @@ def test_it_goes_on_then_although_no_command_comes(client: Client, things: Thing
     assert things.find_one({"_id": 1}) == {"_id": 1, "v": 11}
 
 
-def test_a_client_that_leaves_waits_no_more(
+def test_a_client_that_disconnects_ends_its_waits_for_locks(
     mongo_server: RunningServer, client: Client, things: Things, session: ClientSession
 ) -> None:
     session.start_transaction()
@@ -350,7 +350,7 @@ def test_a_client_that_leaves_waits_no_more(
     assert things.find_one({"_id": 1}) == {"_id": 1, "v": 0}
 
 
-def test_a_commit_that_nobody_waits_for_lets_go(
+def test_a_commit_whose_client_has_left_releases_its_locks(
     client: Client, raw: Raw, things: Things, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = Snapshot.commit
@@ -370,10 +370,10 @@ def test_a_commit_that_nobody_waits_for_lets_go(
     assert things.replace_one({"_id": 1}, {"v": 1}, upsert=True).upserted_id == 1
 
 
-def test_the_clock_that_people_move_does_not(
+def test_a_virtual_clock_does_not_end_a_transaction(
     mongo_server: RunningServer, things: Things, session: ClientSession
 ) -> None:
-    """One moment for the whole transaction; what it has written is written at its end."""
+    """A transaction has one instant; its writes count from the commit on."""
     session.start_transaction()
     before = next(things.aggregate([{"$limit": 1}, {"$project": {"at": "$$NOW"}}], session=session))["at"]
     mongo_server.clock.advance(days=1)
@@ -384,7 +384,9 @@ def test_the_clock_that_people_move_does_not(
     assert things.count_documents({}) == 4
 
 
-def test_cosmos_is_impatient(raw: Raw, host_time: HostTime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lifetime_under_cosmos_rules_is_5_seconds(
+    raw: Raw, host_time: HostTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(work, "has_cosmos_rules", lambda services, call: True)
     raw.start()
     host_time.pass_seconds(4)
@@ -395,8 +397,10 @@ def test_cosmos_is_impatient(raw: Raw, host_time: HostTime, monkeypatch: pytest.
     assert raw.end("commit") == 2
 
 
-def test_what_dies_inside(mongo_server: RunningServer, client: Client, session: ClientSession) -> None:
-    """A change that came before lets it live on; a transaction that has only read it commits, whether it is purged or not."""
+def test_expiry_during_a_transaction(mongo_server: RunningServer, client: Client, session: ClientSession) -> None:
+    """A document that the transaction has changed before its deadline lives on. A transaction that has only read the document
+    commits, whether the document is purged or not.
+    """
     for purged in (False, True):
         tokens = client.shop[f"tokens{purged}"]
         tokens.create_index("_ts", expireAfterSeconds=-1)
@@ -424,19 +428,19 @@ def test_what_dies_inside(mongo_server: RunningServer, client: Client, session: 
 
 
 @pytest.mark.parametrize("command", ["endSessions", "killSessions", "killAllSessions"])
-def test_the_end_of_a_session_ends_it(client: Client, raw: Raw, command: str) -> None:
+def test_the_end_of_a_session_aborts_its_transaction(client: Client, raw: Raw, command: str) -> None:
     raw.start()
     client.admin.command(command, [] if command == "killAllSessions" else [raw.lsid])
     assert raw.end("commit") == 251
 
 
-def test_a_session_that_nobody_uses_ends(raw: Raw, host_time: HostTime) -> None:
+def test_an_idle_session_ends(raw: Raw, host_time: HostTime) -> None:
     raw.start()
     host_time.pass_seconds(31 * 60)
     assert raw.end("commit") == 251
 
 
-def test_it_belongs_to_no_connection(mongo_server: RunningServer, raw: Raw, things: Things) -> None:
+def test_a_transaction_belongs_to_no_connection(mongo_server: RunningServer, raw: Raw, things: Things) -> None:
     raw.start()
     with closing(Wire(mongo_server)) as other:
         here, raw.wire = raw.wire, other
@@ -450,7 +454,7 @@ def test_it_belongs_to_no_connection(mongo_server: RunningServer, raw: Raw, thin
 # --- cursors ---------------------------------------------------------------------------------------------------------
 
 
-def test_cursors_stay_within(raw: Raw) -> None:
+def test_cursors_belong_to_their_transaction(raw: Raw) -> None:
     raw.start()
     first = raw.run({"find": raw.name, "batchSize": 2})["cursor"]
     more = {"getMore": first["id"], "collection": raw.name}
@@ -490,7 +494,7 @@ def test_all_kinds_of_writes(things: Things, session: ClientSession) -> None:
     assert list(things.find(sort=[("_id", 1)])) == [{"_id": 2, "v": 21}, after]
 
 
-def test_unique_indexes_inside(things: Things, session: ClientSession) -> None:
+def test_unique_indexes_in_a_transaction(things: Things, session: ClientSession) -> None:
     things.create_index("w", unique=True, sparse=True)
     things.insert_one({"_id": 4, "w": 1})
     session.start_transaction()
@@ -517,7 +521,7 @@ def test_a_connection_that_is_lost_before_a_command_changes_nothing(
     assert things.count_documents({}) == 4
 
 
-def test_a_standalone_server_knows_no_numbers() -> None:
+def test_a_standalone_server_refuses_numbers() -> None:
     with serve(memory=True, port=0, mongo_port=0, mongo_topology="standalone") as server, closing(Wire(server)) as wire:
         given = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1), "$db": "shop"}
         for more in ({}, {"autocommit": False, "startTransaction": True}):

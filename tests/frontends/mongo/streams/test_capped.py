@@ -1,4 +1,4 @@
-"""Capped collections: what goes when something comes, and cursors that follow."""
+"""Capped collections: removal of the oldest documents, and tailable cursors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def db(mongo_client: MongoClient[Doc]) -> Iterator[Database[Doc]]:
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_the_oldest_make_room(db: Database[Doc], options: Doc, inserted: int, kept: list[int], together: bool) -> None:
+def test_the_oldest_documents_are_removed(
+    db: Database[Doc], options: Doc, inserted: int, kept: list[int], together: bool
+) -> None:
     coll = db.create_collection("c", capped=True, **options)
     documents = [{"_id": n} for n in range(inserted)]
     if together:
@@ -49,7 +51,7 @@ def test_the_oldest_make_room(db: Database[Doc], options: Doc, inserted: int, ke
     assert coll.count_documents({}) == len(kept) - 1
 
 
-def test_what_never_fits_is_refused(db: Database[Doc]) -> None:
+def test_a_document_larger_than_the_cap_is_refused(db: Database[Doc]) -> None:
     coll = db.create_collection("c", capped=True, size=20)
     coll.insert_one({"_id": 1})
     with pytest.raises(OperationFailure) as refused:
@@ -60,7 +62,7 @@ def test_what_never_fits_is_refused(db: Database[Doc]) -> None:
 
 @pytest.mark.parametrize("kind", [CursorType.TAILABLE, CursorType.TAILABLE_AWAIT])
 @pytest.mark.parametrize("dropped", [True, False])
-def test_a_tailable_cursor_follows_until_where_it_stands_is_gone(db: Database[Doc], kind: int, dropped: bool) -> None:
+def test_a_tailable_cursor_ends_when_its_position_is_removed(db: Database[Doc], kind: int, dropped: bool) -> None:
     coll = db.create_collection("c", capped=True, size=10_000, max=3)
     coll.insert_many([{"_id": n} for n in range(3)])
     cursor = coll.find({"_id": {"$ne": 4}}, skip=1, cursor_type=kind)
@@ -81,7 +83,7 @@ def test_a_tailable_cursor_follows_until_where_it_stands_is_gone(db: Database[Do
     assert not cursor.alive
 
 
-def test_a_tailable_cursor_on_nothing_ends_at_once(db: Database[Doc]) -> None:
+def test_a_tailable_cursor_on_an_empty_collection_ends_at_once(db: Database[Doc]) -> None:
     coll = db.create_collection("c", capped=True, size=10_000)
     cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT)
     assert list(cursor) == []

@@ -1,4 +1,4 @@
-"""Cluster times on a clock that has left behind the 32 bits of seconds of a BSON Timestamp."""
+"""Cluster times on a clock beyond the 32 bits of seconds of a BSON Timestamp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Change streams of Cosmos DB's profile: what is inserted and changed, and no deletes."""
+"""Change streams of the profile `cosmos`: inserts and updates, and no deletes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from mayflydb.embedded import serve
 
 
-def test_deletes_and_deaths_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletes_and_expiry_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with (
         serve(memory=True, port=0, mongo_port=0, clock="virtual", mongo_profile="cosmos") as server,

@@ -113,7 +113,7 @@ def test_a_stream_tells_of_the_last_write_and_of_all_that_follow_once(
     assert told == times
 
 
-def test_what_was_not_remembered_is_not_told_to_be_there(
+def test_a_stream_cannot_start_before_its_history(
     mongo_server: RunningServer, things: Things, session: ClientSession
 ) -> None:
     things.insert_one({"_id": 1}, session=session)
@@ -135,7 +135,7 @@ def test_a_router_gives_a_token_for_each_transaction(mongo_client: Client, thing
 
 
 @pytest.mark.parametrize(("topology", "times"), [("replicaset:rs", True), ("standalone", False)])
-def test_what_is_no_router_gives_none(mongo_server: RunningServer, topology: str, times: bool) -> None:
+def test_other_topologies_return_no_recovery_token(mongo_server: RunningServer, topology: str, times: bool) -> None:
     options = {"mongo_advertise": "127.0.0.1:1"} if times else {}
     with (
         serve(memory=True, port=0, mongo_topology=topology, **options) as server,

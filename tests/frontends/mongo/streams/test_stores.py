@@ -1,4 +1,4 @@
-"""Change streams on every store: each change once, deaths among them, across ends of collections and of the server."""
+"""Change streams on every store: each change once, expiry included, across drops of collections and restarts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Doc = dict[str, Any]
 
 
 def drained(stream: Any) -> list[tuple[str, Any]]:
-    """Operations and ids of what there is now."""
+    """Operations and ids of the events that the stream has now."""
     found: list[tuple[str, Any]] = []
     while stream.alive and (event := stream.try_next()) is not None:
         found.append((event["operationType"], event.get("documentKey", {}).get("_id")))
@@ -24,7 +24,7 @@ def drained(stream: Any) -> list[tuple[str, Any]]:
 
 
 def changed(coll: Collection[Doc], server: RunningServer) -> list[tuple[str, Any]]:
-    """Change this and that; what a stream on the database tells of it."""
+    """Make some changes, and return the events of a stream on the database."""
     other = coll.database["other"]
     coll.create_index("_ts", expireAfterSeconds=10)
     other.create_index("at", expireAfterSeconds=0)
@@ -40,7 +40,7 @@ def changed(coll: Collection[Doc], server: RunningServer) -> list[tuple[str, Any
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_each_change_is_told_once_before_and_behind_a_restart(
+def test_each_change_is_shown_once_across_a_restart(
     store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -72,7 +72,7 @@ def test_each_change_is_told_once_before_and_behind_a_restart(
 
 
 @pytest.mark.parametrize("store", ELSEWHERE)
-def test_what_another_node_writes_is_noticed(
+def test_writes_of_another_node_are_shown(
     store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

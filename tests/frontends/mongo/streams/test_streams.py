@@ -1,4 +1,4 @@
-"""Change streams as pymongo opens them: what each change is told as, in which order, and where a stream goes on."""
+"""Change streams through pymongo: the event of each change, the order of events, and resuming."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def coll(mongo_client: MongoClient[Doc], request: pytest.FixtureRequest) -> Iter
 
 
 def drained(stream: Any, limit: int = 99) -> list[Doc]:
-    """What there is now."""
+    """The events that the stream has now."""
     found: list[Doc] = []
     while len(found) < limit and stream.alive:
         event = stream.try_next()
@@ -44,7 +44,7 @@ def kinds(events: list[Doc]) -> list[str]:
 
 @pytest.mark.parametrize("scope", ["collection", "database", "client"])
 @pytest.mark.parametrize("exists", [True, False])
-def test_each_change_is_told_once_in_order(coll: Collection[Doc], scope: str, exists: bool) -> None:
+def test_each_change_is_shown_once_in_order(coll: Collection[Doc], scope: str, exists: bool) -> None:
     if exists:
         coll.insert_one({"_id": 0})
     watched: Any = {"collection": coll, "database": coll.database, "client": coll.database.client}[scope]
@@ -89,7 +89,7 @@ def test_changes_of_several_collections_come_in_their_order(coll: Collection[Doc
         assert [event["documentKey"]["_id"] for event in drained(stream)] == list(range(10))
 
 
-def test_a_stream_goes_on_behind_any_event(coll: Collection[Doc]) -> None:
+def test_a_stream_resumes_after_any_event(coll: Collection[Doc]) -> None:
     db = coll.database
     with db.watch(max_await_time_ms=1) as stream:
         start = stream.resume_token
@@ -178,7 +178,7 @@ def test_the_end_of_a_collection(coll: Collection[Doc], scope: str, what: str, e
         ({"allChangesForCluster": True}, 72),
     ],
 )
-def test_arguments_that_cannot_be_are_refused(coll: Collection[Doc], spec: Doc, code: int) -> None:
+def test_invalid_arguments_are_refused(coll: Collection[Doc], spec: Doc, code: int) -> None:
     with pytest.raises(OperationFailure) as refused:
         coll.database.command("aggregate", coll.name, pipeline=[{"$changeStream": spec}], cursor={})
     assert refused.value.code == code
@@ -227,7 +227,7 @@ def test_a_document_is_looked_up_as_it_is_now(coll: Collection[Doc]) -> None:
     assert found == [*told, ("delete", None)]
 
 
-def test_a_death_is_told_once_when_it_is_purged(coll: Collection[Doc], mongo_server: RunningServer) -> None:
+def test_an_expiry_is_shown_once_by_its_purge(coll: Collection[Doc], mongo_server: RunningServer) -> None:
     coll.create_index("at", expireAfterSeconds=0)
     start = mongo_server.clock.now()
     with coll.watch(max_await_time_ms=1) as stream:
@@ -242,7 +242,7 @@ def test_a_death_is_told_once_when_it_is_purged(coll: Collection[Doc], mongo_ser
         assert [each["documentKey"] for each in drained(again)] == [{"_id": 5.5}]
 
 
-def test_a_hidden_document_that_is_written_over_is_told_as_a_delete_and_an_insert(
+def test_an_insert_over_a_hidden_document_shows_a_delete_and_an_insert(
     coll: Collection[Doc], mongo_server: RunningServer
 ) -> None:
     coll.create_index("_ts", expireAfterSeconds=10)
@@ -255,7 +255,7 @@ def test_a_hidden_document_that_is_written_over_is_told_as_a_delete_and_an_inser
         assert drained(stream) == []
 
 
-def test_what_is_not_kept_any_more_is_lost(coll: Collection[Doc], mongo_server: RunningServer) -> None:
+def test_resuming_after_the_retention_is_an_error(coll: Collection[Doc], mongo_server: RunningServer) -> None:
     with coll.watch(max_await_time_ms=1) as stream:
         token = stream.resume_token
         coll.insert_one({"_id": 1})
@@ -271,7 +271,7 @@ def test_a_database_without_collections_is_not_listed(coll: Collection[Doc]) -> 
         assert coll.database.name not in coll.database.client.list_database_names()
 
 
-def test_replies_say_where_the_stream_stands(coll: Collection[Doc]) -> None:
+def test_replies_have_a_resume_token(coll: Collection[Doc]) -> None:
     answer = coll.database.command("aggregate", coll.name, pipeline=[{"$changeStream": {}}], cursor={"batchSize": 0})
     assert set(answer["cursor"]) == {"firstBatch", "id", "ns", "postBatchResumeToken"}
     assert isinstance(answer["operationTime"], Timestamp)
@@ -388,7 +388,7 @@ def test_a_stream_that_waits_is_woken_by_a_change_and_by_its_end(
         patient.close()
 
 
-def test_a_transaction_is_told_as_a_whole_in_its_order(coll: Collection[Doc]) -> None:
+def test_events_of_a_transaction_are_shown_together_in_order(coll: Collection[Doc]) -> None:
     db = coll.database
     db["other"].insert_one({"_id": 0})
     coll.insert_one({"_id": 0})
@@ -412,7 +412,7 @@ def test_a_transaction_is_told_as_a_whole_in_its_order(coll: Collection[Doc]) ->
     [("{0}.coll", ["drop", "invalidate"]), ("{0}", ["drop", "invalidate"])],
     ids=["collection", "database"],
 )
-def test_what_the_admin_api_drops_is_told(
+def test_drops_by_the_admin_api_are_shown(
     coll: Collection[Doc], mongo_server: RunningServer, target: str, told: list[str]
 ) -> None:
     coll.insert_one({})
@@ -422,9 +422,7 @@ def test_what_the_admin_api_drops_is_told(
         assert kinds(drained(stream)) == told
 
 
-def test_what_a_dropped_collection_told_too_long_ago_is_missed_aloud(
-    coll: Collection[Doc], mongo_server: RunningServer
-) -> None:
+def test_a_lost_history_of_a_dropped_collection_is_an_error(coll: Collection[Doc], mongo_server: RunningServer) -> None:
     engine = mongo_server._admin.engine
 
     async def tidy() -> None:

@@ -1,4 +1,4 @@
-"""The servers that tests of expiry talk to: one per store and process, a fresh start for each test."""
+"""The servers of the tests of expiry: one for each store and process, reset for each test."""
 
 from __future__ import annotations
 

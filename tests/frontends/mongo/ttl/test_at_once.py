@@ -17,7 +17,7 @@ TS: Document = {"key": {"_ts": 1}, "name": "ts", "expireAfterSeconds": 20}
 
 
 def together(*acts: Callable[[], Any]) -> list[Any]:
-    """What each gives, or the code it was refused with; all begin at the same moment."""
+    """Run calls at the same time, and return the result or the error code of each."""
     barrier = Barrier(len(acts))
 
     def run(act: Callable[[], Any]) -> Any:
@@ -31,7 +31,7 @@ def together(*acts: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, acts))
 
 
-def test_the_same_indexes_are_made_once(world: World) -> None:
+def test_concurrent_creates_of_one_index_create_it_once(world: World) -> None:
     collection = world.db["c"]
     collection.insert_many([{"_id": n, "t": date(n % 2 * 100)} for n in range(400)])
     plain: list[Document] = [{"key": {f"f{n}": 1}, "name": f"f{n}"} for n in range(2)]
@@ -46,7 +46,7 @@ def test_the_same_indexes_are_made_once(world: World) -> None:
     assert ids(collection) == set()
 
 
-def test_of_two_spans_one_is_refused(world: World) -> None:
+def test_of_two_concurrent_spans_one_is_refused(world: World) -> None:
     for index in (TTL, TS):
         name = str(index["name"])
         world.db[name].insert_one({"_id": 1})
@@ -58,7 +58,7 @@ def test_of_two_spans_one_is_refused(world: World) -> None:
         assert listed[name] == won["expireAfterSeconds"]
 
 
-def test_what_is_written_meanwhile_dies_too(world: World) -> None:
+def test_documents_written_during_a_build_expire_too(world: World) -> None:
     collection = world.db["c"]
     collection.insert_many([{"_id": n, "t": date(0)} for n in range(500)])
 
@@ -74,7 +74,7 @@ def test_what_is_written_meanwhile_dies_too(world: World) -> None:
     assert ids(collection) == set()
 
 
-def test_making_and_dropping_leave_what_the_last_of_them_says(world: World) -> None:
+def test_concurrent_creates_and_drops_leave_a_consistent_index(world: World) -> None:
     collection = world.db["c"]
     collection.insert_many([{"_id": n, "t": date(0)} for n in range(300)])
 

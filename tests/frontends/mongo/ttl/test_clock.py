@@ -1,4 +1,4 @@
-"""One clock for everything: whatever the server dates follows it when it is moved."""
+"""Every date that the server makes follows the virtual clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def seconds(moment: datetime) -> float:
 
 
 def made_id(world: World) -> float:
-    """Of a document that is inserted without an `_id`: drivers make one otherwise."""
+    """The ObjectId that the server makes. By `command`, since drivers make ids themselves."""
     world.db.command("insert", "c", documents=[decode(encode({"made": 1}))])
     found = world.db["c"].find_one({"made": 1})
     assert found is not None
@@ -81,8 +81,8 @@ def test_expiry_follows_it_too(world: World) -> None:
     assert (ids(written), ids(dated)) == (set(), set())
 
 
-def test_a_document_is_compared_with_the_same_clock_it_dies_by(world: World) -> None:
-    """As rate limiters do: `$expireAt` below `$$NOW` is a window that is over."""
+def test_expressions_and_expiry_use_one_clock(world: World) -> None:
+    """A rate limiter compares `$expireAt` with `$$NOW` to see that a window is over."""
     collection = world.indexed({"expireAt": 1}, 0)
     window = [
         {

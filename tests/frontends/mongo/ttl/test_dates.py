@@ -1,4 +1,4 @@
-"""Lives that end by a date in the document: what counts as one, where it may lie, and which index decides."""
+"""TTL indexes on dates: the values that count as dates, their paths, and the index that decides."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_of_several_indexes_the_earliest_deadline_decides(world: World) -> None:
     world.check_lives(world.db["c"], {"a": 100, "b": 90, "only b": 50, "neither": 300, "own": 20, "later": 1100})
 
 
-def test_a_dropped_index_lets_nothing_die_any_more(world: World) -> None:
+def test_a_dropped_index_ends_expiry(world: World) -> None:
     world.db = world.client["hiding"]
     collection = world.indexed({"t": 1}, 10)
     collection.insert_one({"_id": 1, "t": date(0)})
@@ -133,7 +133,7 @@ def test_an_index_over_documents_that_are_there_counts_from_their_dates(world: W
 # --- shown until a pass -------------------------------------------------------------------------------------------------------
 
 
-def test_what_died_by_a_date_shows_until_a_pass_unless_it_is_to_hide(world: World) -> None:
+def test_documents_expired_by_a_date_show_until_a_pass_unless_hidden(world: World) -> None:
     shown, hidden = world.client["shown"]["c"], world.client["hiding"]["c"]
     for collection in (shown, hidden):
         collection.create_index("t", expireAfterSeconds=10)
@@ -199,7 +199,7 @@ def test_a_custom_path_takes_numbers_as_milliseconds(world: World) -> None:
     world.check_lives(collection, {id: life for id, _, life in rows}, 0.001)
 
 
-def test_a_custom_path_is_the_only_one(world: World) -> None:
+def test_a_collection_has_one_custom_path(world: World) -> None:
     world.db = world.client["custom"]
     world.indexed({"t": 1}, 10)
     for key in ({"_ts": 1}, {"u": 1}):

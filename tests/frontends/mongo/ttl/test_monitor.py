@@ -1,4 +1,4 @@
-"""The monitor's parameters, its figures, and the passes it makes as time goes on."""
+"""The TTL monitor: its parameters, its counters, and its passes."""
 
 from __future__ import annotations
 

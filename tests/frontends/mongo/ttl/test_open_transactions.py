@@ -1,4 +1,4 @@
-"""What an open transaction has written: plain writes wait for it, and nothing purges it, on every store."""
+"""Documents that an open transaction has written, on every store: plain writes wait for them, and no pass purges them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def conflicts(world: World) -> int:
 
 
 def waiting(world: World, pool: ThreadPoolExecutor, write: Callable[[], Any]) -> Future[Any]:
-    """A write under way that has met a lock."""
+    """Start a write, and return when it waits for a lock."""
     before = conflicts(world)
     future = pool.submit(write)
     for _ in range(POLLS):
@@ -52,7 +52,7 @@ def waiting(world: World, pool: ThreadPoolExecutor, write: Callable[[], Any]) ->
 
 
 def outcome(future: Future[Any]) -> Any:
-    """What a write gave, or the code that it was refused with."""
+    """The result of a write, or the code of its error."""
     try:
         return future.result(30)
     except BulkWriteError as error:
@@ -199,7 +199,7 @@ def test_a_plain_write_waits(
         assert (found, values(things)) == told
 
 
-def test_they_come_in_their_order(world: World, session: ClientSession, pool: ThreadPoolExecutor) -> None:
+def test_waiting_writes_run_in_their_order(world: World, session: ClientSession, pool: ThreadPoolExecutor) -> None:
     things = things_of(world)
     session.start_transaction()
     things.update_one({"_id": 1}, {"$set": {"order": []}}, session=session)
@@ -222,7 +222,9 @@ AT_ONCE: dict[str, tuple[Write, Any]] = {
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
-def test_what_need_not_wait(world: World, session: ClientSession, pool: ThreadPoolExecutor, name: str) -> None:
+def test_writes_that_meet_no_lock_do_not_wait(
+    world: World, session: ClientSession, pool: ThreadPoolExecutor, name: str
+) -> None:
     write, expected = AT_ONCE[name]
     things = things_of(world)
     session.start_transaction()
@@ -242,7 +244,7 @@ COMMANDS: list[Document] = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: next(iter(command)))
-def test_it_waits_no_longer_than_it_may(world: World, session: ClientSession, command: Document) -> None:
+def test_a_waiting_write_has_a_time_limit(world: World, session: ClientSession, command: Document) -> None:
     things = things_of(world)
     session.start_transaction()
     things.update_one({"_id": 1}, SET, session=session)
@@ -253,7 +255,7 @@ def test_it_waits_no_longer_than_it_may(world: World, session: ClientSession, co
     assert values(things) == {1: 0, 2: 20, 3: 30, 4: 40}
 
 
-def test_the_second_transaction_is_told_at_once(world: World, session: ClientSession) -> None:
+def test_the_second_transaction_gets_a_write_conflict_at_once(world: World, session: ClientSession) -> None:
     things = things_of(world)
     session.start_transaction()
     things.insert_one({"_id": 4, "u": "x"}, session=session)
@@ -266,10 +268,10 @@ def test_the_second_transaction_is_told_at_once(world: World, session: ClientSes
     session.commit_transaction()
 
 
-def test_no_transaction_gets_ahead_of_a_write_that_waits(
+def test_a_transaction_does_not_overtake_a_waiting_write(
     world: World, session: ClientSession, pool: ThreadPoolExecutor
 ) -> None:
-    """Transactions that follow one another at once do not keep it waiting."""
+    """A waiting write gets its turn between transactions that follow each other at once."""
     things = things_of(world)
     session.start_transaction()
     things.update_one({"_id": 1}, SET, session=session)
@@ -286,7 +288,7 @@ def test_no_transaction_gets_ahead_of_a_write_that_waits(
     assert values(things)[1] == 15
 
 
-def test_the_end_of_a_session_lets_go(world: World, session: ClientSession, pool: ThreadPoolExecutor) -> None:
+def test_the_end_of_a_session_releases_locks(world: World, session: ClientSession, pool: ThreadPoolExecutor) -> None:
     things = things_of(world)
     session.start_transaction()
     things.update_one({"_id": 1}, SET, session=session)
@@ -305,7 +307,7 @@ SAVES: dict[str, Document] = {
 
 
 @pytest.mark.parametrize("how", SAVES)
-def test_a_pass_leaves_what_is_saved(world: World, session: ClientSession, how: str) -> None:
+def test_a_pass_spares_documents_that_a_transaction_saves(world: World, session: ClientSession, how: str) -> None:
     dated = world.indexed({"t": 1}, 0)
     dated.insert_many([{"_id": n, "t": date(30)} for n in (1, 2)])
     session.start_transaction()
@@ -320,7 +322,7 @@ def test_a_pass_leaves_what_is_saved(world: World, session: ClientSession, how: 
 
 
 @pytest.mark.parametrize("how", ["update", "delete", "replace"])
-def test_a_pass_takes_what_was_not_saved(world: World, session: ClientSession, how: str) -> None:
+def test_a_pass_purges_documents_whose_transaction_aborts(world: World, session: ClientSession, how: str) -> None:
     dated = world.indexed({"t": 1}, 0)
     dated.insert_one({"_id": 1, "t": date(30)})
     session.start_transaction()
@@ -337,7 +339,7 @@ def test_a_pass_takes_what_was_not_saved(world: World, session: ClientSession, h
     assert (ids(dated), world.purged()) == (set(), 1)
 
 
-def test_what_a_transaction_deletes_does_not_die_of_age(world: World, session: ClientSession) -> None:
+def test_a_document_deleted_in_a_transaction_has_no_expiry_event(world: World, session: ClientSession) -> None:
     dated = world.indexed({"t": 1}, 0)
     dated.insert_one({"_id": 1, "t": date(30)})
     session.start_transaction()
@@ -349,7 +351,7 @@ def test_what_a_transaction_deletes_does_not_die_of_age(world: World, session: C
 
 
 @pytest.mark.parametrize("sweep", ["none", "scheduled", "now"])
-def test_what_is_hidden_meanwhile_is_back_with_the_commit(world: World, session: ClientSession, sweep: str) -> None:
+def test_a_commit_shows_documents_hidden_meanwhile(world: World, session: ClientSession, sweep: str) -> None:
     lives = world.on_ts(10)
     lives.insert_one({"_id": 1, "v": 1})
     session.start_transaction()
@@ -366,7 +368,7 @@ def test_what_is_hidden_meanwhile_is_back_with_the_commit(world: World, session:
     assert (ids(lives), world.purged()) == (set(), 1)
 
 
-def test_what_is_hidden_meanwhile_is_purged_after_an_abort(world: World, session: ClientSession) -> None:
+def test_documents_hidden_meanwhile_are_purged_after_an_abort(world: World, session: ClientSession) -> None:
     lives = world.on_ts(10)
     lives.insert_one({"_id": 1})
     session.start_transaction()

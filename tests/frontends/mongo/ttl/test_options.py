@@ -1,4 +1,4 @@
-"""`expireAfterSeconds` in every type, in createIndexes and in collMod, and what either refuses."""
+"""`expireAfterSeconds` of every type in createIndexes and collMod: stored values and errors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def seconds(world: World, name: str) -> Any:
     return {each["name"]: each for each in world.db[name].list_indexes()}["ttl"].get("expireAfterSeconds")
 
 
-def test_what_is_taken_is_stored_as_an_int32(world: World) -> None:
+def test_accepted_values_are_stored_as_int32(world: World) -> None:
     old = 100
     world.indexed({"t": 1}, old, "m")
     for n, (id, value, created, modified) in enumerate(TAKEN):
@@ -168,7 +168,7 @@ REQUESTS: list[tuple[Document, int, str]] = [
 ]
 
 
-def test_requests_of_coll_mod_that_are_none(world: World) -> None:
+def test_invalid_requests_of_coll_mod_are_refused(world: World) -> None:
     world.indexed({"t": 1}, 10)
     world.create(
         "c",

@@ -1,4 +1,4 @@
-"""Lives counted from the last write: the index on `_ts`, and the document's own `ttl` in every type that BSON has."""
+"""Deadlines that count from the last write: the TTL index on `_ts`, and a document's `ttl` in every BSON type."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_index_on_ts_takes_minus_one_and_seconds(world: World) -> None:
         }
 
 
-def test_an_index_on_ts_takes_nothing_else(world: World) -> None:
+def test_an_index_on_ts_refuses_other_values(world: World) -> None:
     for value in (0, -0.5, -2, BIG + 1, float("nan"), "10", True, None):
         with refused(67):
             world.on_ts(value)

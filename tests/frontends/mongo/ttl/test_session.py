@@ -1,4 +1,4 @@
-"""The session of a shell that Cosmos DB's documentation shows, and what the documents of it live."""
+"""The shell session in Cosmos DB's documentation, and the deadlines of its documents."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_profile_native_never_answers_in_that_shape(world: World) -> None:
     assert said(world.db.command("dropIndexes", "c", index="ttl")) == {"nIndexesWas": 2, "ok": 1}
 
 
-def test_profile_cosmos_always_does(world: World) -> None:
+def test_profile_cosmos_always_answers_in_cosmos_shape(world: World) -> None:
     world.db = world.client["cosmos"]
     assert world.create("c", {"key": {"a": 1}, "name": "a"}) == {
         "_t": "CreateIndexesResponse",

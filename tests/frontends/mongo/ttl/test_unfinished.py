@@ -1,4 +1,4 @@
-"""A process that ends in the middle of a change of indexes: the next one finishes it, or nothing is left of it."""
+"""A process ends in the middle of a change of indexes: the next process completes the change, or removes it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TS: Document = {"key": {"_ts": 1}, "name": "ts", "expireAfterSeconds": 30}
 
 
 class Dying:
-    """A store that lets so many writes through, and answers no other."""
+    """A store that carries out a number of writes, and never answers the next."""
 
     def __init__(self, store: SqliteStore, writes: int) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class Dying:
 
 
 class Process:
-    """One server after another over the same store, without sockets."""
+    """A server without sockets, one of several over the same store, one after the other."""
 
     def __init__(self, engine: Engine, options: Options) -> None:
         self.engine = engine
@@ -90,7 +90,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _killed(work: Coroutine[Any, Any, Any], store: Dying) -> bool:
-    """Runs until it is through, or until the store no longer answers: then everything ends where it is. Whether it did."""
+    """Run a change until it ends or the store stops answering. Return whether it ended."""
     others = asyncio.all_tasks()
     task = asyncio.ensure_future(work)
     stuck = asyncio.ensure_future(store.stuck.wait())
@@ -151,7 +151,7 @@ def test_a_change_that_was_cut_off_is_finished_or_undone(change: str) -> None:
 
 
 async def _check(healed: Process, store: SqliteStore, outcomes: set[tuple[str, ...]]) -> None:
-    """What is listed is what lets documents die, and nothing else is left."""
+    """Check that the listed indexes are those by which documents expire, and that the catalogue has nothing else."""
     found = await healed.indexes()
     assert tuple(found) in outcomes
     collection = await healed.app.services.collections.get("shop", "c")
@@ -209,7 +209,7 @@ def test_another_expiry_holds_from_the_next_start_on() -> None:
     asyncio.run(run())
 
 
-def test_who_does_not_wait_leaves_nothing_half_done() -> None:
+def test_a_cancelled_build_runs_to_its_end() -> None:
     async def run() -> None:
         store = await SqliteStore.open(None)
         try:

@@ -1,4 +1,4 @@
-"""What a write does to the life of a document, and what meets one that is dead."""
+"""The effect of writes on deadlines, and of hidden or due documents on writes and reads."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_date_that_is_taken_away_or_made_another_type_never_comes(world: World
 
 
 def dead(world: World, *names: str) -> Iterator[Collection[Document]]:
-    """Collections of two, of which 1 has died, is hidden and not purged: by its last write, or by a date. `u` is unique."""
+    """Collections of two documents: 1 is expired, hidden and not purged, by its last write or by a date. `u` is unique."""
     world.db = world.client["hiding"]
     found = [world.db[f"{kind} {name}".strip()] for name in names or ("",) for kind in ("written", "dated")]
     for collection in found:
@@ -256,7 +256,7 @@ def test_an_upsert_inherits_nothing(world: World) -> None:
         assert collection.find_one(ONE) == {"_id": 1, "a": 1, "u": "u1"}
 
 
-def test_between_two_batches_documents_die(world: World) -> None:
+def test_documents_expire_between_two_batches(world: World) -> None:
     collection = world.on_ts(10)
     collection.insert_many([{"_id": n, "ttl": 5 if n % 2 else -1} for n in range(20)])
     cursor = collection.find({}, batch_size=5)
@@ -284,7 +284,7 @@ def test_an_ordered_bulk_write_goes_by_one_clock(world: World) -> None:
 # --- `_ts` --------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_time_of_the_last_write_is_not_to_be_seen(world: World) -> None:
+def test_the_time_of_the_last_write_is_invisible(world: World) -> None:
     collection = world.on_ts(10)
     collection.insert_one({"_id": 1, "a": 1})
     assert collection.find_one() == {"_id": 1, "a": 1}

@@ -27,12 +27,14 @@ Document = dict[str, Any]
 
 
 def date(seconds: float) -> DatetimeMS:
-    """So many seconds behind START."""
+    """Return the instant this many seconds after START."""
     return DatetimeMS(T * 1000 + round(seconds * 1000))
 
 
 class World:
-    """Its clock stands at START when a test begins; times are seconds from there. Databases are new for each test."""
+    """A server and its client. The clock is at START when a test begins, and times are seconds from there. Each test has new
+    databases.
+    """
 
     def __init__(self, server: RunningServer, store: str) -> None:
         self.server = server
@@ -54,7 +56,7 @@ class World:
     # --- time ------------------------------------------------------------------------------------------------------------
 
     def move(self, seconds: float, sweep: str = "none") -> None:
-        """On to an instant. `sweep`: whether what has died is purged on the way there."""
+        """Advance the clock to an instant. `sweep`: whether due documents are purged on the way."""
         micros = (T * SECOND + round(seconds * SECOND)) - self._now()
         self.server.clock.advance(f"{micros}us", sweep=sweep)  # type: ignore[arg-type]
 
@@ -64,16 +66,16 @@ class World:
     # --- collections -------------------------------------------------------------------------------------------------------
 
     def on_ts(self, seconds: Any, name: str = "c") -> Collection[Document]:
-        """A collection with a TTL index on `_ts`."""
+        """Create a collection with a TTL index on `_ts`."""
         return self.indexed({"_ts": 1}, seconds, name)
 
     def indexed(self, key: Mapping[str, Any], seconds: Any, name: str = "c", **options: Any) -> Collection[Document]:
-        """A collection with a TTL index."""
+        """Create a collection with a TTL index."""
         self.create(name, {"key": dict(key), "name": "ttl", "expireAfterSeconds": seconds, **options})
         return self.db[name]
 
     def create(self, name: str, *indexes: Document) -> Document:
-        """createIndexes, with its reply."""
+        """Run createIndexes, and return the reply."""
         return dict(self.db.command("createIndexes", name, indexes=list(indexes)))
 
     def status(self) -> Document:
@@ -81,11 +83,11 @@ class World:
         return dict(self.admin.command("serverStatus")["metrics"]["ttl"])
 
     def purged(self) -> int:
-        """How many documents age has removed since the test began."""
+        """The number of documents that expiry has purged since the test began."""
         return int(self.status()["deletedDocuments"]) - self._purged
 
     def check_lives(self, collection: Collection[Document], lives: Mapping[Any, float | None], unit: float = 1) -> None:
-        """Each document, by its `_id`, is seen up to its end and not from there on; None: always."""
+        """Check that each document, by `_id`, is visible before its deadline and not from then on; None: always visible."""
         self.check_all({collection.name: lives}, unit)
 
     def check_all(self, lives: Mapping[str, Mapping[Any, float | None]], unit: float = 1) -> None:
@@ -103,7 +105,7 @@ class World:
 
 
 def ids(collection: Collection[Document], query: Document | None = None) -> set[Any]:
-    """Who is seen."""
+    """The ids of the visible documents."""
     return {each["_id"] for each in collection.find(query or {}, {"_id": 1})}
 
 
@@ -118,7 +120,7 @@ def refused(code: int, text: str = "") -> Any:
 
 
 class Refusal:
-    """A context that is left by an OperationFailure."""
+    """A context that an OperationFailure ends."""
 
     def __init__(self, code: int, text: str) -> None:
         self._raises: Any = pytest.raises(OperationFailure)

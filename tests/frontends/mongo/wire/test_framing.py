@@ -1,4 +1,4 @@
-"""What comes in is cut into messages, or the connection ends: a table of frames."""
+"""The framer splits bytes into messages, or reports a broken frame: a table of frames."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_compressors_that_are_installed(name: str) -> None:
             read(compressed(original, codec.number, codec.deflate(original[16:]), size=size))
 
 
-def test_a_bomb_is_not_inflated_beyond_what_it_says() -> None:
+def test_a_message_is_not_inflated_beyond_its_size() -> None:
     for codec in find_codecs().values():
         with pytest.raises(BadFrame):
             read(compressed(msg(body()), codec.number, codec.deflate(b"\0" * 40_000_000), size=100))
@@ -145,7 +145,7 @@ def test_nothing_is_inflated_before_a_login() -> None:
     assert cutting.broken is not None
 
 
-def test_what_came_before_nonsense_is_answered() -> None:
+def test_messages_before_a_broken_frame_are_returned() -> None:
     cutting = framer()
     assert len(cutting.feed(msg(body()) * 2 + frame(99, b""))) == 2
     assert cutting.broken is not None
@@ -164,8 +164,8 @@ HELD = {
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_nothing_keeps_a_frame_that_is_broken(name: str) -> None:
-    """Neither the message nor what it was compressed from waits for the collector, which seldom comes by."""
+def test_the_bytes_of_a_broken_frame_are_freed(name: str) -> None:
+    """Neither the message nor its compressed form stays in memory until a garbage collection."""
     cutting = framer()
     gc.collect()
     gc.disable()
@@ -182,7 +182,7 @@ def test_nothing_keeps_a_frame_that_is_broken(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 15, 16, 17, 1000])
-def test_the_chunks_do_not_matter(size: int) -> None:
+def test_messages_do_not_depend_on_chunks(size: int) -> None:
     data = msg(body(), sequence(b"documents", ONE, TWO)) * 3 + frame(2004, QUERY)
     cutting = framer()
     found = [each for start in range(0, len(data), size) for each in cutting.feed(data[start : start + size])]
@@ -190,7 +190,7 @@ def test_the_chunks_do_not_matter(size: int) -> None:
     assert cutting.held_bytes == 0
 
 
-def test_nonsense_never_does_more_than_end_a_connection(chance: random.Random) -> None:
+def test_random_bytes_end_a_connection_at_most(chance: random.Random) -> None:
     seeds = [msg(body(), sequence(b"documents", ONE, TWO)), frame(2004, QUERY)]
     seeds.append(compressed(seeds[0], 2, zlib.compress(seeds[0][16:])))
     for _ in range(3000):

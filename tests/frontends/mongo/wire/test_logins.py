@@ -1,4 +1,4 @@
-"""Who may come in, and what they may do then."""
+"""Logins, roles and the commands that they permit."""
 
 from __future__ import annotations
 

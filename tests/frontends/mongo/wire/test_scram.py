@@ -1,4 +1,4 @@
-"""SCRAM against the examples of RFC 5802 and RFC 7677, and against what must not be let in."""
+"""SCRAM: the examples of RFC 5802 and RFC 7677, and messages that must be rejected."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_first_messages_that_are_refused(payload: bytes) -> None:
         scram.parse_client_first(payload)
 
 
-def test_nobody_is_somebody_with_a_salt_of_their_own() -> None:
+def test_an_unknown_user_always_has_the_same_fake_salt() -> None:
     made = scram.fake_credential(SHA_256, "admin.nobody", b"secret")
     assert made == scram.fake_credential(SHA_256, "admin.nobody", b"secret")
     assert made.salt != scram.fake_credential(SHA_256, "admin.noone", b"secret").salt

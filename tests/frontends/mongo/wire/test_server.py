@@ -1,4 +1,4 @@
-"""The port as drivers and strangers find it: handshake, logins, TLS, compression, sessions, fail points, and nonsense."""
+"""The port: handshake, logins, TLS, compression, sessions, fail points, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_hello(mongo_client: Client) -> None:
     assert mongo_client.server_info()["versionArray"] == [8, 0, 0, 0]
 
 
-def test_an_old_query_opens_a_connection_and_asks_nothing_else(wire: Wire) -> None:
+def test_op_query_is_accepted_for_hello_alone(wire: Wire) -> None:
     for name, key, value in (("isMaster", "ismaster", True), ("find", "code", 352)):
         query = struct.pack("<i", 0) + b"admin.$cmd\0" + struct.pack("<ii", 0, -1) + encode({name: 1})
         wire.socket.sendall(struct.pack("<iiii", 16 + len(query), 1, 0, 2004) + query)
@@ -115,7 +115,7 @@ def test_an_old_query_opens_a_connection_and_asks_nothing_else(wire: Wire) -> No
         assert reply[key] == value
 
 
-def test_the_client_says_once_who_it_is(wire: Wire) -> None:
+def test_client_metadata_is_accepted_once(wire: Wire) -> None:
     hello = {"hello": 1, "client": {"application": {"name": "a"}}, "$db": "admin"}
     wire.send(hello, hello)
     assert [reply and reply.get("code") for reply in (wire.receive(), wire.receive())] == [None, 186]
@@ -168,7 +168,7 @@ def test_refusals(mongo_client: Client, command: str, fields: dict[str, Any], co
     assert refused(mongo_client, command, **fields) == (code, text)
 
 
-def test_some_commands_are_of_one_database(mongo_client: Client) -> None:
+def test_admin_commands_need_the_admin_database(mongo_client: Client) -> None:
     assert refused(mongo_client, "getCmdLineOpts", db="shop")[0] == 13
 
 
@@ -221,7 +221,7 @@ def rehearse(client: Client, mode: Any, **data: Any) -> int:
     return int(client.admin.command("configureFailPoint", "failCommand", mode=mode, **fields)["count"])
 
 
-def test_a_command_fails_as_often_as_was_asked(mongo_client: Client) -> None:
+def test_a_fail_point_counts_its_failures(mongo_client: Client) -> None:
     rehearse(mongo_client, {"times": 2}, failCommands=["ping"], errorCode=8)
     for _ in range(2):
         assert refused(mongo_client, "ping") == (8, "Failing command via 'failCommand' failpoint")
@@ -249,7 +249,7 @@ def test_labels(mongo_client: Client, wire: Wire, data: dict[str, Any], labels: 
     assert reply.get("writeConcernError") == data.get("writeConcernError")
 
 
-def test_a_lost_connection_a_wait_and_a_name(mongo_client: Client, mongo_server: RunningServer) -> None:
+def test_fail_points_close_block_and_match_names(mongo_client: Client, mongo_server: RunningServer) -> None:
     rehearse(mongo_client, {"times": 1}, failCommands=["ping"], closeConnection=True)
     with pytest.raises(AutoReconnect):
         mongo_client.admin.command("ping")
@@ -281,7 +281,7 @@ def test_fail_points_that_make_no_sense(mongo_client: Client, mode: Any, data: d
 # --- nonsense --------------------------------------------------------------------------------------------------------
 
 
-def test_bson_that_is_none_is_an_error_and_the_connection_stays(wire: Wire) -> None:
+def test_invalid_bson_is_an_error_and_the_connection_stays(wire: Wire) -> None:
     good = encode({"ping": 1, "$db": "admin"})
     for bad in (good[:4] + b"\x77" + good[5:], good.replace(b"\6\0\0\0", b"\xff\xff\xff\x7f"), b"\x05\0\0\0\x01"):
         wire.send(bad)
@@ -300,7 +300,7 @@ def test_an_unknown_flag_is_told_and_ends_the_connection(wire: Wire) -> None:
     assert wire.receive() is None
 
 
-def test_whatever_is_sent_the_server_lives(mongo_server: RunningServer, chance: random.Random) -> None:
+def test_the_server_survives_corrupted_messages(mongo_server: RunningServer, chance: random.Random) -> None:
     good = Wire.frame({"hello": 1, "client": {"a": [{"b": {"c": 1.5}}]}, "documents": [{"_id": 1}], "$db": "admin"})
     for _ in range(150):
         data = bytearray(good)

@@ -1,4 +1,4 @@
-"""What is kept of the statements of a numbered write: runs of those that were answered alike."""
+"""Stored answers of a retryable write: runs of statements with equal answers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NUMBERS = count(1)
 
 
 @pytest.fixture
-def numbered(mongo_client: MongoClient[dict[str, Any]]) -> Any:
-    """Runs an insert of the documents with these numbers under the same transaction number each time."""
-    database = mongo_client["numbered"]
+def retryable(mongo_client: MongoClient[dict[str, Any]]) -> Any:
+    """A function that inserts documents with these ids, always under the same transaction number."""
+    database = mongo_client["retryable"]
     database.drop_collection("c")
     database.create_collection("c")
     number = next(NUMBERS)  # Of a session that comes from a pool.
@@ -42,15 +42,15 @@ def numbered(mongo_client: MongoClient[dict[str, Any]]) -> Any:
         ((0, 2, 1), (1, 2, 3), [1, 2]),
     ],
 )
-def test_what_was_done_is_not_done_again(numbered: Any, first: Any, again: Any, retried: list[int]) -> None:
-    assert numbered(*first)["n"] == len(first)
-    answer = numbered(*again)
+def test_executed_statements_are_not_executed_again(retryable: Any, first: Any, again: Any, retried: list[int]) -> None:
+    assert retryable(*first)["n"] == len(first)
+    answer = retryable(*again)
     assert (answer["n"], answer.get("retriedStmtIds"), answer.get("writeErrors")) == (len(again), retried, None)
 
 
-def test_statements_in_any_order_and_number_are_remembered(numbered: Any, chance: Random) -> None:
+def test_statements_are_stored_in_any_order_and_number(retryable: Any, chance: Random) -> None:
     ids = list(range(COUNT))
     chance.shuffle(ids)
     for at in range(0, COUNT, 100):
-        numbered(*ids[at : at + 100])
-    assert numbered(*range(COUNT))["retriedStmtIds"] == list(range(COUNT))
+        retryable(*ids[at : at + 100])
+    assert retryable(*range(COUNT))["retriedStmtIds"] == list(range(COUNT))
