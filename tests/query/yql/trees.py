@@ -125,7 +125,7 @@ class Trees:
                 return s.Between(AT, inner(), inner(), inner(), self.flag(), self.flag())
             case _:
                 subquery = s.Subquery(AT, self.query(depth - 1))
-                within = self.chance.choice((s.ListOf(AT, self.some(inner)), subquery, self.parameter()))
+                within = self.chance.choice((s.ListLiteral(AT, self.some(inner)), subquery, self.parameter()))
                 return s.In(AT, inner(), within, self.flag(), self.flag())
 
     def arguments(self, depth: int) -> tuple[s.Argument, ...]:
@@ -160,15 +160,15 @@ class Trees:
 
         match self.chance.randrange(5):
             case 0:
-                return s.ListOf(AT, self.some(inner))
+                return s.ListLiteral(AT, self.some(inner))
             case 1:
-                return s.TupleOf(AT, self.some(inner))
+                return s.TupleLiteral(AT, self.some(inner))
             case 2:
-                return s.StructOf(AT, self.some(lambda: (self.word(), inner())))
+                return s.StructLiteral(AT, self.some(lambda: (self.word(), inner())))
             case 3:
-                return s.DictOf(AT, self.some(lambda: (inner(), inner())))
+                return s.DictLiteral(AT, self.some(lambda: (inner(), inner())))
             case _:
-                return s.DictOf(AT, self.some(lambda: (inner(), None)))
+                return s.DictLiteral(AT, self.some(lambda: (inner(), None)))
 
     def special(self, depth: int) -> s.Expression:
         def inner() -> s.Expression:
@@ -229,14 +229,14 @@ class Trees:
         of = self.chance.choice(
             (
                 self.table,
-                lambda: s.SourceOf(AT, query=self.query(depth)),
-                lambda: s.SourceOf(AT, parameter=self.word()),
-                lambda: s.SourceOf(AT, rows=self.expression(depth)),
+                lambda: s.QuerySource(AT, query=self.query(depth)),
+                lambda: s.QuerySource(AT, parameter=self.word()),
+                lambda: s.QuerySource(AT, rows=self.expression(depth)),
             )
         )()
         alias = self.maybe(self.word)
         columns: tuple[str, ...] = ()
-        if alias is not None and isinstance(of, s.SourceOf) and isinstance(of.query, s.Values):
+        if alias is not None and isinstance(of, s.QuerySource) and isinstance(of.query, s.Values):
             columns = tuple(self.word() for _ in of.query.rows[0])
         flatten = self.maybe(
             lambda: (self.chance.choice(("", "LIST", "DICT", "OPTIONAL")), self.some(lambda: self.item(depth), 1))

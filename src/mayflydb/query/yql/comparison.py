@@ -52,10 +52,10 @@ _NAN: Final = "nan"
 
 
 def find_order(left: Type, right: Type) -> Compare | None:
-    """Return the comparison of two types: a number below, equal to or above zero, or None for NaN or a NULL inside a
-    value.
+    """Return the function that compares values of two types; None if the types do not compare.
 
-    The function takes no NULL at the top level. The result is None instead of a function if the types do not compare.
+    The function takes no NULL. It returns a number below, equal to or above zero, or None for NaN and where a NULL inside
+    of a value decides.
     """
     if isinstance(left, DecimalType) or isinstance(right, DecimalType):
         return _decimal_order(left, right)

@@ -1,5 +1,5 @@
-"""Decimal(p,s): the value times 10^s as an int of at most p digits; `DECIMAL_INF`, its negative and `DECIMAL_NAN` stand
-beside.
+"""Decimal(p,s): the value times 10^s as an int of at most p digits. The ints `DECIMAL_INF`, its negative and `DECIMAL_NAN`
+are infinities and NaN.
 
 A number with more than p digits becomes an infinity, as in YDB. Digits behind the last place are rounded, a half to the
 even digit.

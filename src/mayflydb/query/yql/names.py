@@ -1,4 +1,4 @@
-"""Types by the names that queries use, in any case.
+"""Resolution of type names. Upper and lower case do not matter.
 
 Source: https://ydb.tech/docs/en/yql/reference/types/ and `type_string`.
 """

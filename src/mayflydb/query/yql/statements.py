@@ -13,8 +13,8 @@ from mayflydb.query.yql.syntax import (
     Expression,
     Item,
     Query,
+    QuerySource,
     Select,
-    SourceOf,
     Star,
     Syntax,
     TableRef,
@@ -114,7 +114,7 @@ Statement: TypeAlias = (
     Select
     | Values
     | Compound
-    | SourceOf
+    | QuerySource
     | Binding
     | Declare
     | Pragma

@@ -122,7 +122,7 @@ class Between(Syntax, frozen=True):
 
 
 class In(Syntax, frozen=True):
-    """`operand IN within`. `within`: a ListOf for `(a, b)`, a Subquery, or any expression (`$list`). `compact`: `IN
+    """`operand IN within`. `within`: a ListLiteral for `(a, b)`, a Subquery, or any expression (`$list`). `compact`: `IN
     COMPACT`."""
 
     operand: Expression
@@ -192,25 +192,25 @@ class Lambda(Syntax, frozen=True):
     optional: int = 0
 
 
-class ListOf(Syntax, frozen=True):
+class ListLiteral(Syntax, frozen=True):
     """`[a, b]`; also the right side of `IN (a, b)`."""
 
     items: tuple[Expression, ...]
 
 
-class TupleOf(Syntax, frozen=True):
+class TupleLiteral(Syntax, frozen=True):
     """`(a, b)`, `(a,)`, `()`."""
 
     items: tuple[Expression, ...]
 
 
-class StructOf(Syntax, frozen=True):
+class StructLiteral(Syntax, frozen=True):
     """`<|a: 1|>`"""
 
     members: tuple[tuple[str, Expression], ...]
 
 
-class DictOf(Syntax, frozen=True):
+class DictLiteral(Syntax, frozen=True):
     """`{a: 1}`, or a set `{a, b}`, whose payloads are None."""
 
     items: tuple[tuple[Expression, Expression | None], ...]
@@ -253,10 +253,10 @@ Expression: TypeAlias = (
     | Apply
     | TypeArgument
     | Lambda
-    | ListOf
-    | TupleOf
-    | StructOf
-    | DictOf
+    | ListLiteral
+    | TupleLiteral
+    | StructLiteral
+    | DictLiteral
     | Subquery
     | Json
 )
@@ -314,7 +314,7 @@ class TableRef(Syntax, frozen=True):
     hints: tuple[str, ...] = ()
 
 
-class SourceOf(Syntax, frozen=True):
+class QuerySource(Syntax, frozen=True):
     """`$named`, a query in parentheses, or with `rows` `AS_TABLE(list)`."""
 
     query: Query | None = None
@@ -328,7 +328,7 @@ class Source(Syntax, frozen=True):
     `flatten`: FLATTEN BY as (mode "", "OPTIONAL", "LIST", "DICT" or "COLUMNS", items).
     """
 
-    of: TableRef | SourceOf
+    of: TableRef | QuerySource
     alias: str | None = None
     columns: tuple[str, ...] = ()
     flatten: tuple[str, tuple[Item, ...]] | None = None
@@ -401,5 +401,5 @@ class Compound(Syntax, frozen=True):
     offset: Expression | None = None
 
 
-Query: TypeAlias = Select | Values | Compound | SourceOf
-"""A SourceOf stands for the short forms `$x` and `(...)` where a query is expected."""
+Query: TypeAlias = Select | Values | Compound | QuerySource
+"""A QuerySource stands for the short forms `$x` and `(...)` where a query is expected."""

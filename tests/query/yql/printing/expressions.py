@@ -17,7 +17,7 @@ from mayflydb.query.yql.syntax import (
     Case,
     Cast,
     Compound,
-    DictOf,
+    DictLiteral,
     Expression,
     Frame,
     FunctionCall,
@@ -26,19 +26,19 @@ from mayflydb.query.yql.syntax import (
     Json,
     Lambda,
     Like,
-    ListOf,
+    ListLiteral,
     Literal_,
     Member,
     Name,
     OrderItem,
     Parameter,
     Query,
+    QuerySource,
     Select,
-    SourceOf,
-    StructOf,
+    StructLiteral,
     Subquery,
     Subscript,
-    TupleOf,
+    TupleLiteral,
     TypeArgument,
     Unary,
     Values,
@@ -129,7 +129,7 @@ def _between(node: Between) -> str:
 def _in(node: In) -> str:
     operator = ("NOT IN" if node.negated else "IN") + (" COMPACT" if node.compact else "")
     within = node.within
-    if isinstance(within, ListOf) and not any(isinstance(each, Subquery) for each in within.items):
+    if isinstance(within, ListLiteral) and not any(isinstance(each, Subquery) for each in within.items):
         written = f"({commas(within.items)})"
     else:
         written = expression(within, _ATOM)
@@ -202,7 +202,7 @@ def binding(node: Binding) -> str:
     """Format `$a, $b = value`; a query gets parentheses."""
     names = ", ".join(parameter(each) for each in node.names)
     value = node.value
-    if isinstance(value, (Select, Values, Compound, SourceOf)):
+    if isinstance(value, (Select, Values, Compound, QuerySource)):
         return f"{names} = ({query(value)})"
     return f"{names} = {expression(value)}"
 
@@ -212,16 +212,16 @@ def query(node: Query) -> str:
     return WRITERS[node.__class__](node)
 
 
-def _dict(node: DictOf) -> str:
+def _dict(node: DictLiteral) -> str:
     items = (expression(key) + (f": {expression(value)}" if value is not None else "") for key, value in node.items)
     return "{" + ", ".join(items) + "}"
 
 
-def _tuple(node: TupleOf) -> str:
+def _tuple(node: TupleLiteral) -> str:
     return f"({commas(node.items)}{',' * (len(node.items) == 1)})"
 
 
-def _struct(node: StructOf) -> str:
+def _struct(node: StructLiteral) -> str:
     return "<|" + ", ".join(f"{quote(name)}: {expression(value)}" for name, value in node.members) + "|>"
 
 
@@ -302,10 +302,10 @@ WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Apply: _apply,
     TypeArgument: lambda node: type_name(node.type),
     Lambda: _lambda,
-    ListOf: lambda node: f"[{commas(node.items)}]",
-    TupleOf: _tuple,
-    StructOf: _struct,
-    DictOf: _dict,
+    ListLiteral: lambda node: f"[{commas(node.items)}]",
+    TupleLiteral: _tuple,
+    StructLiteral: _struct,
+    DictLiteral: _dict,
     Subquery: _subquery,
     Json: _json,
 }

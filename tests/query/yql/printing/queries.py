@@ -13,9 +13,9 @@ from mayflydb.query.yql.syntax import (
     Member,
     Name,
     Query,
+    QuerySource,
     Select,
     Source,
-    SourceOf,
     Star,
     TableRef,
     Values,
@@ -37,7 +37,7 @@ def _compound(node: Compound) -> str:
 
 
 def _is_loose(node: Query) -> bool:
-    if isinstance(node, SourceOf):
+    if isinstance(node, QuerySource):
         return node.parameter is not None
     return isinstance(node, (Select, Values)) and not (
         isinstance(node, Select) and (node.order or node.limit is not None)
@@ -118,11 +118,11 @@ def _source(node: Source) -> str:
     return " ".join(parts)
 
 
-def _in_parentheses(node: SourceOf) -> str:
+def _in_parentheses(node: QuerySource) -> str:
     return f"({query(node.query)})" if node.query is not None else _source_of(node)
 
 
-def _source_of(node: SourceOf) -> str:
+def _source_of(node: QuerySource) -> str:
     if node.parameter is not None:
         return parameter(node.parameter)
     if node.rows is not None:
@@ -165,4 +165,4 @@ def _group(node: GroupBy) -> str:
     return f"GROUP {'COMPACT ' * node.compact}BY {', '.join(elements)}"
 
 
-WRITERS.update({Select: _select, Values: _values, Compound: _compound, SourceOf: _source_of})
+WRITERS.update({Select: _select, Values: _values, Compound: _compound, QuerySource: _source_of})

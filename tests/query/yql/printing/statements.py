@@ -20,7 +20,7 @@ from mayflydb.query.yql.statements import (
     Update,
     Write,
 )
-from mayflydb.query.yql.syntax import Binding, Compound, Item, Query, Select, SourceOf, Star, Values
+from mayflydb.query.yql.syntax import Binding, Compound, Item, Query, QuerySource, Select, Star, Values
 from query.yql.printing.definitions import WRITERS as DEFINITIONS
 from query.yql.printing.expressions import binding, commas, expression, query
 from query.yql.printing.names import names, parameter, quote, text
@@ -30,7 +30,7 @@ from query.yql.printing.type_names import type_name
 
 def statement(node: Statement) -> str:
     """Format a statement without the semicolon."""
-    if isinstance(node, (Select, Values, Compound, SourceOf)):
+    if isinstance(node, (Select, Values, Compound, QuerySource)):
         return query(node)
     written: str = _WRITERS[node.__class__](node)
     return written

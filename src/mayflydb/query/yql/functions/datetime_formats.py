@@ -1,4 +1,4 @@
-"""`DateTime::Format` and `Parse`, which return functions, and the formats with names of their own.
+"""`DateTime::Format` and `Parse`, which return functions, and the standard formats: RFC 822, HTTP, ISO 8601, X.509.
 
 Source: https://ydb.tech/docs/en/yql/reference/udf/list/datetime
 """

@@ -1,7 +1,7 @@
 """The matchers of LIKE, ILIKE, REGEXP, RLIKE and MATCH: compilation of patterns to functions of bytes or text.
 
 LIKE uses no regular expression: it matches segment by segment, in time linear in the text. Regular expressions are those of
-RE2, which has neither backreferences nor lookaround; here each search has a time limit.
+RE2, which has neither backreferences nor lookaround. Each search has a time limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parser of YQL: a lexer, recursive descent for statements, precedence climbing for expressions.
 
 Each module parses one subject in a class derived from those of the modules that it needs, in this order: `cursor`,
-`type_names`, `operands`, `expressions`, `grouping`, `queries`, `writes`, `settings`, `tables`, `access`, `statements`.
+`type_names`, `operands`, `expressions`, `grouping`, `queries`, `writes`, `settings`, `tables`, `permissions`, `statements`.
 A method that parses a rule of the grammar has the name of the rule: `select`, `argument`, `window_definition`.
 """
 

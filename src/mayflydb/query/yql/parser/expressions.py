@@ -18,9 +18,9 @@ from mayflydb.query.yql.syntax import (
     Expression,
     In,
     Like,
-    ListOf,
+    ListLiteral,
     Subquery,
-    TupleOf,
+    TupleLiteral,
     TypeArgument,
     Unary,
 )
@@ -201,8 +201,8 @@ class Expressions(Operands):
         if self.kind in (".", "["):
             return self.suffixes(inner)
         if single and not isinstance(inner, Subquery):
-            return ListOf(start, (inner,))
-        return ListOf(start, inner.items) if isinstance(inner, TupleOf) and not single else inner
+            return ListLiteral(start, (inner,))
+        return ListLiteral(start, inner.items) if isinstance(inner, TupleLiteral) and not single else inner
 
 
 def _balance(operator: str, parts: list[Expression]) -> Expression:

@@ -19,22 +19,22 @@ from mayflydb.query.yql.syntax import (
     Binding,
     Case,
     Cast,
-    DictOf,
+    DictLiteral,
     Expression,
     FunctionCall,
     Json,
     Lambda,
-    ListOf,
+    ListLiteral,
     Literal_,
     Member,
     Name,
     Parameter,
     Query,
-    SourceOf,
-    StructOf,
+    QuerySource,
+    StructLiteral,
     Subquery,
     Subscript,
-    TupleOf,
+    TupleLiteral,
     TypeArgument,
     Unary,
     Window,
@@ -319,9 +319,9 @@ class Operands(TypeNames):
             return Subquery(at, query), True
         if self.accept(","):
             self.expect(")")
-            return TupleOf(at, ()), False
+            return TupleLiteral(at, ()), False
         if self.accept(")"):
-            return TupleOf(at, ()), False
+            return TupleLiteral(at, ()), False
         first = self.argument()
         # `((SELECT 1) UNION SELECT 2)`: the parentheses that looked like a value were the first query.
         if self.kind in ("UNION", "EXCEPT", "INTERSECT"):
@@ -338,10 +338,10 @@ class Operands(TypeNames):
         self.expect(")")
         names = [each.name for each in items if each.name is not None]
         if not names:
-            return TupleOf(at, tuple(each.value for each in items)), False
+            return TupleLiteral(at, tuple(each.value for each in items)), False
         if len(names) < len(items):
             raise fault("Structure does not allow anonymous members", at)
-        return StructOf(at, tuple((each.name or "", each.value) for each in items)), False
+        return StructLiteral(at, tuple((each.name or "", each.value) for each in items)), False
 
     def begins_query(self) -> bool:
         """True if a query comes next, and not an expression that begins with the same word."""
@@ -355,7 +355,7 @@ class Operands(TypeNames):
         if isinstance(operand, Subquery):
             return operand.query
         if isinstance(operand, Parameter):
-            return SourceOf(operand.at, parameter=operand.name)
+            return QuerySource(operand.at, parameter=operand.name)
         return self.fail(")", ",")
 
     def _is_lambda(self) -> bool:
@@ -428,28 +428,28 @@ class Operands(TypeNames):
     def binding(self) -> Binding:
         """`$a, $b = value`"""
 
-    def list_literal(self) -> ListOf:
+    def list_literal(self) -> ListLiteral:
         at = self.at()
         self.index += 1
-        return ListOf(at, self._items("]", self.expression))
+        return ListLiteral(at, self._items("]", self.expression))
 
-    def dict_literal(self) -> DictOf:
+    def dict_literal(self) -> DictLiteral:
         at = self.at()
         self.index += 1
         items = self._items("}", self._pair)
         # Each item is parsed as a pair or a key; all of them must be of one kind.
         if len({payload is None for _, payload in items}) > 1:
             raise fault("Expecting either a dict or a set, keys with values are mixed with keys alone", at)
-        return DictOf(at, items)
+        return DictLiteral(at, items)
 
     def _pair(self) -> tuple[Expression, Expression | None]:
         key = self.expression()
         return key, self.expression() if self.accept(":") else None
 
-    def struct_literal(self) -> StructOf:
+    def struct_literal(self) -> StructLiteral:
         at = self.at()
         self.index += 1
-        return StructOf(at, self._items("|>", self._struct_member))
+        return StructLiteral(at, self._items("|>", self._struct_member))
 
     def _struct_member(self) -> tuple[str, Expression]:
         if self.kind == "$":

@@ -21,9 +21,9 @@ from mayflydb.query.yql.syntax import (
     Member,
     OrderItem,
     Query,
+    QuerySource,
     Select,
     Source,
-    SourceOf,
     Star,
     Subquery,
     TableRef,
@@ -102,7 +102,7 @@ class Queries(Grouping):
             self.leave()
             return inner, False
         if self.kind == "$":
-            return SourceOf(self.at(), parameter=self.parameter_name()), False
+            return QuerySource(self.at(), parameter=self.parameter_name()), False
         if self.kind == "VALUES":
             return self.values(), False
         return self.select(), True
@@ -314,20 +314,20 @@ class Queries(Grouping):
         flatten = self._flatten() if self.accept("FLATTEN") else None
         return Source(at, of, alias, columns, flatten)
 
-    def _column_aliases(self, of: TableRef | SourceOf) -> tuple[str, ...]:
+    def _column_aliases(self, of: TableRef | QuerySource) -> tuple[str, ...]:
         """Parse `(a, b)` behind the alias of VALUES: names of the first columns."""
         at = self.at()
         columns = self.parse_in_parentheses(self.name)
-        if not isinstance(of, SourceOf) or not isinstance(of.query, Values):
+        if not isinstance(of, QuerySource) or not isinstance(of.query, Values):
             raise fault("Derived column list is only supported for VALUES", at)
         if len(columns) > len(of.query.rows[0]):
             raise fault("Derived column list size exceeds column count in VALUES", at)
         return columns
 
-    def _source_of(self) -> TableRef | SourceOf:
+    def _source_of(self) -> TableRef | QuerySource:
         at = self.at()
         if self.kind == "$":
-            found = SourceOf(at, parameter=self.parameter_name())
+            found = QuerySource(at, parameter=self.parameter_name())
             if self.kind in ("VIEW", "(", "WITH"):
                 self.refuse(f"{self.kind} behind a named expression in FROM")
             return found
@@ -337,12 +337,12 @@ class Queries(Grouping):
             query = self.query()
             self.expect(")")
             self.leave()
-            return SourceOf(at, query=query)
+            return QuerySource(at, query=query)
         if self.next_kind == "(" and self.is_word():
             return self._table_function()
         return self.table()
 
-    def _table_function(self) -> SourceOf:
+    def _table_function(self) -> QuerySource:
         at = self.at()
         name = self.word()
         if name != "AS_TABLE":
@@ -351,7 +351,7 @@ class Queries(Grouping):
         rows = self.expression()
         self.accept(",")
         self.expect(")")
-        return SourceOf(at, rows=rows)
+        return QuerySource(at, rows=rows)
 
     def table(self) -> TableRef:
         """``cluster.`name` VIEW index WITH (hints)``"""

@@ -8,7 +8,7 @@ from typing import Final
 from mayflydb.query.yql.definitions import AlterSequence, CreateView, Definition, DropView, Setting, ShowCreate
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.lexer import END, INTEGER, REAL, STRING
-from mayflydb.query.yql.parser.access import AccessStatements
+from mayflydb.query.yql.parser.permissions import PermissionStatements
 from mayflydb.query.yql.statements import (
     Action,
     Commit,
@@ -42,7 +42,7 @@ _REFUSED_OBJECTS: Final = (
 _CREATED: Final = ("EXTERNAL", "GROUP", "OR", "TABLE", "TABLESTORE", "TEMP", "TEMPORARY", "USER", "VIEW")
 
 
-class Statements(AccessStatements):
+class Statements(PermissionStatements):
     def script(self) -> Script:
         """Parse all statements up to the end of the text."""
         statements = self._statements(END)

@@ -7,7 +7,17 @@ from typing import Final, Literal
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.parser.queries import Queries
 from mayflydb.query.yql.statements import Delete, Update, Write
-from mayflydb.query.yql.syntax import Expression, Item, Query, Star, StructOf, Subquery, TableRef, TupleOf, Values
+from mayflydb.query.yql.syntax import (
+    Expression,
+    Item,
+    Query,
+    Star,
+    StructLiteral,
+    Subquery,
+    TableRef,
+    TupleLiteral,
+    Values,
+)
 
 _VERBS: Final[dict[str, Literal["UPSERT", "REPLACE", "INSERT"]]] = {
     "UPSERT": "UPSERT",
@@ -97,9 +107,9 @@ class Writes(Queries):
         if isinstance(values, Subquery):
             self.refuse("SET of several columns by a query")
         found: tuple[Expression, ...] = (values,)
-        if isinstance(values, TupleOf):
+        if isinstance(values, TupleLiteral):
             found = values.items
-        elif isinstance(values, StructOf):
+        elif isinstance(values, StructLiteral):
             found = tuple(value for _, value in values.members)
         if len(found) != len(names):
             raise fault(f"Mismatch of columns and values: {len(names)} and {len(found)}", at)

@@ -18,7 +18,7 @@ from mayflydb.query.yql.plans.rangesets import RangeUnion, TupleRanges
 from mayflydb.query.yql.plans.relations import Ranges, Scan
 from mayflydb.query.yql.plans.trees import conjuncts
 from mayflydb.query.yql.schemas import KeyRange, Row, Run, Table
-from mayflydb.query.yql.syntax import Binary, In, Item, ListOf, Member, Name, OrderItem, Select, TupleOf
+from mayflydb.query.yql.syntax import Binary, In, Item, ListLiteral, Member, Name, OrderItem, Select, TupleLiteral
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import NULL, ListType, TupleType, Type, Value, bare, is_optional
 
@@ -157,7 +157,7 @@ def _multi_column_ranges(binder: Binder, table: Table, key: tuple[str, ...], par
     orders = tuple(comparison.sort_key(types[name]) for name in key)
     for part in parts:
         found = _or_ranges(binder, table, key, part, orders)
-        if isinstance(part, In) and isinstance(part.operand, TupleOf) and not part.negated:
+        if isinstance(part, In) and isinstance(part.operand, TupleLiteral) and not part.negated:
             found = _tuple_ranges(binder, part, part.operand.items, key, orders)
         if found is not None:
             return found
@@ -218,7 +218,7 @@ def _tuple_ranges(
 def _bind_items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
     """The list behind IN, and the type of its items without NULL; None if the list depends on the row or its types
     differ."""
-    if isinstance(within, (ListOf, TupleOf)):
+    if isinstance(within, (ListLiteral, TupleLiteral)):
         written = [binder.bind_invariant(each) for each in within.items]
         evaluates = tuple(each.evaluate for each, _ in written)
         if len({each.type for each, _ in written}) != 1 or not all(same for _, same in written):

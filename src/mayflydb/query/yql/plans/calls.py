@@ -9,8 +9,8 @@ from mayflydb.query.yql.expression import BoundLambda, Expression, Invocation, L
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression, Names
 from mayflydb.query.yql.plans.columns import bind_row_columns
-from mayflydb.query.yql.plans.framing import WINDOW_FUNCTIONS
 from mayflydb.query.yql.plans.scopes import EMPTY
+from mayflydb.query.yql.plans.window_functions import WINDOW_FUNCTIONS
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Apply, FunctionCall, TypeArgument
 from mayflydb.query.yql.syntax import Argument as Given

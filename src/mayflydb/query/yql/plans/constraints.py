@@ -1,4 +1,4 @@
-"""Constraints on one column from one condition, as far as the order of a key can use them."""
+"""Constraints on single columns that follow from a condition, and that the order of a key can use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mayflydb.query.yql.plans.operators import adapt_literal
 from mayflydb.query.yql.plans.scopes import Slot
 from mayflydb.query.yql.plans.values import are_integers, find_converter
 from mayflydb.query.yql.schemas import Run
-from mayflydb.query.yql.syntax import Between, Binary, In, Like, ListOf, Member, Name, TupleOf, Unary
+from mayflydb.query.yql.syntax import Between, Binary, In, Like, ListLiteral, Member, Name, TupleLiteral, Unary
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import (
     NULL,
@@ -35,17 +35,16 @@ from mayflydb.query.yql.types import (
 )
 
 OUTSIDE = object()
-"""Stands for a value that no value of the column equals."""
+"""The converted form of a value that no value of the column equals."""
 
 Fit = Callable[[Value], Value]
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """A constraint on a column. `kind` "eq": one value; "in": one of a list; "bound": on one side of a value, by the
-    operator `operator`.
+    """A constraint on a column. `kind` "eq": one value; "in": one of a list; "bound": on one side of a value, by `operator`.
 
-    `text`: the value for EXPLAIN. `exact`: the constraint says all that the condition says. `least` and `greatest`: the
-    limits of an integer column. A bound beyond them either excludes nothing or everything.
+    `text`: the value for EXPLAIN. `exact`: the constraint is the whole condition, so no filter is needed. `least` and
+    `greatest`: the limits of an integer column. A bound beyond them either excludes nothing or everything.
     """
 
     column: str
@@ -204,7 +203,7 @@ def _in_constraint(binder: Binder, tree: Tree, condition: In) -> Constraint | No
     if column is None:
         return None
     name, type = column
-    if isinstance(condition.within, (ListOf, TupleOf)):
+    if isinstance(condition.within, (ListLiteral, TupleLiteral)):
         return _list_constraint(binder, name, type, condition.within.items)
     values, invariant = bind_collection(binder, condition.within)
     container = bare(values.type)

@@ -12,7 +12,7 @@ from mayflydb.query.yql.plans.access import KeyRanges
 from mayflydb.query.yql.plans.compounds import AppendRows, MatchRows
 from mayflydb.query.yql.plans.constraints import Constraint
 from mayflydb.query.yql.plans.grouping import GroupRows
-from mayflydb.query.yql.plans.joining import JoinRows, LookupRows
+from mayflydb.query.yql.plans.join_execution import JoinRows, LookupRows
 from mayflydb.query.yql.plans.plan import Plan, Relation
 from mayflydb.query.yql.plans.relations import (
     DistinctRows,

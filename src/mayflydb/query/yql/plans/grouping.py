@@ -89,8 +89,8 @@ class BoundAggregate(msgspec.Struct, frozen=True):
 class GroupRows(msgspec.Struct, frozen=True):
     """Groups rows into rows of keys, aggregates and the number of the grouping set.
 
-    `sets`: the indexes of the keys in each grouping set; None: one set of all keys. `always`: without input there is
-    still one row.
+    `sets`: the indexes of the keys in each grouping set; None: one set of all keys. `always`: no input gives one row,
+    as without GROUP BY.
     """
 
     source: Relation

@@ -13,7 +13,7 @@ from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import BoundQuery
 from mayflydb.query.yql.plans.constraints import find_fit
-from mayflydb.query.yql.plans.joining import JoinKey, JoinRows, JoinSide, LookupRows
+from mayflydb.query.yql.plans.join_execution import JoinKey, JoinRows, JoinSide, LookupRows
 from mayflydb.query.yql.plans.membership import find_common_keys
 from mayflydb.query.yql.plans.operators import adapt_literal
 from mayflydb.query.yql.plans.plan import Relation

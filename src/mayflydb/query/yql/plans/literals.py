@@ -11,7 +11,7 @@ from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.values import constant, derive, require_common_type
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.syntax import DictOf, ListOf, Literal_, StructOf, TupleOf
+from mayflydb.query.yql.syntax import DictLiteral, ListLiteral, Literal_, StructLiteral, TupleLiteral
 from mayflydb.query.yql.types import (
     BOOL,
     DOUBLE,
@@ -103,7 +103,7 @@ def _text(tree: Literal_, plain: Type) -> tuple[Type, Value]:
     return type, value
 
 
-def bind_list(binder: Binder, tree: ListOf) -> Expression:
+def bind_list(binder: Binder, tree: ListLiteral) -> Expression:
     if not tree.items:
         return constant(EMPTY_LIST, [])
     type, items = require_common_type([binder.expression(each) for each in tree.items], "AsList", tree.at)
@@ -111,7 +111,7 @@ def bind_list(binder: Binder, tree: ListOf) -> Expression:
     return derive(ListType(type), lambda row, run: [each(row, run) for each in values], *items)
 
 
-def bind_tuple(binder: Binder, tree: TupleOf) -> Expression:
+def bind_tuple(binder: Binder, tree: TupleLiteral) -> Expression:
     items = [binder.expression(each) for each in tree.items]
     return tuple_expression(items)
 
@@ -122,7 +122,7 @@ def tuple_expression(items: Sequence[Expression]) -> Expression:
     return derive(type, lambda row, run: tuple([each(row, run) for each in values]), *items)
 
 
-def bind_struct(binder: Binder, tree: StructOf) -> Expression:
+def bind_struct(binder: Binder, tree: StructLiteral) -> Expression:
     """Bind a struct; its members are in the order of their names, as everywhere in YQL."""
     members = sorted(((name, binder.expression(value)) for name, value in tree.members), key=lambda each: each[0])
     for (first, _), (second, _) in pairwise(members):
@@ -147,7 +147,7 @@ def is_dict_key(type: Type) -> bool:
     return isinstance(type, (Primitive, DecimalType)) or type == NULL
 
 
-def bind_dict(binder: Binder, tree: DictOf) -> Expression:
+def bind_dict(binder: Binder, tree: DictLiteral) -> Expression:
     if not tree.items:
         return constant(EMPTY_DICT, {})
     key_type, keys = require_common_type([binder.expression(key) for key, _ in tree.items], "AsDict", tree.at)
@@ -171,5 +171,11 @@ def bind_dict(binder: Binder, tree: DictOf) -> Expression:
 
 
 HANDLERS.update(
-    {Literal_: bind_literal, ListOf: bind_list, TupleOf: bind_tuple, StructOf: bind_struct, DictOf: bind_dict}
+    {
+        Literal_: bind_literal,
+        ListLiteral: bind_list,
+        TupleLiteral: bind_tuple,
+        StructLiteral: bind_struct,
+        DictLiteral: bind_dict,
+    }
 )

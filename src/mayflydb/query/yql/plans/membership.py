@@ -13,7 +13,7 @@ from mayflydb.query.yql.plans.subqueries import bind_column, is_query
 from mayflydb.query.yql.plans.values import are_integers, constant, convert, derive, find_converter, strict_unary
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Expression as Tree
-from mayflydb.query.yql.syntax import In, ListOf, Parameter, Subquery, TupleOf
+from mayflydb.query.yql.syntax import In, ListLiteral, Parameter, Subquery, TupleLiteral
 from mayflydb.query.yql.types import (
     BOOL,
     EMPTY_LIST,
@@ -45,7 +45,7 @@ def bind_in(binder: Binder, tree: In) -> Expression:
 
 
 def _bind_membership(binder: Binder, tree: In, operand: Expression) -> Expression:
-    if isinstance(tree.within, (ListOf, TupleOf)):
+    if isinstance(tree.within, (ListLiteral, TupleLiteral)):
         return _in_list(binder, tree, operand, tree.within.items)
     values, invariant = bind_collection(binder, tree.within)
     container = bare(values.type)

@@ -17,7 +17,7 @@ from mayflydb.query.yql.plans.scopes import Field
 from mayflydb.query.yql.plans.select import bind_select
 from mayflydb.query.yql.plans.sources import bind_query_source
 from mayflydb.query.yql.plans.values import require_common_type
-from mayflydb.query.yql.syntax import Compound, Select, SourceOf, Values
+from mayflydb.query.yql.syntax import Compound, QuerySource, Select, Values
 
 
 def bind_values(context: Context, names: Names, query: Values) -> BoundQuery:
@@ -43,7 +43,7 @@ REGISTERED: dict[type, Callable[..., BoundQuery]] = {
     Select: bind_select,
     Compound: bind_compound,
     Values: bind_values,
-    SourceOf: bind_query_source,
+    QuerySource: bind_query_source,
 }
 
 

@@ -161,7 +161,7 @@ class ProjectRows(msgspec.Struct, frozen=True):
 
 
 def project(source: Relation, expressions: Sequence[Expression], width: int) -> Relation:
-    """Project rows of `width` values; returns `source` itself if the expressions are exactly its columns."""
+    """Compute expressions over rows of `width` values. The result is `source` itself if they are exactly its columns."""
     if all(isinstance(each, Slot) for each in expressions):
         pick = tuple(each.index for each in expressions if isinstance(each, Slot))
         if pick == tuple(range(width)):

@@ -12,7 +12,7 @@ from mayflydb.query.yql.types import Type
 
 
 class Slot(Expression, frozen=True):
-    """A value in the row."""
+    """An expression that reads the value at `index` of the row."""
 
     index: int = -1
 
@@ -35,7 +35,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class RowScope:
-    """The columns of a row, in the row's order. `sources`: names of tables, with columns here or without.
+    """The columns of a row, in the row's order. `sources`: the names of the tables, also of tables without a column here.
 
     `joined`: the row is from a join. `shared`: for each name of a join column, the tables that are joined by it.
     """

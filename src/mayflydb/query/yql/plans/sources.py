@@ -18,7 +18,7 @@ from mayflydb.query.yql.plans.scopes import Field
 from mayflydb.query.yql.plans.subqueries import is_query
 from mayflydb.query.yql.schemas import PRIMARY, Index, Table, View
 from mayflydb.query.yql.syntax import Expression as Tree
-from mayflydb.query.yql.syntax import Query, Source, SourceOf, TableRef
+from mayflydb.query.yql.syntax import Query, QuerySource, Source, TableRef
 from mayflydb.query.yql.types import (
     EmptyListType,
     ListType,
@@ -108,7 +108,7 @@ def _bind_view(context: Context, view: View, reference: TableRef) -> BoundQuery:
         context.set_pragmas(before)
 
 
-def bind_query_source(context: Context, names: Names, of: SourceOf) -> BoundQuery:
+def bind_query_source(context: Context, names: Names, of: QuerySource) -> BoundQuery:
     """Bind `(SELECT ...)`, `$query` or `AS_TABLE(list)`."""
     if of.query is not None:
         return msgspec.structs.replace(bind_query(context, names, of.query), table=None)

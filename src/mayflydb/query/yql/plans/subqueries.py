@@ -8,12 +8,12 @@ from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder, LambdaArgument, NamedExpression
 from mayflydb.query.yql.plans.bound import BoundQuery, bind_query
-from mayflydb.query.yql.syntax import Compound, Query, Select, SourceOf, Subquery, Values
+from mayflydb.query.yql.syntax import Compound, Query, QuerySource, Select, Subquery, Values
 from mayflydb.query.yql.types import BOOL, ListType, Type, optional
 
 
 def is_query(value: Any) -> bool:
-    return isinstance(value, (Select, Values, Compound, SourceOf))
+    return isinstance(value, (Select, Values, Compound, QuerySource))
 
 
 def bind_subquery(binder: Binder, tree: Subquery) -> Expression:

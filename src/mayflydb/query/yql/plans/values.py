@@ -14,7 +14,7 @@ from mayflydb.query.yql.types import BOOL, INTEGERS, NULL, Type, Value, bare, fo
 
 
 class _NoChance:
-    """The random source of constants, which must not use one."""
+    """The random source of constants: drawing a number is an error."""
 
     def random(self) -> float:
         raise AssertionError("a constant took a random number")

@@ -15,11 +15,11 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.calls import bind_invocation
-from mayflydb.query.yql.plans.framing import WINDOW_FUNCTIONS, ComputeWindow, WindowPartition, bind_aggregate
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import BATCH_ROWS, collect_rows
 from mayflydb.query.yql.plans.scopes import slot
 from mayflydb.query.yql.plans.values import sort_key
+from mayflydb.query.yql.plans.window_functions import WINDOW_FUNCTIONS, ComputeWindow, WindowPartition, bind_aggregate
 from mayflydb.query.yql.schemas import Row, Run, Tables
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import FunctionCall, Select, Subquery, Syntax
@@ -54,7 +54,7 @@ class BoundWindow(msgspec.Struct, frozen=True):
     order: tuple[tuple[Evaluate, Callable[[Value], Any], bool], ...]
 
     def split_rows(self, rows: Sequence[Row], run: Run) -> list[WindowPartition]:
-        """Split rows into window partitions, in order, and number their peer groups."""
+        """Split rows into window partitions, sort each by the ORDER BY of the window, and number its peer groups."""
         parted: dict[Hashable, list[int]] = {}
         for place, row in enumerate(rows):
             key = tuple([of(value(row, run)) for value, of in self.partition])

@@ -29,7 +29,7 @@ _OPTIONAL_WORDS: Final = {
 _ONE_WORD: Final = ("CONNECT", "LIST", "INSERT", "MANAGE", "DROP", "GRANT")
 
 
-class AccessStatements(Tables):
+class PermissionStatements(Tables):
     def role(self) -> str:
         """The name of a user or a group."""
         if self.kind == "$":
