@@ -24,13 +24,13 @@ from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import Query, RowPosition, Span, cursor_key
 
 MAX_SEEK_RECORDS = 10_000
-"""An index key that more records share is answered by a scan, which soon meets the next match."""
+"""A lookup that would give more records than this is answered by a scan, which soon meets the next match."""
 
 MAX_BUILT_INDEXES = 8
-"""Indexes that are built for one container. Every write maintains each of them."""
+"""The most indexes that are built for one container. Every write maintains each of them."""
 
 MAX_INTERSECTED_INDEXES = 3
-"""Indexes whose sequence numbers are intersected for one query."""
+"""The most indexes whose sequence numbers are intersected for one query."""
 
 ALL_KEYS = KeyRange(b"", b"\xff" * 10)
 
@@ -88,6 +88,8 @@ async def choose_access(
     index_order = find_index_order(view, query, scope)
     if index_order is not None:
         spans = query.bounds().get(index_order.index.keys[0][0])
+        # WHERE bounds the first path of this order, so the walk reads little besides the result. Only a lookup of
+        # single values can read less.
         if spans is not None and not any(_all_points(found) for _, found in _usable_indexes(view, query, scope)):
             return index_order
     seqs = await _intersect_indexes(engine, view, query, scope)
@@ -104,6 +106,7 @@ async def _intersect_indexes(engine: Engine, view: ContainerView, query: Query, 
         if seqs is not None:
             common = set(seqs) if common is None else common.intersection(seqs)
             used.append(index)
+    # Asked after the reads: an index that was dropped in between may have given too few numbers.
     if common is None or not await engine.indexes.has_all(view.id, used):
         return None
     return sorted(common)
@@ -117,6 +120,8 @@ def _usable_indexes(view: ContainerView, query: Query, scope: Scope) -> list[tup
     found = []
     for keys, index in view.ready.items():
         spans = bounds.get(keys[0][0]) if len(keys) == 1 else None
+        # Entries are ordered by key and then by partition. So the entries of one partition lie together for a single
+        # value, and are scattered over a range of values.
         if spans is not None and (not scope.is_one_partition or _all_points(spans)):
             found.append((index, spans))
     return sorted(found, key=lambda each: not _all_points(each[1]))
@@ -135,8 +140,11 @@ def _key_range(span: Span, scope: Scope) -> KeyRange:
     if not span.is_point:
         return KeyRange(span.lower, span.upper)
     if scope.is_one_partition:
+        # A range is lower <= key < upper, and a zero byte gives the next key after `key`.
         key = span.lower + partition_suffix(scope.lower)
         return KeyRange(key, key + b"\0")
+    # An entry has 8 bytes of the partition only. Partitions that share them with the upper bound are read too, and
+    # `is_within` drops them.
     upper = span.upper if scope.upper is None else span.lower + partition_suffix(scope.upper) + b"\0"
     return KeyRange(span.lower + partition_suffix(scope.lower), upper)
 
@@ -194,8 +202,11 @@ async def walk(
     lower, upper = ALL_KEYS.lower, ALL_KEYS.upper
     spans = query.bounds().get(index_order.index.keys[0][0])
     if spans is not None:
+        # Without a span WHERE admits no value: the empty range reads nothing.
         lower, upper = (spans[0].lower, spans[-1].upper) if spans else (b"", b"")
     if after is not None:
+        # The walk begins at the key of `after` and not behind it: other records with this key may come later. An entry
+        # appends 8 bytes to a key, so 9 bytes FF lie above all entries of the key.
         key = cursor_key(after.values, index_order.index.keys)
         lower, upper = (lower, min(upper, key + b"\xff" * 9)) if index_order.descending else (max(lower, key), upper)
     seen: set[int] = set()
@@ -221,7 +232,7 @@ class IndexDemand:
         self._wasted_reads: Counter[tuple[int, SortKeys]] = Counter()
 
     def record_scan(self, view: ContainerView, query: Query, scope: Scope, wasted: int) -> None:
-        """Count `vain` records that a query read and could not use."""
+        """Count the `wasted` records, which a query read and could not use, for each index that would have spared them."""
         if view.unfinished:
             self._engine.indexes.resume(view.id, view.index_keys)
         if not self._threshold or wasted <= 0:
@@ -229,6 +240,7 @@ class IndexDemand:
         for keys in missing_indexes(view, query, scope):
             self._wasted_reads[view.id, keys] += wasted
             if self._wasted_reads[view.id, keys] >= self._threshold:
+                # The count begins anew: an index that cannot be built now is asked for again after as many reads.
                 del self._wasted_reads[view.id, keys]
                 self._engine.indexes.ensure(view.id, keys, view.index_keys, MAX_BUILT_INDEXES)
                 return

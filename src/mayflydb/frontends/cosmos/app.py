@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 SERVER = f"mayfly/{__version__}"
 GATEWAY_HEADERS = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.encode())]
 
-
 CONSISTENCY_LEVELS = frozenset({b"session", b"consistentprefix", b"eventual"})
 """The consistency levels that an account with the default Session grants."""
 
@@ -56,7 +55,7 @@ OPTION_HEADERS = frozenset({INDEXING_DIRECTIVE, *INCLUDE_HEADERS.values()})
 
 
 class CosmosApp:
-    """The handler of one account. `boot_id` makes the activity ids of this process differ from those of others."""
+    """The HTTP handler of one account. `boot_id`: hexadecimal digits by which activity ids of processes differ."""
 
     def __init__(self, engine: Engine, account: Account, boot_id: bytes) -> None:
         self._engine = engine
@@ -64,6 +63,7 @@ class CosmosApp:
         self._resolver = NameResolver(engine)
         self._demand = IndexDemand(engine, account.index_after)
         self._threads = ScriptThreads(engine.reads)
+        # The form of a UUID of version 4, whose last 12 digits count the requests of this process.
         self._activity_prefix = b"%b-%b-4%b-8%b-" % (boot_id[:8], boot_id[8:12], boot_id[12:15], boot_id[15:18])
         self._request_numbers = count(1)
         self._advertised_address = lru_cache(maxsize=64)(self._resolve_address)
@@ -74,6 +74,7 @@ class CosmosApp:
             response = await self._handle(http, activity_id)
         except MayflyError as error:
             response = _build_refusal(error, activity_id, http)
+        # A defect of the server. The log has the details; the client learns none.
         except Exception:
             log.exception("a request failed: %s", http.method)
             response = _build_refusal(MayflyError("An internal error occurred."), activity_id, http)
@@ -90,20 +91,25 @@ class CosmosApp:
         path = request_path(http.path, http.query)
         target = parse(path)
         request = Request(http.method, path, http.scheme, http.headers, target, activity_id)
+        # Authorized before the body is read: no body is taken from a client without a key.
         principal = self._authorize(request)
         request.body = await http.read(MAX_BODY)
         if request.body.startswith(binary_json.PREAMBLE):
             request.body = await binary_json.to_text(request.body, MAX_BODY)
         route = find_route(request)
         headers = http.headers
+        # A request that names the default level exactly, and no further option, skips these checks.
         if headers.get(CONSISTENCY_LEVEL) != DEFAULT_LEVEL or not OPTION_HEADERS.isdisjoint(headers):
             _check_options(headers)
             route = with_triggers(route, headers)
+        # Kinds of keys are checked here. The rights of a token depend on containers, so its check waits for the call,
+        # which resolves names.
         if not isinstance(principal, TokenGrant):
             if route.writes:
                 auth.check_write(principal, request.method, _decode_path(http))
             if route.issues_tokens:
                 auth.check_token_issue(principal, request.method, _decode_path(http))
+        # The instant is taken after the body has arrived, and once: a slow upload does not write with an old time.
         call = CosmosCall(
             self._account, self._engine, self._resolver, self._demand, self._threads, request, await self._engine.now()
         )
@@ -112,6 +118,7 @@ class CosmosApp:
         try:
             response = await route.handler(call)
         except MayflyError as error:
+            # A refused request has cost reads, too.
             self._record_charge(call, route, _charge_of(error))
             raise
         self._record_charge(call, route, response.charge)

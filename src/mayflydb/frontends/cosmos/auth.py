@@ -50,6 +50,8 @@ class SigningKey:
     __slots__ = ("_inner", "_outer")
 
     def __init__(self, key: bytes) -> None:
+        # SHA-256 works on blocks of 64 bytes: a longer key is hashed first. 36 and 5C fill the inner and the outer
+        # block.
         block = (key if len(key) <= 64 else hashlib.sha256(key).digest()).ljust(64, b"\0")
         self._inner = hashlib.sha256(bytes([byte ^ 0x36 for byte in block]))
         self._outer = hashlib.sha256(bytes([byte ^ 0x5C for byte in block]))
@@ -155,11 +157,15 @@ def verify(
     `links`: the (resource type, resource link) pairs that its path allows; Unauthenticated if no key signed one of them.
     """
     signature = _parse_signature(header)
+    # A client signs the path by names or by rids, with any of the account's keys.
     for resource_type, link in links:
         text = string_to_sign(verb, resource_type, link, x_ms_date, date).encode("utf-8", "surrogatepass")
         for kind, key in keys.pairs:
+            # The comparison takes the same time for every signature: a refusal does not tell how much of a guess was
+            # right.
             if hmac.compare_digest(key.sign(text), signature):
                 return kind
+    # Developers compare this payload with that of their client, and the difference is the mistake.
     payload = string_to_sign(verb, *links[0], x_ms_date, date).replace("\n", "\\n")
     raise Unauthenticated(
         "The input authorization token can't serve the request. Please check that the expected payload is built as per the "

@@ -39,6 +39,7 @@ SYSTEM_STRINGS: Final = (
 
 _LENGTHS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I")}
 
+# One letter of `struct` for each marker from C7 on and from D7 on. The format has most widths twice.
 _NUMBERS: Final = {
     marker: struct.Struct("<" + code)
     for markers, codes in ((range(0xC7, 0xCF), "QBhiqdfd"), (range(0xD7, 0xDD), "BbhiqI"))
@@ -46,9 +47,11 @@ _NUMBERS: Final = {
 }
 _LITERALS: Final = {0xD0: b"null", 0xD1: b"false", 0xD2: b"true", 0xE0: b"[]", 0xE8: b"{}"}
 _TABLES: Final = {0x78: "0123456789abcdef", 0x79: "0123456789ABCDEF", 0x7A: " 0123456789:-.TZ"}
+# 16 bytes as a GUID: in lower case, in upper case, in lower case between quotes that belong to the string.
 _GUIDS: Final = {0x75: ("%s", 0x78), 0x76: ("%s", 0x79), 0x77: ('"%s"', 0x78)}
 _PACKED: Final = {0x7B: (4, 1, 1), 0x7C: (5, 1, 1), 0x7D: (6, 1, 1), 0x7E: (7, 0, 1), 0x7F: (7, 0, 2)}
 """By marker: bits of a character, bytes of the base that is added to each character, bytes of the length."""
+# By marker: the alphabet, and the bytes of the length, which counts groups of 4 characters.
 _BASE64: Final = {
     0x71: (b64encode, 1),
     0x72: (b64encode, 2),
@@ -99,7 +102,7 @@ class _BinaryReader:
         self._values_this_turn = 0
 
     def decode(self) -> Iterator[None]:
-        """Read the whole body; yield after each `VALUES_PER_TURN` values."""
+        """Decode the whole body into `parts`; yield after each `VALUES_PER_TURN` values, so that others get their turn."""
         while True:
             self._read_value()
             if not self._frames:
@@ -119,6 +122,7 @@ class _BinaryReader:
             self._open_frame(marker)
         else:
             self._write(self._read_scalar(marker))
+        # The last byte of a value may end several frames.
         while self._frames and self._is_complete(self._frames[-1]):
             self._write(self._frames.pop().closing)
 
@@ -134,12 +138,16 @@ class _BinaryReader:
         if len(self._frames) == MAX_DEPTH:
             _refuse(f"it is nested more than {MAX_DEPTH} levels deep")
         opening, closing = (b"[", b"]") if marker < 0xE8 else (b"{", b"}")
+        # The low 3 bits of the marker, for E0 to E7 (arrays) and E8 to EF (objects):
+        #   0  empty (a literal)          1  one member, no length
+        #   2, 3, 4  length in 1, 2, 4 bytes        5, 6, 7  length and number of members, each in 1, 2, 4 bytes
         form = marker & 7
         end = count = None
         if form > 1:
             width = (1, 2, 4)[(form - 2) % 3]
             length = self._read_length(width)
             count = self._read_length(width) if form > 4 else None
+            # The length counts the bytes behind these fields.
             end = self._position + length
         self._frames.append(_Frame(closing, end, count))
         self._write(opening)
@@ -165,6 +173,7 @@ class _BinaryReader:
 
     def _read_string(self, marker: int) -> str:
         if marker in _REFERENCES:
+            # C3 to C6: an offset of 1 to 4 bytes, from the beginning of the body.
             return self._read_reference(int.from_bytes(self._take(marker - 0xC2), "little"))
         if 0x20 <= marker < 0x40:
             return SYSTEM_STRINGS[marker - 0x20]
@@ -177,6 +186,7 @@ class _BinaryReader:
     def _read_reference(self, target: int) -> str:
         """Read the string at an offset of the body, which must not be a reference itself."""
         marker = self._body[target] if target < len(self._body) else None
+        # A reference to a reference could lead in a circle.
         if marker is None or marker in _REFERENCES or not 0x20 <= marker < 0xC7:
             _refuse("a reference leads to no string")
         following, self._position = self._position, target + 1
@@ -201,6 +211,7 @@ class _BinaryReader:
     def _read_packed_string(self, bits: int, base_width: int, width: int) -> str:
         length = self._read_length(width)
         base = self._read_byte() if base_width else 0
+        # Each packed character takes about as long as a value.
         self._values_this_turn += length
         stream = int.from_bytes(self._take((length * bits + 7) // 8), "little")
         # The stream is little-endian: the last bits of its number are the first character.
@@ -242,7 +253,7 @@ def _encode_number(value: float) -> bytes:
         return b"%d" % value
     if not isfinite(value):
         _refuse("a number is not finite")
-    # The service writes whole numbers without a fraction.
+    # The service writes whole numbers without a fraction. -0 keeps its sign, which `%d` would lose.
     whole = value.is_integer() and abs(value) < 2**53 and (value != 0 or copysign(1, value) > 0)
     return b"%d" % value if whole else repr(value).encode("ascii")
 

@@ -43,13 +43,15 @@ def lsn_of_etag(etag: str, container: int) -> int:
     if etag.strip() == "*":
         return ANY_VERSION
     parsed = parse_etag(etag)
+    # An etag holds 32 bits of the container's id.
     return NO_LSN if parsed is None or parsed.container != container & 0xFFFFFFFF else parsed.lsn
 
 
 class Account(msgspec.Struct, frozen=True):
     """The settings of the account.
 
-    `secret`: signs continuation tokens. `merges_queries`: cross-partition queries are answered without a merge by the client.
+    `secret`: signs continuation tokens. `merges_queries`: Mayfly runs a query over all partitions also for a client without a
+    plan, instead of asking the client to merge.
     `serverless`: nothing has throughput. `lenient`: queries that the service refuses are run where Mayfly can.
     `index_after`: items that queries read in vain before an index is built (0: none is built).
     `resolve_address`: maps the address that a client used to the advertised one; both are `scheme://host:port`.
@@ -121,6 +123,7 @@ class NameResolver:
         return parent, node
 
     async def _find_database_by_id(self, id: int) -> Node | None:
+        # Ids number all nodes of the catalogue. Only a child of this space is a database of this front end.
         node, space = await self._find_by_id(id), await self._engine.node(SPACE)
         return node if node is not None and space is not None and node.parent == space.id else None
 
@@ -174,6 +177,7 @@ class CosmosCall:
         OwnerNotFound if there is none; BadRequest (1024) if the client means an earlier container of this name.
         """
         try:
+            # The cache is asked directly: the usual request resolves its container without a coroutine.
             view = (
                 self.resolver.cached_container(self.target.database or "", self.target.container or "")
                 or await self.get_container()
@@ -191,11 +195,13 @@ class CosmosCall:
         return view
 
     async def read_session_lsn(self, view: ContainerView, seen: int = 0) -> int:
-        """Return an lsn that the container has reached: `seen` if it satisfies the session token, else the newest.
+        """Return an lsn that the container has reached and that satisfies the session token; NotFound (1002) if none does.
 
-        NotFound (1002) if the session token names a later one.
+        `seen`: the lsn of a record that was read; it is returned without another read if it satisfies the token.
         """
         token = (self.request.headers.get(SESSION_TOKEN) or b"").decode("latin-1")
+        # A record that was read proves that the container has reached its lsn. So most point reads need not ask for the
+        # newest one.
         reached = view.known_lsn = max(view.known_lsn, seen)
         if seen and session.demanded_lsn(session.parse(token), view.id) <= reached:
             return reached

@@ -36,6 +36,7 @@ def binding(container: int, query: str, parameters: object, scope: object) -> by
 def seal(secret: bytes, bound: bytes, payload: Payload) -> str:
     """Return the token, printable ASCII. ValueError if the payload is too large."""
     data = _encoder.encode(payload)
+    # Layout: 16 bytes of MAC, then the payload in MessagePack; the whole in base64.
     token = binascii.b2a_base64(_mac(secret, bound, data) + data, newline=False).decode()
     if len(token) > MAX_CHARACTERS:
         raise ValueError(f"a continuation token of {len(token)} characters is over the limit of {MAX_CHARACTERS}")
@@ -49,10 +50,12 @@ def unseal(secret: bytes, bound: bytes, token: str) -> Payload:
     except ValueError:
         sealed = b""
     mac, data = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+    # The binding is part of the MAC and not of the token: a token of another query fails here like an edited one.
     if not hmac.compare_digest(mac, _mac(secret, bound, data)):
         raise BadRequest("The header x-ms-continuation is not a token that was issued for this request.")
     return tuple(_decoder.decode(data))
 
 
 def _mac(secret: bytes, bound: bytes, data: bytes) -> bytes:
+    # 128 bits suffice against forgery and keep tokens short, since they travel in headers.
     return hmac.digest(secret, bound + data, "sha256")[:_MAC_BYTES]

@@ -52,6 +52,7 @@ def verify(keys: Keys, header: str, now: Instant) -> KeyKind:
     """
     _, version, token = parse_authorization(header)
     try:
+        # A signing key keeps no copy of its bytes. Two keys are the same if they sign the same text alike.
         _, payload, key = [_decode_part(part) for part in token.split(".")]
         proof = SigningKey(binascii.a2b_base64(key, strict_mode=True)).sign(_PROBE)
         claims = msgspec.json.decode(payload, type=Claims)
@@ -60,6 +61,7 @@ def verify(keys: Keys, header: str, now: Instant) -> KeyKind:
     matching_kinds = [kind for kind, each in keys.pairs if hmac.compare_digest(each.sign(_PROBE), proof)]
     if not matching_kinds or version != "1.0":
         raise Unauthenticated(NOT_SUPPORTED)
+    # Valid while nbf - skew <= now < exp + skew.
     if has_passed(claims.exp * SECOND + MAX_SKEW, now) or not has_passed(claims.nbf * SECOND - MAX_SKEW, now):
         raise Unauthenticated(
             "The Entra ID (aad) token is not valid at the current time: it has expired, or is not valid yet."
@@ -76,6 +78,7 @@ def check_permitted(target: Target, method: str, path: str) -> None:
 
     https://learn.microsoft.com/azure/cosmos-db/reference-data-plane-security
     """
+    # The execution of a stored procedure is access to data. Its definition is not.
     data = target.resource is Resource.ITEM or target.operation is not None
     runs = target.resource is Resource.STORED_PROCEDURE and not target.is_feed and method == "POST"
     if not (data or runs or (target.resource in _READABLE_METADATA and method == "GET")):

@@ -69,6 +69,7 @@ class ErrorResponse(msgspec.Struct, frozen=True, gc=False):
 
 def answer_of(error: kinds.MayflyError) -> ErrorAnswer:
     """Return status, code and substatus of one error."""
+    # The nearest base with a row: a kind without one is answered as its base.
     answer = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
     detail = error.detail
     if not detail.keys() & {"status", "code_text", "substatus"}:
@@ -123,6 +124,7 @@ def _json(value: object) -> bytes:
 
 def _without_surrogates(value: object) -> object:
     if isinstance(value, str):
+        # Queries and keys may contain lone surrogates, which have no UTF-8. Each becomes a question mark.
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
         return {name: _without_surrogates(inner) for name, inner in value.items()}

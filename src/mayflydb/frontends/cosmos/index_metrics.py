@@ -33,6 +33,7 @@ def index_metrics(request: Request, view: ContainerView, query: Query, scope: Sc
     indexed = path_filter(view.node.body["indexingPolicy"])
     paths = query.filter_paths()
     order = [(path, descending) for path, descending in query.sort_paths() if path is not None]
+    # A sort by one path uses the same index as a filter over it. More paths need a composite index.
     if len(order) == 1:
         paths = [*paths, order[0][0]]
     used = [_single_index("/_epk/?")] if scope.is_one_partition else []

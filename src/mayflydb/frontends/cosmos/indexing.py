@@ -56,6 +56,7 @@ def _add_defaults(policy: dict[str, Any]) -> dict[str, Any]:
             f"The property 'indexingPolicy' has the root path '/*' {fault}: it must be exactly one of them."
         )
     if {"path": ETAG_PATH} not in excluded:
+        # The service adds this path to every policy, and shows it.
         excluded.append({"path": ETAG_PATH})
     return policy | {"includedPaths": included, "excludedPaths": excluded}
 
@@ -249,6 +250,7 @@ def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
     """
     if policy["indexingMode"] == "none":
         return lambda path: False
+    # Included paths come last and win over the same path among the excluded ones.
     decided = {
         _split_index_path(entry["path"]): included
         for included, name in ((False, "excludedPaths"), (True, "includedPaths"))
@@ -258,6 +260,7 @@ def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
     def is_indexed(path: tuple[str, ...]) -> bool:
         if path == ("id",):
             return True
+        # `/a/?` names the value at a itself, which is more precise than any `/…/*`. Then the longest prefix decides.
         if (path, "?") in decided:
             return decided[path, "?"]
         prefixes = (path[:length] for length in range(len(path), -1, -1))

@@ -22,6 +22,8 @@ from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Query, RowPosition, Search, SortedPage
 
 PAGE_BYTES = 4 * 1024 * 1024
+"""A page ends with the row that exceeds this size, as pages of the service end at 4 MB."""
+
 MAX_RECORDS_READ = 100_000
 """A page ends after this many records, full or not, which bounds the time of a request."""
 
@@ -103,6 +105,7 @@ class Pager:
         if self._query.ranking is not None:
             return await self._read_ranked(start)
         index_order = None if self._engine is None else await self._choose_source(self._engine)
+        # A walk begins at a key. A start that only counts rows has none.
         if self._engine is not None and index_order is not None and (start.keys or not start.seen):
             return await self._read_by_index(self._engine, start, index_order)
         if self._query.can_resume:
@@ -126,6 +129,8 @@ class Pager:
 
     async def _read_records(self, start: PageStart) -> AsyncIterator[Record]:
         after = Position(start.partition, start.number) if start.number or start.partition else None
+        # About as many as the page needs: at least 16, as WHERE drops some, and at most 256, since a batch is one read
+        # and one turn of the event loop.
         batch = min(256, max(self._limit, 16))
         read_counts = self.read_counts
         async for chunk in self._source.batches(after, batch):
@@ -170,6 +175,7 @@ class Pager:
         last: Record | None = None
         if self._remaining(seen) == 0:
             return self._make_page(rows, None)
+        # A page that ended within a record reads the record again and skips the rows that it gave.
         async for record in self._read_records(
             PageStart(start.partition, start.number - 1 if start.rows else start.number)
         ):
@@ -226,6 +232,7 @@ class Pager:
             self.read_counts.size += len(record.value)
             if access.is_within(self._scope, record):
                 page.add(self._document(record), record.seq)
+        # An index that was dropped during the walk had lost entries: the rows are read again without it.
         if not await engine.indexes.has_all(self._view.id, [index_order.index]):
             return await self._read_sorted(start)
         return self._cut_page(page, wanted, start)

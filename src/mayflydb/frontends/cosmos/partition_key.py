@@ -73,11 +73,14 @@ def parse_property_path(path: object, what: str) -> tuple[str, ...]:
 
 def encode_component(value: KeyValue) -> bytes:
     """Encode one key value as tagged bytes, which are hashed. Different values differ; -0 equals 0, and 5 equals 5.0."""
+    # One tag byte, then the value: 00 undefined, 01 null, 02 false, 03 true,
+    # 05 and a little-endian double, 08 and UTF-8 and FF, which occurs in no UTF-8.
     kind = type(value)
     if kind is str:
         return b"\x08" + value.encode("utf-8", "surrogatepass") + b"\xff"  # type: ignore[union-attr]
     if kind is float or kind is int:
         try:
+            # The sum makes a double of an integer, and 0.0 of -0.0.
             return _NUMBER.pack(5, value + 0.0)  # type: ignore[operator]
         except OverflowError:
             raise BadRequest("A partition key number is out of the range of a double.") from None
@@ -94,10 +97,12 @@ def _hash_v2(data: bytes) -> bytes:
 def encode_number(number: float) -> bytes:
     """Encode a number in a version 1 EPK: 8 bits, then groups of 7 bits and a continuation bit. The order is kept."""
     bits = int.from_bytes(_BIG_DOUBLE.pack(number), "big")
+    # The bits as a number in the order of the doubles: negative ones are negated, the others are moved above them.
     bits = (1 << 64) - bits if bits >> 63 else bits ^ (1 << 63)
     encoded = bytearray((5, bits >> 56))
     rest = bits << 8 & 0xFFFFFFFFFFFFFFFF
     while True:
+        # The lowest bit of each byte tells that another byte follows.
         group = rest >> 56 & 0xFE
         rest = rest << 7 & 0xFFFFFFFFFFFFFFFF
         if not rest:
@@ -111,6 +116,8 @@ _NEXT_BYTE: Final = bytes((*range(1, 256), 255))
 
 def _hash_v1(data: bytes) -> bytes:
     if data[0] == 8:
+        # Layout: the hash as a number, then the first 100 characters, of which at most 101 bytes. Each byte is moved up
+        # by one, so that 00 can end the text; a longer text has no end.
         text = data[1:-1].decode("utf-8", "surrogatepass")[:100].encode("utf-8", "surrogatepass")
         shifted = text[:101].translate(_NEXT_BYTE)
         encoded = b"\x08" + shifted + (b"\x00" if len(text) <= 100 else b"")
@@ -132,6 +139,8 @@ def _hash(version: int, data: bytes) -> bytes:
 
 
 def _encode_partition(version: int, values: KeyValues) -> bytes:
+    # Layout: all hashes, then all values. The hashes give the order, and the values tell apart keys whose hashes
+    # collide.
     components = [encode_component(value) for value in values]
     return b"".join([*[_hash(version, data) for data in components], *components])
 
@@ -182,6 +191,7 @@ _cached_partition = lru_cache(maxsize=8192)(_parse_partition)
 def parse_epk(text: str, header: bytes = START_EPK) -> bytes:
     """Parse an EPK in hex of either case; `""` is the start and `FF` the end of all ranges. Else BadRequest."""
     try:
+        # `fromhex` would accept blanks.
         if not text.isalnum() and text:
             raise ValueError
         return bytes.fromhex(text)
@@ -302,6 +312,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         lower, upper = parse_epk(start), parse_epk(end, END_EPK)
         if upper < lower:
             raise BadRequest("The header x-ms-end-epk lies below x-ms-start-epk.")
+        # Clients write a point in three ways: equal bounds, the next EPK as the upper bound, and FF behind the EPK.
         if self.version == 1 and upper in (lower, _successor(lower), lower + b"\xff"):
             lower = self._correct_point(lower)
             return lower, lower + b"\xff"
@@ -368,6 +379,7 @@ def _bound_v1(place: int) -> str:
 
 
 def _bound_number(bound: str, definition: PartitionKeyDefinition) -> int:
+    # Hashes of version 1 have 32 bits, and those of version 2 126 (`_hash_v2`).
     last = (2**32 if definition.version == 1 else 2**126) - 1
     if bound in (BEGIN, END):
         return 0 if bound == BEGIN else last

@@ -121,6 +121,7 @@ def apply_to_item(patch: Patch, text: bytes, definition: PartitionKeyDefinition,
     result = apply_to_document(patch, doc, definition)
     touched = {path[0] for operation in patch.operations for path in (operation.path, operation.source) if path}
     texts = member_texts(text)
+    # A number that the client wrote as 5e0 stays 5e0 unless an operation names its property.
     kept = {name: value if name in touched else texts[name] for name, value in result.items()}
     return check_item(ParsedItem(result, msgspec.json.encode(kept)), limits)
 
@@ -137,6 +138,7 @@ def _apply_operation(doc: dict[str, Any], operation: PatchOperation) -> dict[str
     path, value = operation.path, operation.value
     if operation.source is not None:
         source = operation.source
+        # A move to its own path changes nothing, and is refused if the path does not exist.
         if path == source:
             _copy_and_apply(doc, source, _get)
             return doc

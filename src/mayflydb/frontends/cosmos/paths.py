@@ -64,9 +64,9 @@ def parse(raw: bytes) -> Target:
 
 
 def request_path(path: bytes, query: bytes) -> bytes:
-    """Return the path of a request. The query string is part of it where the path names an item.
+    """Return the path of a request: with the query string where the path names an item, without it otherwise.
 
-    Clients of .NET and JavaScript do not encode a `?` in the id of an item, and the service answers them.
+    Clients of .NET and JavaScript do not encode a `?` in the id of an item, so a part of the id arrives as the query string.
     """
     return b"%b?%b" % (path, query) if query and b"/docs/" in path else path
 
@@ -85,6 +85,7 @@ def _split_segments(raw: bytes) -> list[str]:
         raise _unknown_path_error(raw) from None
 
 
+# The characters of rids: offers 4, databases 8, containers and users 12, children 24.
 _RID_LENGTHS: Final = frozenset({4, 8, 12, 24})
 
 
@@ -110,6 +111,7 @@ def _parse_whole(raw: bytes) -> Target:
     if segments[-1] == "addresses" and len(segments) % 2:
         raise Unsupported(f"The path '{raw[:1024].decode('ascii', 'backslashreplace')}' belongs to direct mode, which is not "
                           "supported by Mayfly: use gateway mode.")  # fmt: skip
+    # A path alternates: dbs/d/colls/c/docs/i. Without a last id it names a feed.
     words, ids = segments[::2], segments[1::2]
     operation = None
     if words[-1] == "operations" and len(words) == len(ids) and ids[-1] in _OPERATIONS:

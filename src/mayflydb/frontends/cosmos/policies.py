@@ -179,6 +179,7 @@ def _parse_partition_key(obj: object, previous: ContainerDefinition | None) -> P
 
 
 def _parse_unchanged(name: str, parse: Callable[[object], Any], body: Mapping[str, Any], before: Any) -> Any:
+    """Parse a policy of a new container; for an existing one return `before`, and BadRequest if the body has another."""
     value = body.get(name)
     if before is None:
         return parse(value)
@@ -233,6 +234,8 @@ def _unique_value(doc: Mapping[str, Any], path: tuple[str, ...]) -> bytes:
     for name in path:
         value = value.get(name) if type(value) is dict else None
     if type(value) is dict or type(value) is list:
+        # 09 is a tag beside those of `encode_component`: arrays and objects cannot be partition keys, but can be
+        # unique.
         return b"\x09" + msgspec.json.encode(_as_doubles(value), order="sorted") + b"\xff"
     return encode_component(value)
 

@@ -43,21 +43,24 @@ class QueryTokens:
         self.scope = scope
         self._secret = secret
         self._holds_bounds = max(len(scope.lower), len(scope.upper or b"")) <= _MAX_BOUND_BYTES
+        # A token holds short bounds, and is bound to long ones by the MAC: it must not grow with the key.
         bounds = None if self._holds_bounds else (scope.lower.hex(), scope.upper and scope.upper.hex())
         self._binding = continuation.binding(view.id, text_and_parameters[0], text_and_parameters[1], bounds)
 
     def start(self, token: str) -> PageStart:
-        """Return the page start of a token ("": the beginning), and narrow `scope` to it.
+        """Return the page start in a token ("": the beginning), and give `scope` the order of the token.
 
-        BadRequest for a token of another query or scope.
+        BadRequest for a token of another query or scope, and for a count of rows in a range that was split.
         """
         if not token:
             return PageStart()
         content = msgspec.convert(continuation.unseal(self._secret, self._binding, token), TokenContent)
+        # The order of the first page holds for all pages, since positions are meant in it.
         whole, part = Scope(content.lower, content.upper, Order(content.order)), self.scope
         if not self._holds_bounds or (whole.lower, whole.upper) == (part.lower, part.upper):
             self.scope = Scope(part.lower, part.upper, whole.order)
             return content.start
+        # The scope of the request must lie in that of the token. A child of a split range does.
         if part.lower < whole.lower or (whole.upper is not None and (part.upper is None or part.upper > whole.upper)):
             raise BadRequest(FOREIGN)
         if content.start.is_counted:

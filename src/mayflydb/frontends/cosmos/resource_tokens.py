@@ -121,6 +121,7 @@ def unseal(keys: Keys, header: str) -> TokenGrant:
 
 
 def _is_signed(keys: Keys, mac: bytes, payload: bytes) -> bool:
+    # A read-only key must not make tokens, which may permit writes.
     return any(kind.may_write and hmac.compare_digest(key.sign(_DOMAIN + payload), mac) for kind, key in keys.pairs)
 
 
@@ -149,12 +150,15 @@ async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
 
 
 def _is_grantable(call: CosmosCall) -> bool:
+    """Return True if a token may permit requests to this kind of resource."""
     # Users and permissions need a key: an answer with a permission holds a token, which would widen the rights of this one.
     target = call.target
     return target.database is not None and target.resource not in (Resource.USER, Resource.PERMISSION)
 
 
 async def _missing_error(grant: TokenGrant, call: CosmosCall) -> MayflyError:
+    # The granted container exists, and the request names another one, which does not. A token shows nothing of other
+    # names.
     if await call.engine.node_by_id(grant.container or grant.database) is not None:
         return Forbidden(INSUFFICIENT)
     kind = NotFound if call.target.resource in (Resource.DATABASE, Resource.CONTAINER) else OwnerNotFound

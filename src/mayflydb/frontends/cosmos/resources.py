@@ -106,6 +106,7 @@ def parse_rid(text: str) -> Rid | None:
     if _RID.fullmatch(text) is None:
         return None
     raw = a2b_base64(text.replace("-", "/"))
+    # Base64 has several texts for one value, in the unused bits at the end. Only one of them is a rid.
     if _encode_rid(raw) != text:
         return None
     number = int.from_bytes(raw, "big")
@@ -114,6 +115,7 @@ def parse_rid(text: str) -> Rid | None:
     if len(raw) == 4:
         return Rid(RidKind.DATABASE, number)
     if len(raw) == 8:
+        # `~-x` is x - 1: here the 31 bits below the top bit.
         kind = RidKind.CONTAINER if number & _TOP_BIT else RidKind.USER
         return Rid(kind, number >> 32, number & ~-_TOP_BIT)
     return _parse_child(number >> 64, raw[8:])
@@ -132,6 +134,7 @@ def _parse_child(parent: int, raw: bytes) -> Rid | None:
         kind = RidKind(value >> 60)
     except ValueError:
         return None
+    # The parent of a permission is a user, whose bit is clear. All other parents are containers.
     if bool(parent & _TOP_BIT) == (kind is RidKind.PERMISSION):
         return None
     number = value & _OLD_NUMBER_MASK
@@ -226,6 +229,7 @@ _SUFFIX: Final = (
 
 def item_suffix(links: ContainerLinks, record: Record) -> bytes:
     """Return `,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`, which replaces the closing brace of a stored object."""
+    # Written out instead of `child_rid` and `etag`: every row of an answer passes here.
     rid = b2a_base64(links.raw + (record.seq << 1 | 1).to_bytes(8, "little"), newline=False).replace(b"/", b"-")
     lsn, seconds = record.lsn, record.written // SECOND
     low, high = lsn & 0xFFFFFFFF, lsn >> 32 & 0xFFFF
@@ -235,6 +239,7 @@ def item_suffix(links: ContainerLinks, record: Record) -> bytes:
 def item_body(links: ContainerLinks, record: Record) -> bytes:
     """Return the item as clients see it: the stored text, then the system properties."""
     value = record.value
+    # An empty object takes no comma before its first property.
     return value[:-1] + (item_suffix(links, record) if value != b"{}" else item_suffix(links, record)[1:])
 
 

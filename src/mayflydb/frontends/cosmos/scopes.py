@@ -47,21 +47,24 @@ def admit(call: CosmosCall, view: ContainerView, scope: Scope, likely: float) ->
     if isinstance(granted, Spending):
         return granted
     call.engine.meter.throttled[view.id] += 1
+    # Microseconds, rounded up: a client that came back earlier would be refused again.
     raise Throttled(THROTTLED, retry_after_ms=-(-granted // 1000))
 
 
 def named_range(call: CosmosCall) -> str | None:
     """Return the id of the range that the headers name, or None."""
     text = call.request.text(PARTITION_KEY_RANGE_ID)
+    # Some clients write the rid of the container and a comma before the id.
     return None if text is None else text.rpartition(",")[2]
 
 
 def resolve_scope(call: CosmosCall, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
     """Return the scope that the headers name, and True if they name one.
 
-    The first match counts: partition key; range id, hash range or both; else `whole` or the whole container. A range that was
-    split is Gone, but a query that began in it may finish there: on Gone some of the vendor's clients begin it again and repeat
-    rows.
+    The first match counts: a partition key; a hash range, a range id or both; else `whole` or the whole container.
+
+    A range that was split is Gone, except for a query that began in it: on Gone some of the vendor's clients would begin the
+    query again and repeat rows.
     """
     key = call.request.headers.get(PARTITION_KEY)
     if key is not None and (values := partition_key.parse_header(key)) != ():
@@ -81,7 +84,9 @@ def _parse_hash_scope(call: CosmosCall, view: ContainerView, start: str, floor: 
     lower, upper = view.key.parse_client_range(start, call.request.text(END_EPK) or "FF")
     if not lower and upper in (b"\xff", b""):
         return Scope()
+    # The bounds of one whole range are read in creation order, as if the range were named.
     for each in view.ranges:
         if lower == each.lower and (upper == each.upper or (each.upper is None and upper == b"\xff")):
             return view.scope_of_range(each)
+    # With a range id, the part begins no lower than the range.
     return Scope(max(lower, floor), None if upper == b"\xff" else upper, Order.HASHED)

@@ -47,9 +47,10 @@ def parse(text: str) -> tuple[SessionToken, ...]:
 
 
 def _parse_token(text: str) -> SessionToken:
-    # A short cut for Mayfly's own form, which nearly every request has.
+    # A short cut for the form of Mayfly's own tokens, which nearly every request has.
     range_id, _, rest = text.partition(":")
     version, _, number = rest.partition("#")
+    # 22 characters with two separators leave at most 18 digits for a number, as the general form does.
     if text.isascii() and range_id.isdigit() and version.isdigit() and number.isdigit() and len(text) <= 22:
         return SessionToken(range_id, int(version), int(number))
     match = _TOKEN.fullmatch(text.strip(" "))

@@ -23,8 +23,10 @@ def split_ranges(
     parts = [1] * len(ranges)
     widths = [range_width(each.lower, each.upper, definition) for each in ranges]
     for _ in range(needed - len(ranges)):
+        # Of equally wide ranges the first: the result depends on the ranges alone.
         widest = max(range(len(ranges)), key=lambda n: (widths[n] // parts[n], -n))
         parts[widest] += 1
+    # An id is never used again, since clients cache ranges by their ids.
     fresh = numbers(1 + max(int(id) for each in ranges for id in (each.id, *each.parents)))
     found: list[PartitionRange] = []
     for each, many in zip(ranges, parts, strict=True):

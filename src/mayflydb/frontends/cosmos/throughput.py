@@ -48,6 +48,7 @@ def parse_content(content: object, previous: Throughput, to_autoscale: bool, to_
         raise BadRequest("An offer cannot be migrated to autoscale and to manual throughput at once.")
     if to_autoscale:
         return (
+            # Autoscale begins at 1,000 RU/s and goes in steps of 1,000.
             previous if previous.autoscale_max is not None else autoscale(max(1000, -(-previous.manual // 1000) * 1000))
         )
     if to_manual:

@@ -98,10 +98,12 @@ class ContainerView:
         override, refusal = own_ttl(item.doc)
         entries = None
         if self.unique:
+            # A unique key holds within a logical partition, so the partition is a part of the entry.
             entries = tuple(
                 Entry(number, partition + policies.unique_values(item.doc, paths))
                 for number, paths in enumerate(self.unique)
             )
+        # Index entries are computed in the writer, which alone knows the indexes at the commit.
         return Draft(item.text, override, None, entries, refusal, partial(_index_entries, item.doc, partition))
 
     @staticmethod

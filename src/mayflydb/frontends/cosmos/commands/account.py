@@ -11,13 +11,13 @@ from mayflydb.frontends.cosmos.wire import Response, json_response
 
 
 async def read(call: CosmosCall) -> Response:
-    """GET /: the address for requests, which is that of this request unless another one is advertised."""
+    """GET /. Clients send further requests to the address in the answer: that of this request, or the advertised one."""
     host = call.request.text(HOST) or "localhost"
     address = call.account.resolve_address(f"{call.request.scheme}://{host}")
     return json_response(200, account_document(address), charge=budget.METADATA)
 
 
 async def read_conflict_feed(call: CosmosCall) -> Response:
-    """GET …/conflicts: there are none."""
+    """GET …/conflicts. The feed is empty, since an account of one region has no conflicts."""
     view = await call.get_owning_container()
     return metadata.answer_feed(call, "Conflicts", metadata.in_container(view), [])

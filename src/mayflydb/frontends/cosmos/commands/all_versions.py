@@ -47,10 +47,12 @@ async def read_page(
         try:
             versions = await call.engine.versions(view.node, start, call.now)
         except HistoryLost:
+            # The rows before the gap are answered. The next request begins at the gap and is refused.
             if rows:
                 return rows, start
             raise BadRequest(HISTORY_LOST) from None
         if not versions:
+            # The history is read up to `lsn`: the next request need not search it again for this scope.
             return rows, max(start, lsn)
         for version in versions:
             start = version.lsn
@@ -59,6 +61,7 @@ async def read_page(
                 size += len(rows[-1])
                 if len(rows) >= limit or size > PAGE_BYTES:
                     return rows, start
+        # A narrow scope may skip many versions of others: other requests get their turn.
         await asyncio.sleep(0)
 
 
@@ -71,7 +74,7 @@ def wants_metadata(call: CosmosCall) -> bool:
 
 
 def crts(written: Instant) -> int:
-    """Return the time of a change in seconds. Clients refuse 0, so it is at least 1."""
+    """Return the `crts` of a change: its instant in seconds since 1970. Clients refuse 0, so it is at least 1."""
     return max(1, written // SECOND)
 
 

@@ -27,7 +27,7 @@ from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge, 
 MAX_OPERATIONS = 100
 
 HYBRID_ROW_PREFIX = b"\x81"
-"""The version byte at the beginning of a batch in HybridRow. No JSON begins with it.
+"""The first byte of a batch in HybridRow, its version. No JSON begins with it.
 
 https://github.com/microsoft/HybridRow: HybridRowVersion.V1.
 """
@@ -68,6 +68,8 @@ def _parse_operations(call: CosmosCall) -> list[BatchOperation]:
         raise Unsupported(
             "Batches in HybridRow, the binary form that the .NET client sends, are not supported by Mayfly."
         )
+    # The typed decoder below lets pass what the strict parser refuses: names that occur twice, huge numbers, deep
+    # nesting.
     call.parse_body()
     try:
         operations = msgspec.json.decode(call.request.body, type=list[BatchOperation])
@@ -98,6 +100,7 @@ def _build_command(call: CosmosCall, view: ContainerView, operation: BatchOperat
     item = parse_item(body, limits)
     id = item_id(item.doc, limits)
     check_partition(view, item, partition)
+    # A replace may give its item another id: the operation names the old one, and the body has the new one.
     key = operation.id if mode is Mode.REPLACE and operation.id is not None else id
     return Command(mode, partition, key.encode(), view.draft(item, partition), if_match, id.encode())
 
@@ -125,6 +128,7 @@ async def _run_transaction(call: CosmosCall, view: ContainerView, operations: li
     for index, operation in enumerate(operations):
         try:
             commands.append(_build_command(call, view, operation, partition))
+        # An operation that is invalid is answered like one that failed: its own status, and 424 for all others.
         except (BadRequest, TooLarge) as error:
             return await _answer_refusal(call, view, partition, len(operations), index, error)
     try:
@@ -154,6 +158,7 @@ async def _run_bulk(call: CosmosCall, view: ContainerView, operations: list[Batc
     if call.request.headers.get(BATCH_CONTINUE_ON_ERROR, b"").lower() == b"false":
         results = await _run_until_failure(call, view, operations)
     else:
+        # All operations are queued at once, so that they share group commits.
         results = await asyncio.gather(*(_run_operation(call, view, operation) for operation in operations))
     failed = any(result["statusCode"] >= 400 for result in results)
     # The Java client reads one session token from an answer, so it must be that of the range that the client named.
@@ -255,6 +260,7 @@ def _build_result(view: ContainerView, written: Written, omits_item: bool) -> di
 
 def _build_failure(error: MayflyError) -> dict[str, Any]:
     answer = errors.answer_of(error)
+    # A throttled operation was refused before anything was read.
     charged = 0.0 if isinstance(error, Throttled) else budget.MISS
     result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": message_of(error)}
     if answer.substatus:

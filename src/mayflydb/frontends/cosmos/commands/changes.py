@@ -73,7 +73,9 @@ async def _read_page(
             rows.append(row(view, record))
             size += len(rows[-1])
             if len(rows) >= limit or size > PAGE_BYTES:
+                # The page is full, so the checkpoint is its last row.
                 return rows, record.lsn
+        # The position is behind hidden records, too: the next request does not read them again.
         reached = max(reached, batch.position.number)
     return rows, reached
 

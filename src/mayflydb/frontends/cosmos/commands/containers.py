@@ -108,6 +108,7 @@ async def _quota_headers(call: CosmosCall, view: ContainerView) -> list[tuple[by
     if not call.request.flag(POPULATE_QUOTA_INFO):
         return []
     visible, kilobytes = await call.engine.insight.usage(view.node, call.now)
+    # Sizes are in KB. The quota is a form that clients parse: 10 GB, and -1 for no limit.
     usage = f"documentSize=0;documentsSize={kilobytes};documentsCount={visible};collectionSize={kilobytes};"
     quota = "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;"
     return [(RESOURCE_QUOTA, quota.encode()), (RESOURCE_USAGE, usage.encode())]
@@ -119,6 +120,8 @@ async def replace(call: CosmosCall) -> Response:
     wanted = call.parse_body()
 
     def change(before: Node) -> Definition:
+        # This function runs in the writer, over the definition as it is there: two replaces cannot lose each other's
+        # changes.
         call.check_if_match(body_of(before)["_etag"])
         previous = policies.parse_container(before.body)
         after = policies.parse_container(wanted, previous)
@@ -133,6 +136,7 @@ async def replace(call: CosmosCall) -> Response:
         )
 
     replaced = await call.engine.definitions.replace(view.id, change, call.now)
+    # Indexes that the new policy excludes are marked as dropped. Their entries are removed in the background.
     if any(index.state != "ready" for index in replaced.definition.indexes):
         call.engine.indexes.resume(view.id, view.index_keys)
     return _answer(view, replaced)

@@ -31,6 +31,7 @@ async def read(call: CosmosCall) -> Response:
     partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     record = await call.engine.get(view.node, partition, key, call.now)
+    # Another item has taken this key since the rid was looked up.
     if record is not None and seq not in (None, record.seq):
         record = None
     lsn = await call.read_session_lsn(view, 0 if record is None else record.lsn)
@@ -78,7 +79,7 @@ async def resolve_address(
 ) -> Address:
     """Return the address of the item that the path names: by its id or, below the rid of its container, by its rid.
 
-    Clients that are given a whole item follow its `_self`, which is made of rids. `find`: finds an item by sequence number.
+    Clients follow the `_self` of an item, which consists of rids. `find`: finds an item by its sequence number.
     """
     id = call.target.id or ""
     number = item_number(view.id, id) if call.target.container == view.links.rid else None
@@ -95,7 +96,7 @@ def record_finder(call: CosmosCall, view: ContainerView, partition: bytes) -> Ca
 
 
 def check_partition(view: ContainerView, item: ParsedItem, addressed: bytes) -> bytes:
-    """Return the item's logical partition; BadRequest (1001) unless it is the addressed one."""
+    """Return the addressed logical partition; BadRequest (1001) if the item's own key gives another one."""
     values = view.key.extract(item.doc)
     view.key.check(values)
     if view.key.logical_partition(values) != addressed:

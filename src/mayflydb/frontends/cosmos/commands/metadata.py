@@ -20,7 +20,7 @@ DEFAULT_PAGE_ROWS = 100
 
 
 def page_size(call: CosmosCall, cap: int = 1000) -> int:
-    """Return the number of rows that the client asks for; -1 asks for as many as a page may have (`cap`)."""
+    """Return the number of rows that the client asks for, at most `cap`; -1 asks for `cap`."""
     wanted = call.request.number(MAX_ITEM_COUNT)
     if wanted is None:
         return DEFAULT_PAGE_ROWS
@@ -78,6 +78,7 @@ def _page(
     start = 0
     if token:
         (position,) = continuation.unseal(call.account.secret, bound, token)
+        # The token is a number of rows: the whole result is computed for each page.
         start = position if isinstance(position, int) else 0
     size = page_size(call)
     page = rows[start : start + size]

@@ -94,6 +94,7 @@ async def query(call: CosmosCall) -> Response:
 
 async def _get_offer_node(call: CosmosCall) -> tuple[Node, bool]:
     rid = parse_rid(call.target.id or "")
+    # The rid of an offer holds the id of its database or container.
     node = await call.engine.node_by_id(rid.number) if rid is not None and rid.kind is RidKind.OFFER else None
     if node is None or node.definition.offer is None or call.account.serverless:
         raise NotFound(NOT_FOUND)

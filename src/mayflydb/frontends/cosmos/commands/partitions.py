@@ -31,10 +31,13 @@ async def delete_all(call: CosmosCall) -> Response:
     charge = 0.0
     try:
         async for batch in call.engine.scan(view.node, scope, None, call.now, BATCH_SIZE):
+            # Items that were written after this request began stay: a client that writes in a loop could keep the
+            # request busy for ever.
             deletions = [_delete(call, view, record) for record in batch.records if record.lsn <= last]
             outcomes = await asyncio.gather(*deletions, return_exceptions=True)
             charge += outcomes.count(True) * budget.DELETE
             for failure in outcomes:
+                # The other deletions of the batch have ended by now, so that the charge counts each of them.
                 if isinstance(failure, BaseException):
                     raise failure
     except MayflyError as error:

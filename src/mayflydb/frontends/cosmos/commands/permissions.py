@@ -28,6 +28,7 @@ DEFAULT_LIFETIME: Final = 3600
 """Seconds that a token is valid without the header."""
 
 LIFETIMES: Final = range(600, 86_401)
+"""The seconds that a client may ask for: 10 minutes to 24 hours."""
 
 _PROPERTIES = frozenset({"id", "permissionMode", "resource", "resourcePartitionKey"})
 _GRANTABLE = (Resource.DATABASE, Resource.CONTAINER, Resource.ITEM)
@@ -99,6 +100,7 @@ async def _resolve_link(call: CosmosCall, link: str) -> tuple[Target, int, int]:
             return target, view.node.parent, view.id
         except NotFound:
             continue
+    # A token with 0 for its database permits nothing. It stays so when the resource is created later.
     return _parse_link(link), 0, 0
 
 
@@ -115,6 +117,7 @@ def _possible_targets(link: str) -> Iterator[Target]:
 
 def _parse_link(link: str) -> Target:
     """Parse a link with its names as they are."""
+    # The parser decodes percent signs. Encoded once more, they stay as they are.
     return paths.parse(link.replace("%", "%25").encode())
 
 
@@ -221,7 +224,10 @@ def _definition_maker(call: CosmosCall, body: dict[str, Any]) -> Judge:
 
 
 def _same_subject_test(body: dict[str, Any]) -> Clash:
-    """Return a test of whether another permission is for the same resource, of which a user has one: https://learn.microsoft.com/rest/api/cosmos-db/create-a-permission."""
+    """Return a test that is true for a permission on the same resource and key, of which a user may have one.
+
+    https://learn.microsoft.com/rest/api/cosmos-db/create-a-permission
+    """
     subject = _subject(body)
     return lambda other: _subject(other.body) == subject
 

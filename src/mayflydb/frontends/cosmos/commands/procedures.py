@@ -53,6 +53,7 @@ async def execute(call: CosmosCall) -> Response:
         error.detail = {**error.detail, "headers": headers}
         raise
     headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log_headers(committed.result.log, logs)]
+    # The script ran before its commit and may have answered with provisional rids and etags.
     body = committed.replace_provisional((committed.result.response or '""').encode())
     return Response(200, body, headers, budget.METADATA + committed.attempt.collection.charge)
 

@@ -87,6 +87,8 @@ async def execute(call: CosmosCall) -> Response:
     if not named:
         scope = _scope_of_query(call, view, query)
     elif PARTITION_KEY not in call.request.headers and scope != Scope():
+        # The client asks range after range and appends the rows. That is wrong for a source that needs all documents
+        # first.
         check_blocking_source(query, len(view.ranges))
     return await _answer_page(call, view, query, scope, (text, parameters), functions)
 
@@ -102,6 +104,7 @@ def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scop
     if not call.request.flag(ENABLE_CROSS_PARTITION):
         raise BadRequest(CROSS_PARTITION_DISABLED)
     if query.needs_merge and not call.account.merges_queries:
+        # The client has not said what it can merge, so the plan in this error may use everything.
         plan = msgspec.json.encode(_build_plan(view, query, ALL_FEATURES)).decode()
         raise BadRequest(NEEDS_PLAN, substatus=1004, additional_error_info=plan)
     return Scope()
@@ -128,12 +131,14 @@ def _build_plan(view: ContainerView, query: Query, features: frozenset[str]) -> 
     def range_of(values: tuple[Any, ...]) -> tuple[str, str]:
         lower, upper = view.key.prefix_range(_key_values(values))
         full = len(values) == len(view.key.paths)
+        # A full key is a point: its least and greatest EPK are equal.
         return lower.hex().upper(), lower.hex().upper() if full else upper.hex().upper()
 
     return make_plan(query, features, view.key.segments, range_of, len(view.ranges))
 
 
 def _key_values(values: tuple[Any, ...]) -> KeyValues:
+    # WHERE compares with constants of the types of keys (`find_key_values`), which the type checker does not know.
     return values
 
 
@@ -141,6 +146,7 @@ async def _answer_page(
     call: CosmosCall, view: ContainerView, query: Query, scope: Scope, text_and_parameters: tuple[str, Any],
     functions: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:  # fmt: skip
+    # The price is known after the page only. The least price is held, and the rest settled then.
     call.spending = admit(call, view, scope, budget.query(0, 0, 0))
     lsn = await call.read_session_lsn(view)
     tokens = QueryTokens(call.account.secret, view, scope, text_and_parameters)

@@ -30,6 +30,7 @@ async def _statistics_of_range(call: CosmosCall, view: ContainerView, within: Ra
     largest: list[tuple[int, bytes]] = []
     async for partition, (held, count) in _partition_sizes(call, view, within):
         size, items, keys = size + held, items + count, keys + 1
+        # A heap of the largest partitions, smallest first: the memory is bounded however many partitions a range has.
         heappush(largest, (held, partition))
         if len(largest) > MAX_LISTED:
             heappop(largest)

@@ -134,7 +134,7 @@ OPERATIONS: Mapping[str, Route] = {"partitionkeydelete": _writes(partitions.dele
 """The commands of POST …/operations/{name} of a container."""
 
 FEED_ONLY: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
-"""The resources of which only the feed is supported, with their names in the refusal."""
+"""Resources whose methods without a row of the table are refused by name, with these names."""
 
 _PLAN, _BATCH = _reads(query.plan), _writes(batches.execute, "batch")
 _CHANGES = _reads(changes.read_feed, "change feed")
@@ -145,6 +145,7 @@ def find_route(request: Request) -> Route:
     target = request.target
     if target.operation is not None and request.method == "POST":
         return OPERATIONS[target.operation]
+    # POST on a feed means a create unless a header makes it something else.
     if request.method == "POST" and target.is_feed and (special := _find_post_route(request)) is not None:
         return special
     if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and A_IM in request.headers:

@@ -72,6 +72,7 @@ async def _write(call: CosmosCall, mode: Mode) -> Response:
     text = b""
     if mode is not Mode.DELETE:
         item = parse_item(call.request.body, call.account.limits)
+        # An invalid item is refused before any trigger runs.
         item_id(item.doc, call.account.limits)
         check_partition(view, item, partition)
         text = item.text
@@ -129,8 +130,10 @@ class _TriggeredWrite:
             context = ScriptContext("pre", _raw_json(text), operation=operation, headers=self._headers)
             program = Program(self._triggers.pre, context, [], attempt.transaction, attempt.budget)
             changed = (await program.run(attempt.collection)).request
+            # A delete has no body that a trigger could change.
             text = text if changed is None or self._mode is Mode.DELETE else changed.encode()
         command = await self._build_command(attempt, text)
+        # Triggers may write further items. The index finds the write of the request among them.
         index = attempt.transaction.command_count
         written = await attempt.collection.run(command)
         if self._triggers.post is None:

@@ -53,7 +53,7 @@ Work = Callable[[ScriptAttempt], Awaitable[T]]
 
 
 async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> CommittedScripts[T]:
-    """Run the work on a thread and commit all of its writes, or none. WriteConflict if every attempt met a conflict.
+    """Run scripts on a thread and commit all of their writes, or none. WriteConflict after `MAX_ATTEMPTS` conflicts.
 
     The detail of errors has the `charge` of the last attempt.
     """
@@ -62,16 +62,20 @@ async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> Committ
     attempts: list[ScriptAttempt] = []
     try:
         for _ in range(MAX_ATTEMPTS):
+            # Resolved for each attempt: the container may have been replaced since the last one.
             view = await call.get_owning_container()
+            # Shared locks keep purges away from what the script has written, and hinder no other writer.
             holder = LockHolder(now, exclusive=False)
             try:
                 work_of_attempt = _work_of_attempt(call, view, partition, holder, budget, work, attempts.append)
                 result = await call.threads.run(work_of_attempt, budget)
                 written = await _commit(call, attempts[-1].transaction)
             finally:
+                # Released after the commit: a purge before it would remove records on which the commands rest.
                 call.engine.locks.release(holder)
             if written is not None:
                 return CommittedScripts(result, attempts[-1], written)
+            # The next attempt reads what was committed meanwhile, so its instant must not be older.
             now = await call.engine.now()
         raise WriteConflict(CONFLICTED)
     except MayflyError as error:

@@ -72,6 +72,7 @@ class Collection:
         try:
             operation = decode_answer(text, ScriptOperation)
             return await self._operations[operation.op](operation)
+        # A refusal goes to the callback of the operation: the script may handle it and go on.
         except MayflyError as error:
             self.charge += prices.MISS
             return _encode_error(error)
@@ -153,6 +154,7 @@ class Collection:
         queries.check_composite_order(query, view.composite_orders)
         scope = Scope.of_partition(partition)
         secret = self._account.secret
+        # The prefix keeps the tokens of scripts and those of clients apart.
         bound = continuation.binding(view.id, "script " + text, parameters, partition.hex())
         token, start = operation.continuation, PageStart()
         if token:
@@ -182,6 +184,7 @@ def _add_id(text: bytes) -> bytes:
     if not isinstance(doc, dict) or doc.get("id"):
         return text
     number = secrets.token_hex(16)
+    # The form of a UUID of version 4.
     id = f"{number[:8]}-{number[8:12]}-4{number[13:16]}-8{number[17:20]}-{number[20:]}"
     return msgspec.json.encode({**doc, "id": id})
 

@@ -1,4 +1,7 @@
-"""Runs one script: the script queues operations and returns; each is done and its callback, which may queue more, called."""
+"""Runs one script. The script queues operations and returns; then each operation is run and its callback called.
+
+A callback may queue further operations. The script ends when the queue is empty.
+"""
 
 from __future__ import annotations
 
@@ -79,6 +82,7 @@ def _build_setup(
         "selfLink": view.links.self_link,
         "altLink": f"dbs/{view.database}/colls/{view.node.name}",
         "logs": context.logs,
+        # Milliseconds until the last part of the time begins, in which no operation is accepted.
         "patience": budget.seconds_left * 1000 - limits.seconds * 1000 * (1 - limits.accepting),
         "mostBody": limits.body,
         "mostLog": limits.log,

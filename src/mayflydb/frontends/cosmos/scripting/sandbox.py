@@ -17,6 +17,7 @@ from mayflydb.model.instant import SECOND
 
 T = TypeVar("T")
 
+# Spelled as in the service.
 TIMED_OUT: Final = "The requested operation exceeded maximum alloted time."
 _EXECUTING: Final = "Encountered exception while executing function. Exception = "
 _COMPILING: Final = "Encountered exception while compiling Javascript. Exception = "
@@ -91,7 +92,7 @@ class Sandbox:
         return _check_answer(answer, _COMPILING if verb == "define" else _EXECUTING)
 
     def call(self, function: str, arguments: list[Any]) -> str:
-        """Return the result of a user-defined function as JSON; empty for undefined."""
+        """Call a user-defined function; return its result as JSON, or an empty text for undefined."""
         asked = msgspec.json.encode((function, arguments)).decode()
         return _check_answer(self._run_with_limits(self._host, "call", asked), _EXECUTING)
 
@@ -103,6 +104,7 @@ class Sandbox:
         return ""
 
     def _run_with_limits(self, work: Any, *arguments: str) -> Any:
+        # The engine counts from the beginning of each call, so each call gets what is left.
         self._context.set_time_limit(self._budget.seconds_left)
         try:
             return work(*arguments)

@@ -79,11 +79,12 @@ class ScriptThreads:
     ) -> tuple[asyncio.Future[T], Thread]:
         """Start a thread; return a future of its result, and the thread.
 
-        The end of the thread frees its place for another script, also after the request has given up waiting.
+        The end of the thread, and not that of the request, makes room for another script.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
+        # Runs on the event loop, to which the semaphore and the future belong.
         def settle(settled: Callable[[], None]) -> None:
             self._free.release()
             if not done.done():
@@ -99,6 +100,7 @@ class ScriptThreads:
                 loop.call_soon_threadsafe(settle, settled)
 
         try:
+            # A daemon: a script that exceeds its time does not keep the process alive.
             thread = Thread(target=body, name="script", daemon=True)
             thread.start()
         except RuntimeError as error:
@@ -133,6 +135,7 @@ class ScriptThreads:
 
 def _lower_priority(thread: Thread) -> None:
     """Give a thread whose request has ended the lowest priority, where threads have priorities."""
+    # No thread can be stopped from outside. At the lowest priority it disturbs other requests least until it ends.
     if sys.platform == "linux" and thread.is_alive() and thread.native_id is not None:
         with contextlib.suppress(OSError):  # The thread has just ended.
             os.setpriority(os.PRIO_PROCESS, thread.native_id, 19)

@@ -28,6 +28,8 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity, Position
 from mayflydb.model.record import Record
 
+# A rid holds sequence numbers below 2^59, and an etag lsns of 48 bits. The upper 16 bits of a provisional lsn are all
+# set, so that a pattern finds its etag.
 FIRST_SEQ: Final = 1 << 57
 FIRST_LSN: Final = 0xFFFF << 32
 """Numbers from here on are provisional. No container reaches them."""
@@ -74,6 +76,7 @@ class ScriptTransaction:
     async def run(self, command: Command) -> Written:
         """Decide a command. Refusals are those of the engine, and leave the transaction unchanged."""
         if command.mode is not Mode.READ:
+            # A replace may change the id: the old and the new one are locked.
             for key in dict.fromkeys((command.key, command.key_after)):
                 await self._lock(
                     self.read_set.holder, self.view.id, (command.partition, key), command.mode is Mode.DELETE
@@ -101,11 +104,14 @@ class ScriptTransaction:
         self.read_set.note_scan(self.partition)
         number = 0 if after is None else after.number
         stored_batches = scan(self._reads, container, scope, after, now, batch)
+        # Provisional numbers come after all stored ones. A page that begins behind one has seen all stored records.
         async for chunk in stored_batches if number < FIRST_SEQ else _no_batches():
             records: list[Record] = []
             for stored in chunk.records:
                 self.read_set.note_read(stored.partition, stored.key, stored)
                 record = self._workspace.current_version(stored)
+                # An item that was deleted and created again has a provisional number, and comes with the new ones
+                # below.
                 if record is not None and record.seq == stored.seq:
                     records.append(record)
             yield Batch(records, chunk.position)
@@ -142,6 +148,7 @@ class ScriptTransaction:
         if not mentions and not made_here:
             return command
 
+        # Runs in the writer, where the commands before have their committed numbers.
         def step(before: Sequence[Written]) -> Command:
             pairs = self._pair_records(before)
             versions = {ours.record.lsn: theirs.record.lsn for ours, theirs in pairs}
@@ -186,5 +193,6 @@ def _provisional_pattern(view: ContainerView) -> re.Pattern[bytes]:
     differing = [n for n in range(24) if lowest[n] != highest[n]]
     first, end = differing[0], differing[-1] + 1
     rid = re.escape(lowest[:first]).encode() + rb"[A-Za-z0-9+-]{%d}" % (end - first) + re.escape(lowest[end:]).encode()
+    # The middle of an etag, `-ffff-cccc-cccc-`: the upper 16 bits of the lsn, and the container.
     middle = etag(FIRST_LSN, view.links.container, 0)[9:25].encode()
     return re.compile(rid + rb"|[0-9a-f]{8}" + re.escape(middle) + rb"[0-9a-f]{8}0000")
