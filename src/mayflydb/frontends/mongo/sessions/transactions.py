@@ -157,7 +157,7 @@ class Transactions:
         work = TransactionWork(self._engine, snapshot, number)
         transaction = TransactionState(number, "open", work, ends_at, command.cosmos_rules)
         self._latest[key] = self._open[key] = transaction
-        self._schedule_expiry()
+        self._schedule_end()
         return transaction
 
     async def _last_number(self, session: LogicalSession) -> int:
@@ -198,7 +198,7 @@ class Transactions:
         transaction = self._latest.get(key)
         if transaction is None or transaction.number < number:
             if not await self._was_committed(session, number):
-                raise _unknown_number_error(number)
+                raise _unmatched_number_error(number)
             return
         if transaction.number > number:
             raise too_old_error(number, transaction.number)
@@ -240,7 +240,7 @@ class Transactions:
             raise  # A repeated commit finds out.
         except Unavailable:
             transaction.phase, self._open[key] = "open", transaction  # Nothing was stored.
-            self._schedule_expiry()
+            self._schedule_end()
             raise
         except Exception:
             await self._end(key, transaction, "aborted")
@@ -259,7 +259,7 @@ class Transactions:
         if transaction is None or transaction.number < number:
             if await self._was_committed(session, number):
                 raise MqlError(256, f"Transaction with {{ txnNumber: {number} }} has been committed.")
-            raise _unknown_number_error(number)
+            raise _unmatched_number_error(number)
         if transaction.number > number:
             raise too_old_error(number, transaction.number)
         self._check_open(transaction)
@@ -292,7 +292,7 @@ class Transactions:
             # The two limits have different error texts.
             await self._end(key, transaction, "expired" if transaction.cosmos_rules else "aborted")
 
-    def _schedule_expiry(self) -> None:
+    def _schedule_end(self) -> None:
         """Set a timer that ends transactions even while no command arrives, because others wait for their locks."""
         if self._timer is None and self._open:
             first = min(transaction.ends_at for transaction in self._open.values())
@@ -304,7 +304,7 @@ class Transactions:
 
         async def end_and_reschedule() -> None:
             await self._end_overdue()
-            self._schedule_expiry()
+            self._schedule_end()
 
         self._run_in_background(end_and_reschedule())
 
@@ -336,5 +336,5 @@ def too_old_error(number: int, last: int) -> MqlError:
     return MqlError(225, f"{text} has already started on this session.")
 
 
-def _unknown_number_error(number: int) -> MqlError:
+def _unmatched_number_error(number: int) -> MqlError:
     return MqlError(251, f"Given transaction number {number} does not match any in-progress transactions.")
