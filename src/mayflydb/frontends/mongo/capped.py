@@ -68,6 +68,7 @@ class CapEnforcer:
                 self._oldest.extend(found or sorted(self.workspace.written_records, key=lambda record: record.seq))
             record = self._oldest.popleft()
             self._after = Position(b"", record.seq)
+            # The transaction may have removed or changed the stored document already.
             here = self.workspace.current_version(record)
             if here is not None:
                 return here

@@ -85,6 +85,7 @@ class CollectionSource:
                 yield batch
             return
         pipeline = compile_pipeline(list(stages), self._env, self, text=find_text_index(collection))
+        # A count needs no documents: one is decoded only if a filter needs it.
         if pipeline.count_only is not None and collection is not None:
             id, field = pipeline.count_only
             total = await self._count(collection, pipeline, hint)

@@ -101,7 +101,7 @@ class WriteStatement(msgspec.Struct, frozen=True):
         ids = find_exact_id(self.query, selection.env, selection.hint)
         if ids is not None:
             return [identity_of(id) for id in ids], False
-        # A document whose key moves on during an index walk is met twice; the dict keeps it once.
+        # A document whose key moves forward during a walk of the index is read twice. The dict keeps its identity once.
         found: dict[Identity, None] = {}
         async for batch in read_rows(work.view, collection, selection, ReadTime(now)):
             found.update(dict.fromkeys(Identity(row.record.partition, row.record.key) for row in batch))

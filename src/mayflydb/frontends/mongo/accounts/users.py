@@ -100,6 +100,7 @@ class Accounts:
         node = await self._node(user)
         if not await self._engine.companions.drop(node.parent, node.name):
             raise missing_user(user.name, user.db)
+        # A connection that is logged in loses its rights at once.
         self._update_connections(user.key, None)
 
     async def _home(self) -> tuple[str, str] | None:

@@ -113,6 +113,7 @@ async def _measure_read(
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
     view = work.view
     returned = await _count(view, collection, read.selection, call)
+    # Noted before the counts of hidden documents, which read again.
     keys, documents = view.keys_read, view.documents_read
     hidden = 0
     if any(rule.hides for rule in collection.node.rules):

@@ -58,6 +58,7 @@ async def _set_lifetime(services: Services, call: Call, name: str, value: Value)
     seconds = parse_int32(name, value)
     if seconds < 1:
         raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than or equal to 1")
+    # Holds for later transactions: one that is open keeps the end that it got at its start.
     services.transactions.lifetime = seconds
 
 

@@ -162,6 +162,7 @@ async def _apply_fields(services: Services, call: Call, before: User) -> User:
         data = body["customData"]
         if not isinstance(data, dict):
             raise type_mismatch(f"{call.name}.customData", type_name(data), "object")
+        # In base64, since the catalogue stores JSON, which has no types of BSON.
         after = msgspec.structs.replace(after, custom=base64.b64encode(encode(data)).decode())
     if "mechanisms" in body and "pwd" not in body:
         raise bad_value("mechanisms change with a password")

@@ -70,7 +70,7 @@ class TransactionWork:
 
     async def perform(self, decide: Decision[T]) -> T:
         """Run a decision and return its reply. Raise MqlError 251 if the transaction has ended meanwhile."""
-        # A decision asks by yielding a request. `resume` passes the answer in, or the error, so that the decision meets
+        # A decision asks by yielding a request. `resume` passes the answer in, or the error, so that the decision gets
         # both where it has asked. Before each step the transaction may have ended: by its lifetime, or with its
         # session.
         decision = decide(_SnapshotTransaction(self.now))

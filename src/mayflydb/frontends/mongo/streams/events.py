@@ -92,6 +92,7 @@ class EventBuilder:
     async def _look_up(self, line: HistoryLine, now: Instant) -> Document | None:
         """The present document; None: it is gone."""
         node = self._feed.node(line.container)
+        # The collection is gone, or has another name: nothing is there under the namespace of the event.
         if node is None or node.name != line.name:
             return None
         record = await self._engine.get(node, line.version.partition, line.version.key, now)

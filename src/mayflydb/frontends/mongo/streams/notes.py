@@ -9,6 +9,8 @@ import msgspec
 from mayflydb.query.mongo.update import difference
 from mayflydb.query.mongo.values import Document, decode, encode
 
+# A value of a history, behind its stamp: the document as it is, or _MARK and {document, change, before}, the last two
+# optional.
 _MARK: Final = b"\0\0\0\0"
 """The prefix of a described change. No document begins with these bytes: they would be a size of 0."""
 

@@ -52,6 +52,7 @@ async def open_stream(
         if name not in ALLOWED_STAGES:
             raise MqlError(20, f"{name} is not permitted in a $changeStream pipeline")
     pipeline = compile_pipeline(stages[1:], env, source) if len(stages) > 1 else None
+    # History begins before the position is taken, so that no change falls between.
     orderer = await services.collections.start_histories(scope.database, scope.collection, call.now)
     engine = services.engine
     feed = Feed(engine, scope, orderer)
