@@ -224,3 +224,23 @@ GROUPS: list[tuple[str, list[tuple[Any, ...]]]] = [
 @pytest.mark.parametrize(("text", "expected"), GROUPS)
 def test_grouping(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert rows(text) == expected
+
+
+# An aggregate over no rows is NULL, so its type is Optional where a group or a frame may be empty; COUNT is 0 there.
+OF_NO_ROWS: list[tuple[str, str, Any]] = [
+    ("SELECT MIN(a) AS r FROM p WHERE a > 9", "r Uint64?", None),
+    ("SELECT SUM(a) AS r FROM p WHERE a > 9", "r Uint64?", None),
+    ("SELECT MAX(c) AS r FROM p WHERE a > 9", "r Int32?", None),
+    ("SELECT COUNT(a) AS r FROM p WHERE a > 9", "r Uint64", 0),
+    ("SELECT COUNT(*) AS r FROM p WHERE a > 9", "r Uint64", 0),
+    ("SELECT MAX(a) OVER (ROWS BETWEEN 8 FOLLOWING AND 9 FOLLOWING) AS r FROM p LIMIT 1", "r Uint64?", None),
+    ("SELECT COUNT(a) OVER (ROWS BETWEEN 8 FOLLOWING AND 9 FOLLOWING) AS r FROM p LIMIT 1", "r Uint64", 0),
+    ("SELECT MAX(a) OVER () AS r FROM p LIMIT 1", "r Uint64", 3),
+    ("SELECT MIN(a) AS r FROM p GROUP BY b LIMIT 1", "r Uint64", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "type", "value"), OF_NO_ROWS)
+def test_aggregates_of_no_rows(text: str, type: str, value: Any) -> None:
+    assert columns(text) == type
+    assert rows(text) == [(value,)]

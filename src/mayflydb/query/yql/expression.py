@@ -83,6 +83,11 @@ class Aggregation(msgspec.Struct, frozen=True):
     step: Callable[[Value, tuple[Value, ...]], Value]
     finish: Callable[[Value], Value]
 
+    @property
+    def is_null_without_rows(self) -> bool:
+        """True if the result over no rows is NULL, as of MIN and SUM; COUNT has 0."""
+        return self.finish(self.start()) is None
+
 
 AggregateBuilder: TypeAlias = Callable[[Invocation], Aggregation]
 """Builds the aggregate of a call. The caller handles DISTINCT by leaving out steps."""

@@ -159,7 +159,7 @@ def bind_group(binder: Binder, relation: Relation, tree: Select) -> tuple[Relati
             continue
         made = _bind_aggregate(binder, call)
         type = made.aggregation.type
-        if group is None and type != UINT64:
+        if group is None and (type != UINT64 or made.aggregation.is_null_without_rows):
             type = optional(type)
         bound_trees[call] = slot(type, len(fields))
         fields.append(Field("", type))

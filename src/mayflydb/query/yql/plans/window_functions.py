@@ -87,7 +87,9 @@ def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], ove
 
     # A frame without its own row may be empty; an aggregate of no row is NULL.
     narrow = over.frame is not None and over.frame.kind == "ROWS" and not _has_itself(over.frame)
-    return optional(aggregation.type) if narrow and aggregation.type != UINT64 else aggregation.type, compute
+    if narrow and (aggregation.type != UINT64 or aggregation.is_null_without_rows):
+        return optional(aggregation.type), compute
+    return aggregation.type, compute
 
 
 def _has_itself(frame: Frame) -> bool:
