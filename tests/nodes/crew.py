@@ -77,7 +77,7 @@ class Member:
         """Its tasks end where they are and the database finds its connections closed; it tells nobody."""
         self.dead = True
         writer = self.store._writer
-        await self._end([self.reaping, writer._task, *writer._aside, self.store.holds._cleaning])
+        await self._end([self.reaping, writer._task, *writer._background, self.store.holds._cleaning])
         await self.deafen()
         if writer._connection is not None:
             writer._connection.terminate()

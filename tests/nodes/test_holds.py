@@ -457,7 +457,7 @@ def test_locks_that_could_not_be_told_leave_nothing_behind(postgres: Cluster) ->
                 await saved(one, c, A)
             await until(lambda: gone(other, c))
 
-    with patch.object(holds, "SETTLED", 0.05):
+    with patch.object(holds, "SETTLE_SECONDS", 0.05):
         asyncio.run(work())
 
 
@@ -484,7 +484,7 @@ def no_purge_asks() -> AbstractContextManager[object]:
 
 def no_lock_waits() -> AbstractContextManager[object]:
     """A transaction reads while a purge that does not know of its lock is under way."""
-    return patch.object(holds, "_STOP_OTHERS", "SELECT $2::bigint FROM mayfly.node WHERE id = $1")
+    return patch.object(holds, "_BLOCK_NEW_HOLDS", "SELECT $2::bigint FROM mayfly.node WHERE id = $1")
 
 
 def newcomers_are_not_told() -> AbstractContextManager[object]:
@@ -494,7 +494,7 @@ def newcomers_are_not_told() -> AbstractContextManager[object]:
         self.has_others = latest is not None
         self._knows = latest or 0
 
-    return patch.object(Membership, "_meet", nothing)
+    return patch.object(Membership, "_announce_to_others", nothing)
 
 
 def newcomers_purge_at_once() -> AbstractContextManager[object]:
@@ -503,7 +503,7 @@ def newcomers_purge_at_once() -> AbstractContextManager[object]:
     async def known(self: Membership, pool: Any) -> None:
         self._known = self._node
 
-    return patch.object(Membership, "introduce", known)
+    return patch.object(Membership, "wait_for_acknowledgements", known)
 
 
 def the_forgotten_commit() -> AbstractContextManager[object]:

@@ -152,7 +152,7 @@ async def believing(
     connection: Connection, guesses: Sequence[CatalogRow], requests: Sequence[Get]
 ) -> list[Record | None]:
     """What this node has left in the catalogue is what is there."""
-    return await reads.gets(connection, requests, False)
+    return await reads.get_many(connection, requests, False)
 
 
 async def forgetful(connection: Connection, request: EntryOwners) -> list[Record]:
@@ -171,7 +171,7 @@ def skipping(self: Transaction, request: Allocate) -> Awaitable[tuple[int, int]]
 holders, allocate = reads.holders, Transaction._allocate
 FAULTS: dict[str, AbstractContextManager[object]] = {
     "no lock": patch.object(reads, "lock_rows", unlocked),
-    "a guess believed": patch.object(reads, "locked_gets", believing),
+    "a guess believed": patch.object(reads, "get_many_locked", believing),
     "unique values": patch.dict(reads.ANSWERS, {EntryOwners: forgetful}),
     "an lsn twice": patch.object(Transaction, "_allocate", skipping),
 }

@@ -14,7 +14,7 @@ import pytest
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Allocate, CatalogRow, Decision, Get, NewId, Outcome, Put, PutRow, ask
 from mayflydb.store.sqlite import writer
-from mayflydb.store.sqlite.pace import MEMORY, QUICK_US, Pace
+from mayflydb.store.sqlite.commit_speed import SAMPLES, THREAD_SWITCH_US, CommitSpeed
 from mayflydb.store.sqlite.record_cache import LARGEST, OVERHEAD, PendingRecords, RecordCache
 from mayflydb.store.sqlite.store import SqliteStore
 from mayflydb.store.sqlite.transaction import STEP
@@ -191,32 +191,32 @@ def test_others_have_their_turn_while_much_is_decided_and_see_nothing_of_it(tmp_
 
 # --- how quick the disk is -------------------------------------------------------------------------------------------
 
-QUICK, SLOW = QUICK_US // 2, QUICK_US * 4
+QUICK, SLOW = THREAD_SWITCH_US // 2, THREAD_SWITCH_US * 4
 
 
 @pytest.mark.parametrize(
     ("took", "quick"),
     [
         ([], False),
-        ([QUICK] * (MEMORY - 1), False),
-        ([QUICK] * MEMORY, True),
-        ([QUICK_US] * MEMORY, True),
-        ([QUICK_US + 1] * MEMORY, False),
-        ([SLOW] * (MEMORY - 1) + [QUICK], True),
-        ([SLOW] * MEMORY * 3, False),
+        ([QUICK] * (SAMPLES - 1), False),
+        ([QUICK] * SAMPLES, True),
+        ([THREAD_SWITCH_US] * SAMPLES, True),
+        ([THREAD_SWITCH_US + 1] * SAMPLES, False),
+        ([SLOW] * (SAMPLES - 1) + [QUICK], True),
+        ([SLOW] * SAMPLES * 3, False),
         # One slow commit among many may be chance; one that is very slow, or several, are not.
-        ([QUICK] * MEMORY + [SLOW], True),
-        ([QUICK] * MEMORY + [SLOW] * 4, False),
-        ([QUICK] * MEMORY + [QUICK_US * MEMORY], False),
-        ([QUICK] * MEMORY + [SLOW] * 3 + [QUICK] * (MEMORY - 1), False),
-        ([QUICK] * MEMORY + [SLOW] * 3 + [QUICK] * MEMORY, True),
+        ([QUICK] * SAMPLES + [SLOW], True),
+        ([QUICK] * SAMPLES + [SLOW] * 4, False),
+        ([QUICK] * SAMPLES + [THREAD_SWITCH_US * SAMPLES], False),
+        ([QUICK] * SAMPLES + [SLOW] * 3 + [QUICK] * (SAMPLES - 1), False),
+        ([QUICK] * SAMPLES + [SLOW] * 3 + [QUICK] * SAMPLES, True),
     ],
 )
 def test_pace(took: Sequence[int], quick: bool) -> None:
-    pace = Pace()
+    speed = CommitSpeed()
     for each in took:
-        pace.note(each)
-    assert pace.quick is quick
+        speed.note(each)
+    assert speed.is_quick is quick
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -245,8 +245,8 @@ def test_where_commits_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quic
 
         subject = Subject(runner.run(opened()), runner)
         container = subject.container()
-        for number in range(MEMORY):
+        for number in range(SAMPLES):
             subject.put(container, b"%d" % number)
         subject.purge(container, -1)
-        assert where == ["thread"] * MEMORY + (["loop"] if quick else ["thread"]) + ["thread"]
+        assert where == ["thread"] * SAMPLES + (["loop"] if quick else ["thread"]) + ["thread"]
         runner.run(subject.store.close())

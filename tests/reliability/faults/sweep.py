@@ -195,7 +195,7 @@ class Watched:
             if self._writer.done() and not all(task.done() for task in tasks):
                 for task in tasks:
                     task.cancel()
-        if self._writer.done() and not (self.store._writer._jobs.closing and self._writer.exception() is None):
+        if self._writer.done() and not (self.store._writer._queues.closing and self._writer.exception() is None):
             self._raise_end()
 
     def _raise_end(self) -> None:

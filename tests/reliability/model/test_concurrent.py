@@ -262,7 +262,10 @@ def test_a_refusal_waits_for_the_commit_that_it_rests_on() -> None:
                 await asyncio.sleep(0)
             work()
 
-        with patch.object(store._writer, "_execute_commit", commit), patch.object(store._writer, "_off_loop", slow):
+        with (
+            patch.object(store._writer, "_execute_commit", commit),
+            patch.object(store._writer, "_run_on_thread", slow),
+        ):
             await asyncio.gather(create(), create())
         assert sorted(told) == ["conflict", "created"]
         await store.close()

@@ -48,13 +48,13 @@ from mayflydb.store.interface import (
     Scan,
     ask,
 )
-from mayflydb.store.jobs import Refusal
 from mayflydb.store.sqlite import changes, connection
 from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.record_cache import RecordCache
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.writer import Writer
+from mayflydb.store.write_queues import Refusal
 
 Bug = Callable[[], AbstractContextManager[object]]
 
@@ -269,7 +269,7 @@ def event_in_its_own_transaction() -> Iterator[None]:
 
 def purge_not_remembered() -> AbstractContextManager[object]:
     """A sweep writes its events, and nothing into the history."""
-    return patch.object(changes, "remember_doomed", lambda connection, change, lsn: None)
+    return patch.object(changes, "add_expired_versions", lambda connection, change, lsn: None)
 
 
 @contextmanager
@@ -362,7 +362,7 @@ def a_full_disk_ends_the_writer() -> Iterator[None]:
     """A checkpoint that finds the disk full raises into the writer's loop, and nobody notices that it ended."""
 
     async def run(self: Writer) -> None:
-        await self._work_off()
+        await self._process_queues()
 
     with patch.object(WriteAheadLog, "_attempt", lambda self, work: work()), patch.object(Writer, "_run", run):
         yield

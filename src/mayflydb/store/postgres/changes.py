@@ -57,7 +57,7 @@ def _purge(
     full: bool,
     spares: bool,
 ) -> str:
-    """The statement for this due path, None for a slot; `competing` are those of the change, and which have their turn before.
+    """The statement for this due path, None for a slot; `competing` are those of the change, and which win ties.
 
     `told`: deaths are lines of the history, `full`: with a stamp, the last argument but `spares`, and the record's value.
     `spares`: records stay whose numbers are the last argument.

@@ -17,19 +17,19 @@ DEADLINE = 5.0
 """Seconds to wait for a connection."""
 
 STATEMENT_TIMEOUT_MS = 30_000
-OLDEST = 150_000
-SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
+OLDEST_SERVER = 150_000
+DURABILITY_SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
 """Must be on: without them a commit may be lost, or half of one kept."""
 
 
-class Stale(Exception):
+class StaleRead(Exception):
     """A record is not what it was when it was read."""
 
 
-AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError, Stale)
+RETRYABLE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError, StaleRead)
 """The transaction did not happen, and may well succeed next time."""
 
-LOST = (
+CONNECTION_LOST = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -42,7 +42,7 @@ LOST = (
 )
 """The database is away, or has closed this connection."""
 
-FAILED = (*LOST, Stale, asyncpg.PostgresError)
+DATABASE_ERRORS = (*CONNECTION_LOST, StaleRead, asyncpg.PostgresError)
 """Everything that a statement may raise."""
 
 
@@ -61,7 +61,7 @@ def options() -> dict[str, Any]:
 
 
 async def dial(url: str) -> asyncpg.Connection:
-    """A connection of one's own; errors as they come (FAILED)."""
+    """A connection of one's own; errors as they come (DATABASE_ERRORS)."""
     return await asyncpg.connect(url, **options())
 
 
@@ -69,8 +69,8 @@ async def connect(url: str) -> asyncpg.Connection:
     """The same. Unavailable when there is none to be had."""
     try:
         return await dial(url)
-    except FAILED as error:
-        raise unavailable(error) from error
+    except DATABASE_ERRORS as error:
+        raise translate_error(error) from error
 
 
 def retry_delay(attempt: int) -> float:
@@ -88,21 +88,23 @@ async def pause(seconds: float) -> None:
 async def check(connection: asyncpg.Connection) -> None:
     """Unavailable for a server that is too old, or that does not keep what it has committed."""
     version = int(await connection.fetchval("SHOW server_version_num"))
-    if version < OLDEST:
+    if version < OLDEST_SERVER:
         raise Unavailable(f"the server is PostgreSQL {version // 10_000}; Mayfly needs 15 or later")
     if await connection.fetchval("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
         log.warning("the database is used as a superuser: give Mayfly a role of its own, which owns its database")
-    for name in SETTINGS:
+    for name in DURABILITY_SETTINGS:
         value = await connection.fetchval("SELECT current_setting($1)", name)
         if value not in ("on", "remote_write", "remote_apply"):
             raise Unavailable(f"the server has {name} = {value}: it would lose what it has committed")
 
 
-def unavailable(error: BaseException) -> MayflyError:
+def translate_error(error: BaseException) -> MayflyError:
     """What an error of a statement means to whoever asked."""
     if isinstance(error, (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)):
         return Corrupt(f"the database is damaged: {error}")
     if isinstance(error, asyncpg.DiskFullError):
         return Unavailable("the database's disk is full")
     text = str(error) or type(error).__name__
-    return Unavailable(f"the database does not answer: {text}" if isinstance(error, LOST) else f"the database: {text}")
+    return Unavailable(
+        f"the database does not answer: {text}" if isinstance(error, CONNECTION_LOST) else f"the database: {text}"
+    )

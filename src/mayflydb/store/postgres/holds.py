@@ -22,14 +22,14 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import Identity
 from mayflydb.store.interface import MAX_HELD, HeldRecords
 from mayflydb.store.postgres.connection import (
-    AGAIN,
+    CONNECTION_LOST,
+    DATABASE_ERRORS,
     DEADLINE,
-    FAILED,
-    LOST,
+    RETRYABLE,
     STATEMENT_TIMEOUT_MS,
     pause,
     retry_delay,
-    unavailable,
+    translate_error,
 )
 from mayflydb.store.postgres.membership import Membership
 from mayflydb.store.postgres.reads import Connection
@@ -41,25 +41,25 @@ MAX_HELD_BYTES: Final = 16 << 20
 
 ATTEMPTS: Final = 5
 RETRY: Final = 1.0
-SETTLED: Final = 2 * STATEMENT_TIMEOUT_MS / 1000
+SETTLE_SECONDS: Final = 2 * STATEMENT_TIMEOUT_MS / 1000
 """Seconds after which a statement whose answer was lost has been carried out, or never will be."""
 
-TOGETHER: Final = 5_000
+ROWS_PER_STATEMENT: Final = 5_000
 """Rows that a statement writes or removes."""
 
 _LOCKS: Final = 0x6D62 << 48
 """Advisory locks of containers that are purged begin here."""
 
-_TELL = (
+_ANNOUNCE = (
     "INSERT INTO mayfly.held(node, number, container, partition, key) SELECT $1, $2, $3, $4, $5"
     " FROM pg_advisory_xact_lock_shared($6) ON CONFLICT DO NOTHING"
 )
-_TELL_SEVERAL = (
+_ANNOUNCE_SEVERAL = (
     "INSERT INTO mayfly.held(node, number, container, partition, key)"
     " SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[]) ON CONFLICT DO NOTHING"
 )
-_TAKE_BACK = "DELETE FROM mayfly.held WHERE node = $1 AND number = ANY($2::bigint[])"
-_STOP_OTHERS = "SELECT pg_advisory_xact_lock($2) FROM mayfly.node WHERE id = $1 FOR KEY SHARE"
+_DELETE_HOLDS = "DELETE FROM mayfly.held WHERE node = $1 AND number = ANY($2::bigint[])"
+_BLOCK_NEW_HOLDS = "SELECT pg_advisory_xact_lock($2) FROM mayfly.node WHERE id = $1 FOR KEY SHARE"
 _STAND = "SELECT 1 FROM mayfly.node WHERE id = $1 FOR KEY SHARE"
 _HELD = (
     "WITH found AS (SELECT partition, key FROM mayfly.held WHERE container = $1 AND node <> $2 LIMIT $3 + 1),"
@@ -68,7 +68,7 @@ _HELD = (
 )
 
 
-class HeldPlace(NamedTuple):
+class Hold(NamedTuple):
     """A locked record; `told`: other nodes know, or are being told."""
 
     container: int
@@ -83,16 +83,16 @@ class Holds:
         self._pool = pool
         self._membership = membership
         self._last = 0
-        self._places: dict[int, HeldPlace] = {}
-        self._untold: dict[int, None] = {}
-        self._gone: set[int] = set()
-        self._doubtful: set[int] = set()
+        self._places: dict[int, Hold] = {}
+        self._unannounced: dict[int, None] = {}
+        self._released: set[int] = set()
+        self._uncertain: set[int] = set()
         """Numbers whose row may still be written, although that has failed here."""
 
         self._writing = asyncio.Lock()
         self._cleaning: asyncio.Task[None] | None = None
-        membership.tell = self._tell_some
-        membership.void = self._void
+        membership.tell = self._announce_some
+        membership.on_forgotten = self._forget_holds
 
     # --- of this node ------------------------------------------------------------------------------------------------
 
@@ -100,92 +100,95 @@ class Holds:
         """Hold a record, as `interface.Holds.hold`."""
         node = self._membership.node
         self._last = number = self._last + 1
-        place = self._places[number] = HeldPlace(container, identity, self._membership.has_others)
+        place = self._places[number] = Hold(container, identity, self._membership.has_others)
         if not place.told:
-            self._untold[number] = None
+            self._unannounced[number] = None
             return number
         try:
             await self._write(node, number, place)
         except BaseException:
-            self._doubtful.add(number)
+            self._uncertain.add(number)
             self.release([number])
             raise
         return number
 
-    async def _write(self, node: int, number: int, place: HeldPlace) -> None:
+    async def _write(self, node: int, number: int, place: Hold) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self._pool.acquire(timeout=DEADLINE) as connection:
                     await connection.execute(
-                        _TELL, node, number, place.container, *place.identity, _LOCKS + place.container
+                        _ANNOUNCE, node, number, place.container, *place.identity, _LOCKS + place.container
                     )
                 return
-            except FAILED as error:
-                if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
-                    raise unavailable(error) from error
+            except DATABASE_ERRORS as error:
+                if attempt == ATTEMPTS or not isinstance(error, (*RETRYABLE, *CONNECTION_LOST)):
+                    raise translate_error(error) from error
                 await pause(retry_delay(attempt))
 
     def release(self, numbers: Iterable[int]) -> None:
         """Hold these no more, as `interface.Holds.release`."""
         for number in numbers:
             place = self._places.pop(number, None)
-            self._untold.pop(number, None)
+            self._unannounced.pop(number, None)
             if place is not None and place.told:
-                self._gone.add(number)
-        if self._gone and self._cleaning is None:
+                self._released.add(number)
+        if self._released and self._cleaning is None:
             self._cleaning = asyncio.create_task(self._clean(), name="holds")
 
     async def _clean(self) -> None:
         try:
-            while self._gone or self._doubtful:
-                if not self._gone:
-                    await pause(SETTLED)
+            while self._released or self._uncertain:
+                if not self._released:
+                    await pause(SETTLE_SECONDS)
                 await self._remove_some()
         finally:
             self._cleaning = None
 
     async def _remove_some(self) -> None:
-        gone = list(islice(self._gone, TOGETHER))
-        doubtful = [] if gone else [number for number in self._doubtful if number not in self._places]
+        gone = list(islice(self._released, ROWS_PER_STATEMENT))
+        doubtful = [] if gone else [number for number in self._uncertain if number not in self._places]
         try:
             async with self._writing, self._pool.acquire(timeout=DEADLINE) as connection:
-                await connection.execute(_TAKE_BACK, self._membership.node, [*gone, *doubtful])
-        except (Unavailable, *FAILED) as error:
+                await connection.execute(_DELETE_HOLDS, self._membership.node, [*gone, *doubtful])
+        except (Unavailable, *DATABASE_ERRORS) as error:
             log.info("locks that were released are still in the database: %s", error)
             await pause(RETRY)
             return
-        self._gone.difference_update(gone)
-        self._doubtful.difference_update(doubtful)
+        self._released.difference_update(gone)
+        self._uncertain.difference_update(doubtful)
 
-    async def _tell_some(self) -> bool:
+    async def _announce_some(self) -> bool:
         """Tell the other nodes some of what this one has kept to itself; True: that is all."""
         async with self._writing:
-            told = {number: self._places[number]._replace(told=True) for number in islice(self._untold, TOGETHER)}
+            told = {
+                number: self._places[number]._replace(told=True)
+                for number in islice(self._unannounced, ROWS_PER_STATEMENT)
+            }
             self._places.update(told)
             for number in told:
-                del self._untold[number]
+                del self._unannounced[number]
             try:
                 await self._write_all(told)
             except BaseException:
-                self._doubtful.update(told)
-                self._untold.update(dict.fromkeys(number for number in told if number in self._places))
+                self._uncertain.update(told)
+                self._unannounced.update(dict.fromkeys(number for number in told if number in self._places))
                 raise
-        return not self._untold
+        return not self._unannounced
 
-    async def _write_all(self, places: Mapping[int, HeldPlace]) -> None:
+    async def _write_all(self, places: Mapping[int, Hold]) -> None:
         containers = [place.container for place in places.values()]
         partitions = [place.identity[0] for place in places.values()]
         keys = [place.identity[1] for place in places.values()]
         if places:
             async with self._pool.acquire(timeout=DEADLINE) as connection:
                 node = self._membership.node
-                await connection.execute(_TELL_SEVERAL, node, list(places), containers, partitions, keys)
+                await connection.execute(_ANNOUNCE_SEVERAL, node, list(places), containers, partitions, keys)
 
-    def _void(self) -> None:
+    def _forget_holds(self) -> None:
         self._places.clear()
-        self._untold.clear()
-        self._gone.clear()
-        self._doubtful.clear()
+        self._unannounced.clear()
+        self._released.clear()
+        self._uncertain.clear()
 
     async def close(self) -> None:
         """Stop. What is left goes with the node's row."""
@@ -201,13 +204,13 @@ class Holds:
             return False
         return all(number in self._places for number in numbers)
 
-    async def stop_locking(self, connection: Connection, container: int) -> None:
+    async def block_new_holds(self, connection: Connection, container: int) -> None:
         """Until the transaction of the connection ends no node locks a record of the container, and reads it.
 
         Unavailable if other nodes may hold what this one cannot know of.
         """
         node = self._membership.node
-        if not self._membership.is_known or not await connection.fetch(_STOP_OTHERS, node, _LOCKS + container):
+        if not self._membership.is_known or not await connection.fetch(_BLOCK_NEW_HOLDS, node, _LOCKS + container):
             raise Unavailable("another node does not know of this one yet")
 
     @property

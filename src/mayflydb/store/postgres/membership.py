@@ -21,7 +21,7 @@ import asyncpg
 from mayflydb.clock import boot_us
 from mayflydb.model.errors import MayflyError, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
-from mayflydb.store.postgres.connection import DEADLINE, FAILED, connect, pause
+from mayflydb.store.postgres.connection import DATABASE_ERRORS, DEADLINE, connect, pause
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Membership:
         self.tell: Callable[[], Awaitable[bool]] = _tell_nothing
         """Tells the other nodes some of what this one has kept to itself while there were none; True: that is all."""
 
-        self.void: Callable[[], None] = lambda: None
+        self.on_forgotten: Callable[[], None] = lambda: None
         """Called when the others have forgotten this node, and all that it had told them."""
 
         self.has_others = True
@@ -128,7 +128,7 @@ class Membership:
             await asyncio.wait([self._task])
         connection = self._connection
         if connection is not None:
-            with contextlib.suppress(*FAILED):
+            with contextlib.suppress(*DATABASE_ERRORS):
                 await connection.execute("DELETE FROM mayfly.lease WHERE node = $1", self._node)
                 await connection.execute("DELETE FROM mayfly.node WHERE id = $1", self._node)
             connection.terminate()
@@ -158,11 +158,11 @@ class Membership:
                 connection = self._connection = await connect(self._url)
                 await connection.add_listener("mayfly_catalog", self._on_catalog_change)
             if self._node is None:
-                self._node = await self._enter(connection)
+                self._node = await self._insert_node(connection)
             sent = boot_us()
             answer = await connection.fetchrow(_BEAT, self._node, self._catalog, self._knows)
             received = boot_us()
-        except FAILED as error:
+        except DATABASE_ERRORS as error:
             if self._connection is not None:
                 self._connection.terminate()
                 self._connection = None
@@ -171,7 +171,7 @@ class Membership:
             # Others have forgotten this node.
             self._node = None
             self.has_others = True
-            self.void()
+            self.on_forgotten()
             self._soon.set()
             return
         there, version, latest = answer
@@ -180,9 +180,9 @@ class Membership:
         if version > self._catalog:
             self.learn(version)
             self._soon.set()
-        await self._meet(latest)
+        await self._announce_to_others(latest)
 
-    async def _enter(self, connection: asyncpg.Connection) -> int:
+    async def _insert_node(self, connection: asyncpg.Connection) -> int:
         async with connection.transaction():
             await connection.execute("LOCK TABLE mayfly.node IN SHARE ROW EXCLUSIVE MODE")
             await connection.execute(_FORGET, LEASE)
@@ -192,7 +192,7 @@ class Membership:
             raise InUse("the database is in use by another node, and one of the two wants it to itself")
         return node
 
-    async def _meet(self, latest: int | None) -> None:
+    async def _announce_to_others(self, latest: int | None) -> None:
         """`latest`: the highest id among the other nodes; None: there are none."""
         self.has_others = latest is not None
         connection = self._connection
@@ -204,7 +204,7 @@ class Membership:
                 if await self.tell():
                     self._knows = latest
                 self._soon.set()
-        except FAILED as error:
+        except DATABASE_ERRORS as error:
             raise Unavailable(f"the other nodes cannot be told what this one holds: {error}") from error
 
     def _on_catalog_change(self, connection: object, pid: int, channel: str, payload: object) -> None:
@@ -225,7 +225,7 @@ class Membership:
         """Every other node knows of this one, and has told what it had kept to itself."""
         return self._known is not None and self._known == self._node
 
-    async def introduce(self, pool: asyncpg.Pool) -> None:
+    async def wait_for_acknowledgements(self, pool: asyncpg.Pool) -> None:
         """Wait until every other node knows of this one, or is dead. Unavailable if that takes too long."""
         wait = 0.001
         ends = boot_us() + LEASE + 2 * SECOND
@@ -236,7 +236,7 @@ class Membership:
                     if not await connection.fetchval(_UNKNOWN, node):
                         self._known = node
                         return
-            except FAILED as error:
+            except DATABASE_ERRORS as error:
                 log.info("the database does not say whether all nodes know of this one: %s", error)
             if boot_us() > ends:
                 raise Unavailable("another node does not know of this one yet")
@@ -260,7 +260,7 @@ class Membership:
                 async with pool.acquire(timeout=DEADLINE) as connection:
                     if not await connection.fetchval(_BEHIND, version, self._node, LEASE):
                         return
-            except FAILED as error:
+            except DATABASE_ERRORS as error:
                 log.info("nobody says whether all nodes know of a change: %s", error)
             await pause(wait)
             wait = min(0.05, wait * 2)

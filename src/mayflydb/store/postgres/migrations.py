@@ -20,7 +20,7 @@ _HASH = (
     " # (-9223372036854775808)::bigint"
 )
 
-STEPS = {
+MIGRATIONS = {
     1: f"""
 ALTER TABLE mayfly.record DROP CONSTRAINT record_pkey, ADD PRIMARY KEY(container, seq, hash);
 ALTER TABLE mayfly.entry ADD COLUMN hash bigint;
@@ -89,5 +89,5 @@ async def _migrate(connection: asyncpg.Connection, version: int) -> None:
     await connection.execute("SET LOCAL statement_timeout = 0")
     for step in range(version, FORMAT):
         log.warning("the database is brought from format %d to %d", step, step + 1)
-        await connection.execute(STEPS[step], timeout=_LONGEST)
+        await connection.execute(MIGRATIONS[step], timeout=_LONGEST)
     await connection.execute(f"UPDATE mayfly.meta SET value = {FORMAT} WHERE name = 'format'")

@@ -10,7 +10,7 @@ import asyncpg
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Get
 from mayflydb.store.postgres.connection import DEADLINE
-from mayflydb.store.postgres.reads import gets
+from mayflydb.store.postgres.reads import get_many
 
 MAX_READS = 64
 MAX_STATEMENTS = 4
@@ -49,7 +49,7 @@ class ReadBatch:
     async def _fetch(self, batch: list[tuple[Get, asyncio.Future[Record | None]]]) -> None:
         try:
             async with self._pool.acquire(timeout=DEADLINE) as connection:
-                found = await gets(connection, [request for request, _ in batch], self._distributed)
+                found = await get_many(connection, [request for request, _ in batch], self._distributed)
         except Exception as error:  # noqa: BLE001 -- told to those who asked.
             for _, future in batch:
                 if not future.done():

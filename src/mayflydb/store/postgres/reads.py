@@ -15,7 +15,7 @@ from mayflydb.model.order import FIRST_ORDERED, Identity, Order
 from mayflydb.model.record import Entry, Expiry, Record, Totals
 from mayflydb.store import interface
 from mayflydb.store.postgres.history import history
-from mayflydb.store.postgres.schema import DATE, DEADLINE, FOLLOWS, OWN, RECORD
+from mayflydb.store.postgres.schema import DATE, DEADLINE, HAS_DEFAULT_TTL, HAS_OWN_TTL, RECORD
 from mayflydb.store.rows import (
     EXPIRY_COLUMNS,
     INTEGER_LIMIT,
@@ -30,7 +30,7 @@ from mayflydb.store.rows import (
 Connection = Any
 """asyncpg's connection, or one lent by its pool: they share no type."""
 
-PATHS = {DuePath.ANCHOR: ("anchor", FOLLOWS), DuePath.DEADLINE: (DEADLINE, OWN)}
+PATHS = {DuePath.ANCHOR: ("anchor", HAS_DEFAULT_TTL), DuePath.DEADLINE: (DEADLINE, HAS_OWN_TTL)}
 """Due path -> its ordered expression, and the condition of its partial index."""
 
 NOT_SPARED = "identity <> ALL({}::bigint[])"
@@ -79,7 +79,7 @@ _LOCKED_GETS = (
 left there, nobody has written since."""
 
 
-async def gets(connection: Connection, requests: Sequence[interface.Get], distributed: bool) -> list[Record | None]:
+async def get_many(connection: Connection, requests: Sequence[interface.Get], distributed: bool) -> list[Record | None]:
     """Many records by identity in one statement, which costs little more than one."""
     columns = _identities(requests)
     if distributed:
@@ -88,7 +88,7 @@ async def gets(connection: Connection, requests: Sequence[interface.Get], distri
     return _by_number([tuple(row) for row in rows], len(requests))
 
 
-async def locked_gets(
+async def get_many_locked(
     connection: Connection, guesses: Sequence[interface.CatalogRow], requests: Sequence[interface.Get]
 ) -> list[Record | None] | None:
     """The same, with catalogue rows locked, in order of their ids, as they are guessed to be; None: one is not so."""
@@ -338,7 +338,7 @@ def _counts(found: Iterable[asyncpg.Record], bounds: int) -> tuple[int, ...]:
 async def count(connection: Connection, request: interface.Count) -> Totals:
     size = "coalesce(sum(octet_length(value)), 0)" if request.with_bytes else "0"
     records, own, following, ignored, size_of_all = await connection.fetchrow(
-        f"SELECT count(*), count(*) FILTER (WHERE {OWN}), count(*) FILTER (WHERE {FOLLOWS}),"
+        f"SELECT count(*), count(*) FILTER (WHERE {HAS_OWN_TTL}), count(*) FILTER (WHERE {HAS_DEFAULT_TTL}),"
         f" count(*) FILTER (WHERE override = 0), {size} FROM mayfly.record WHERE container = $1",
         request.container,
     )
@@ -406,7 +406,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
     interface.History: history,
     interface.NamedNumber: setting,
 }
-"""Every read but that of records by identity, which `gets` answers."""
+"""Every read but that of records by identity, which `get_many` answers."""
 
 
 async def answer(connection: Connection, request: interface.Read[Any]) -> Any:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from mayflydb.model.order import FIRST_ORDERED
 
 FORMAT = 5
-FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
-OWN = "anchor IS NOT NULL AND override > 0"
+HAS_DEFAULT_TTL = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
+HAS_OWN_TTL = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
 
 DATE = "(('x' || encode({0}, 'hex'))::bit(64)::bigint # (-9223372036854775808)::bigint)"
@@ -57,8 +57,8 @@ ALTER TABLE mayfly.record ALTER COLUMN value SET STORAGE EXTERNAL;
 CREATE INDEX record_identity ON mayfly.record(container, identity);
 CREATE INDEX record_hash ON mayfly.record(container, hash, seq);
 CREATE INDEX record_lsn ON mayfly.record(container, lsn);
-CREATE INDEX record_anchor ON mayfly.record(container, anchor, seq) WHERE {FOLLOWS};
-CREATE INDEX record_deadline ON mayfly.record(container, {DEADLINE}, seq) WHERE {OWN};
+CREATE INDEX record_anchor ON mayfly.record(container, anchor, seq) WHERE {HAS_DEFAULT_TTL};
+CREATE INDEX record_deadline ON mayfly.record(container, {DEADLINE}, seq) WHERE {HAS_OWN_TTL};
 CREATE INDEX record_ignored ON mayfly.record(container) WHERE override = 0;
 CREATE TABLE mayfly.entry(
     container bigint NOT NULL, hash bigint NOT NULL, record bigint NOT NULL, number integer NOT NULL,

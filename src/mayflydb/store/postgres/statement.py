@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayflydb.store.postgres.connection import Stale
+from mayflydb.store.postgres.connection import StaleRead
 
 
 class Statement:
@@ -27,8 +27,8 @@ class Statement:
         return bool(self._parts)
 
     async def run(self, connection: Any) -> None:
-        """Change everything; errors: Stale when some part changed other than it was to, which has to be rolled back."""
+        """Change everything; errors: StaleRead when some part changed other than it was to, which has to be rolled back."""
         counts = ", ".join(f"(SELECT count(*) FROM {name})" for name in self._expected) or "1"
         row = await connection.fetchrow(f"WITH {', '.join(self._parts)} SELECT {counts}", *self._arguments)
         if self._expected and tuple(row) != tuple(self._expected.values()):
-            raise Stale("another transaction changed a record after it was read")
+            raise StaleRead("another transaction changed a record after it was read")

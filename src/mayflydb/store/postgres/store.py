@@ -16,17 +16,17 @@ from mayflydb.store import addresses
 from mayflydb.store.interface import Committed, Decision, Get, HeldRecords, Read, Urgency
 from mayflydb.store.postgres import citus, migrations
 from mayflydb.store.postgres.connection import (
-    AGAIN,
+    CONNECTION_LOST,
+    DATABASE_ERRORS,
     DEADLINE,
-    FAILED,
-    LOST,
-    SETTINGS,
+    DURABILITY_SETTINGS,
+    RETRYABLE,
     check,
     connect,
     options,
     pause,
     retry_delay,
-    unavailable,
+    translate_error,
 )
 from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.membership import Membership
@@ -68,9 +68,9 @@ class PostgresStore:
             await check(connection)
             distributed = await migrations.prepare(connection)
             if distributed:
-                await citus.check_workers(connection, SETTINGS)
-        except FAILED as error:
-            raise unavailable(error) from error
+                await citus.check_workers(connection, DURABILITY_SETTINGS)
+        except DATABASE_ERRORS as error:
+            raise translate_error(error) from error
         finally:
             connection.terminate()
         pool = await asyncpg.create_pool(url, min_size=1, max_size=READERS, reset=_leave, **options())
@@ -102,8 +102,8 @@ class PostgresStore:
         """Have a name to oneself for that long, again or for the first time; False: another node has it."""
         try:
             return await self._membership.lease(self._pool, name, span)
-        except FAILED as error:
-            raise unavailable(error) from error
+        except DATABASE_ERRORS as error:
+            raise translate_error(error) from error
 
     def _bump_catalog_version(self) -> None:
         self._catalog_version += 1
@@ -133,10 +133,10 @@ class PostgresStore:
                     ask = citus.answer if self._distributed else answer
                     found: T = await ask(connection, request)
                     return found
-            except FAILED as error:
-                if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
-                    raise unavailable(error) from error
-                if isinstance(error, LOST):
+            except DATABASE_ERRORS as error:
+                if attempt == ATTEMPTS or not isinstance(error, (*RETRYABLE, *CONNECTION_LOST)):
+                    raise translate_error(error) from error
+                if isinstance(error, CONNECTION_LOST):
                     await pause(retry_delay(attempt))
         raise AssertionError("unreachable")
 
@@ -146,7 +146,7 @@ class PostgresStore:
         return self._writer.submit(decide, urgency)
 
     async def _sweep(self, decide: Callable[[], Decision[T]]) -> Committed[T]:
-        await self._membership.introduce(self._pool)
+        await self._membership.wait_for_acknowledgements(self._pool)
         return await self._writer.submit(decide, "sweep")
 
     async def reset(self) -> None:

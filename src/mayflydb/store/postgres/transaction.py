@@ -16,8 +16,8 @@ from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.order import Identity
 from mayflydb.store import interface
 from mayflydb.store.postgres import changes, citus, history, reads
+from mayflydb.store.postgres.catalog_cache import CatalogCache
 from mayflydb.store.postgres.holds import Holds
-from mayflydb.store.postgres.lock_guesses import LockGuesses
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.write_batch import WriteBatch
@@ -40,10 +40,10 @@ _COUNT = (
 class Transaction:
     """Between BEGIN and COMMIT. `finish` must have returned before the latter."""
 
-    def __init__(self, connection: Connection, distributed: bool, lock_guesses: LockGuesses, holds: Holds) -> None:
+    def __init__(self, connection: Connection, distributed: bool, catalog_cache: CatalogCache, holds: Holds) -> None:
         self._connection = connection
         self._distributed = distributed
-        self._lock_guesses = lock_guesses
+        self._catalog_cache = catalog_cache
         self._holds = holds
         self._batch = WriteBatch(connection, distributed)
         self._rows: dict[int, interface.CatalogRow | None] = {}
@@ -70,18 +70,18 @@ class Transaction:
     async def prefetch(self, decides: Iterable[Callable[[], interface.Decision[Any]]]) -> None:
         """Lock the containers these decisions are about and read the records they ask for."""
         decides = list(decides)
-        if await self._prefetch_by_guess(decides):
+        if await self._prefetch_from_cache(decides):
             return
         first = _first_requests(decides, self._rows)
         await self._lock({request.id for request in first if isinstance(request, interface.LoadRow)})
         await self._lock({request.container for request in first if isinstance(request, interface.Get)})
         wanted = [request for request in _first_requests(decides, self._rows) if type(request) is interface.Get]
         if wanted:
-            self._batch.remember(wanted, await reads.gets(self._connection, wanted, self._distributed))
+            self._batch.remember(wanted, await reads.get_many(self._connection, wanted, self._distributed))
 
-    async def _prefetch_by_guess(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
+    async def _prefetch_from_cache(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
         """Lock and read in one statement, as if the containers were what this node has left them; False: they are not."""
-        guesses = self._lock_guesses.rows
+        guesses = self._catalog_cache.rows
         if self._distributed or not guesses:
             return False
         requests = _first_requests(decides, guesses)
@@ -89,9 +89,9 @@ class Transaction:
         if not wanted or len(wanted) < len(requests):
             return False
         rows = [guesses[id] for id in sorted({request.container for request in wanted})]
-        found = await reads.locked_gets(self._connection, rows, wanted)
+        found = await reads.get_many_locked(self._connection, rows, wanted)
         if found is None:
-            self._lock_guesses.drop([row.id for row in rows])
+            self._catalog_cache.drop([row.id for row in rows])
             return False
         self._rows.update({row.id: row for row in rows})
         self._batch.remember(wanted, found)
@@ -105,7 +105,7 @@ class Transaction:
             self._rows.update(dict.fromkeys(wanted))
             for row in await reads.lock_rows(self._connection, wanted):
                 self._rows[row.id] = row
-                self._lock_guesses.note_lock(row)
+                self._catalog_cache.note_lock(row)
 
     # --- one after the other ---------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Transaction:
                 return self._batch.get(request)
             except KeyError:
                 await self._lock([request.container])
-                found = await reads.gets(self._connection, [request], self._distributed)
+                found = await reads.get_many(self._connection, [request], self._distributed)
                 self._batch.remember([request], found)
                 return found[0]
         if isinstance(request, interface.LoadRow):
@@ -153,7 +153,7 @@ class Transaction:
     async def _read_held(self, request: interface.HeldRecords) -> tuple[Identity, ...] | None:
         if request.purging:
             await self._lock([request.container])
-            await self._holds.stop_locking(self._connection, request.container)
+            await self._holds.block_new_holds(self._connection, request.container)
         elif not self._holds.has_others:
             return ()
         return await self._holds.read_held(self._connection, request)

@@ -13,13 +13,22 @@ import asyncpg
 from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
-from mayflydb.store.jobs import Job, Jobs, Refusal
 from mayflydb.store.postgres import citus
-from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, pause, retry_delay, unavailable
+from mayflydb.store.postgres.catalog_cache import CatalogCache
+from mayflydb.store.postgres.connection import (
+    CONNECTION_LOST,
+    DATABASE_ERRORS,
+    RETRYABLE,
+    connect,
+    dial,
+    pause,
+    retry_delay,
+    translate_error,
+)
 from mayflydb.store.postgres.holds import Holds
-from mayflydb.store.postgres.lock_guesses import LockGuesses
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.transaction import Transaction
+from mayflydb.store.write_queues import QueuedWrite, Refusal, WriteQueues
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +49,12 @@ _REMOVE_MARKERS = "DELETE FROM mayfly.outcome WHERE writer = {0} AND number < {1
 _CLAIM_MARKER = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING number"
 
 
-class Done:
+class DecidedWrite:
     """A job of a group, and what it came to. `changes_rows`: others may remember what it has changed."""
 
     __slots__ = ("changes_rows", "job", "purged", "reply")
 
-    def __init__(self, job: Job, reply: Any, purged: Any = (), changes_rows: bool = False) -> None:
+    def __init__(self, job: QueuedWrite, reply: Any, purged: Any = (), changes_rows: bool = False) -> None:
         self.job = job
         self.reply = reply
         self.purged = purged
@@ -71,102 +80,102 @@ class Writer:
         self._wait_for_nodes = wait_for_nodes
         self._holds = holds
         self._stopwatch = stopwatch
-        self._jobs = Jobs(stopwatch)
+        self._queues = WriteQueues(stopwatch)
         self._connection: asyncpg.Connection | None = None
         self._commit_seq = 0
         self._id = 0
-        self._begun = False
-        self._lock_guesses = LockGuesses()
-        self._number = 0
+        self._in_transaction = False
+        self._catalog_cache = CatalogCache()
+        self._marker = 0
         self._warning: str | None = None
         """What the server has warned of since the last order to commit."""
         self._unresolved: set[int] = set()
-        self._aside: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._task = asyncio.create_task(self._run(), name="writer")
 
     def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Coroutine[Any, Any, Committed[Any]]:
         """Queue a decision and wait for its commit."""
-        return self._jobs.submit(decide, urgency)
+        return self._queues.submit(decide, urgency)
 
     async def close(self) -> None:
         """Finish what is queued; refuse what comes later."""
-        self._jobs.close()
-        await asyncio.wait([self._task, *self._aside])
-        await self._hang_up()
+        self._queues.close()
+        await asyncio.wait([self._task, *self._background])
+        await self._drop_connection()
 
     async def reset(self) -> None:
         """Forget everything, after what is queued. It waits its turn as any write does."""
-        await self._jobs.submit(_everything, "user")
+        await self._queues.submit(_reset_decision, "user")
 
     async def _run(self) -> None:
-        jobs = self._jobs
-        while not (jobs.closing and jobs.turn() is None):
-            await jobs.arrival()
-            while (turn := jobs.turn()) is not None:
+        queues = self._queues
+        while not (queues.closing and queues.next_urgency() is None):
+            await queues.wait_for_work()
+            while (urgency := queues.next_urgency()) is not None:
                 began = self._stopwatch()
-                queue = jobs.queues[turn]
-                group = [queue.popleft() for _ in islice(queue.copy(), GROUP_LIMIT if turn == "user" else 1)]
-                await self._group(
-                    [job for job in group if not job.future.cancelled()], began if turn == "sweep" else None
+                queue = queues.queues[urgency]
+                group = [queue.popleft() for _ in islice(queue.copy(), GROUP_LIMIT if urgency == "user" else 1)]
+                await self._run_group(
+                    [job for job in group if not job.future.cancelled()], began if urgency == "sweep" else None
                 )
-                jobs.charge(turn, began)
+                queues.charge(urgency, began)
 
-    async def _group(self, jobs: list[Job], held_since: int | None) -> None:
+    async def _run_group(self, jobs: list[QueuedWrite], held_since: int | None) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._attempt(jobs, held_since)
                 return
-            except FAILED as error:
-                await self._hang_up()
-                if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
-                    self._fail(jobs, unavailable(error))
+            except DATABASE_ERRORS as error:
+                await self._drop_connection()
+                if attempt == ATTEMPTS or not isinstance(error, (*RETRYABLE, *CONNECTION_LOST)):
+                    self._fail(jobs, translate_error(error))
                     return
                 log.info("a group of %d writes is tried again: %s", len(jobs), error)
-                if isinstance(error, LOST):
+                if isinstance(error, CONNECTION_LOST):
                     await pause(retry_delay(attempt))
             except MayflyError as error:
-                await self._hang_up()
+                await self._drop_connection()
                 self._fail(jobs, error)
                 return
             except Exception as error:
                 log.exception("a group of writes failed")
-                await self._hang_up()
+                await self._drop_connection()
                 self._fail(jobs, Unavailable(f"the store could not write: {error!r}"))
                 return
 
-    def _fail(self, jobs: list[Job], error: MayflyError) -> None:
+    def _fail(self, jobs: list[QueuedWrite], error: MayflyError) -> None:
         for job in jobs:
             job.fail(type(error)(error.message, **error.detail))
 
-    async def _attempt(self, jobs: list[Job], held_since: int | None) -> None:
+    async def _attempt(self, jobs: list[QueuedWrite], held_since: int | None) -> None:
         """Everything up to the answers; what it raises has left nothing behind."""
         connection = await self._ensure_connection()
-        if not self._begun:
+        if not self._in_transaction:
             await connection.execute("BEGIN")
-        self._begun = False
-        transaction = Transaction(connection, self._distributed, self._lock_guesses, self._holds)
-        await transaction.prefetch(job.decide for job in jobs if job.decide is not _everything)
+        self._in_transaction = False
+        transaction = Transaction(connection, self._distributed, self._catalog_cache, self._holds)
+        await transaction.prefetch(job.decide for job in jobs if job.decide is not _reset_decision)
         done = [await self._decide(transaction, job) for job in jobs]
-        self._number = number = self._number + 1
+        self._marker = number = self._marker + 1
         version = await transaction.finish(self._add_markers)
         self._warning = None
         try:
             await self._commit(connection, number)
-        except LOST as error:
+        except CONNECTION_LOST as error:
             # The order to commit may have arrived, or not. Nobody else waits until that is known.
-            await self._hang_up()
+            await self._drop_connection()
             self._unresolved.add(number)
-            self._later(self._resolve(done, version, number, error))
+            self._start_task(self._resolve(done, version, number, error))
             return
-        self._lock_guesses.note_commit(transaction.locked_rows())
+        self._catalog_cache.note_commit(transaction.locked_rows())
         if self._warning is not None:
-            self._later(self._finish(done, version, connection.get_server_pid(), self._warning))
+            self._start_task(self._finish(done, version, connection.get_server_pid(), self._warning))
             return
         self._committed(done, version, 0 if held_since is None else self._stopwatch() - held_since)
 
     def _add_markers(self, statement: Statement) -> None:
-        statement.add("signed", _ADD_MARKER, self._id, self._number)
-        statement.add("known", _REMOVE_MARKERS, self._id, min(self._unresolved, default=self._number))
+        statement.add("signed", _ADD_MARKER, self._id, self._marker)
+        statement.add("known", _REMOVE_MARKERS, self._id, min(self._unresolved, default=self._marker))
 
     async def _ensure_connection(self) -> asyncpg.Connection:
         connection = self._connection
@@ -185,16 +194,16 @@ class Writer:
 
     async def _commit(self, connection: asyncpg.Connection, number: int) -> None:
         # Whoever waits already goes on in a transaction that begins with the end of this one.
-        waiting = self._jobs.turn() is not None
+        waiting = self._queues.next_urgency() is not None
         await connection.execute("COMMIT AND CHAIN" if waiting else "COMMIT")
-        self._begun = waiting
+        self._in_transaction = waiting
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
-    def _committed(self, done: list[Done], version: int | None, held: int = 0) -> None:
+    def _committed(self, done: list[DecidedWrite], version: int | None, held: int = 0) -> None:
         self._commit_seq += 1
         if version is not None:
             # Nobody else waits for the other nodes: one that has died keeps them for the length of its lease.
@@ -202,29 +211,29 @@ class Writer:
             changing = [each for each in done if each.changes_rows]
             done = [each for each in done if not each.changes_rows]
             if changing:
-                self._later(self._tell(version, changing, self._commit_seq))
+                self._start_task(self._tell(version, changing, self._commit_seq))
         self._answer(done, self._commit_seq, held)
 
-    async def _tell(self, version: int, done: list[Done], commit_seq: int) -> None:
+    async def _tell(self, version: int, done: list[DecidedWrite], commit_seq: int) -> None:
         await self._wait_for_nodes(version)
         self._answer(done, commit_seq)
 
-    async def _decide(self, transaction: Transaction, job: Job) -> Done:
-        if job.decide is _everything:
+    async def _decide(self, transaction: Transaction, job: QueuedWrite) -> DecidedWrite:
+        if job.decide is _reset_decision:
             await transaction.empty()
-            return Done(job, None, changes_rows=True)
+            return DecidedWrite(job, None, changes_rows=True)
         before = transaction.changed_rows
         try:
             reply, purged = await transaction.run(job.decide)
-        except FAILED:
+        except DATABASE_ERRORS:
             raise
         except Exception as error:  # noqa: BLE001
             # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
             # written, so it is told when their commit is certain.
-            return Done(job, Refusal(error))
-        return Done(job, reply, purged, transaction.changed_rows > before)
+            return DecidedWrite(job, Refusal(error))
+        return DecidedWrite(job, reply, purged, transaction.changed_rows > before)
 
-    async def _resolve(self, done: list[Done], version: int | None, number: int, error: BaseException) -> None:
+    async def _resolve(self, done: list[DecidedWrite], version: int | None, number: int, error: BaseException) -> None:
         """Find out what became of a transaction whose COMMIT was not answered, and answer for it."""
         jobs = [each.job for each in done]
         try:
@@ -239,14 +248,14 @@ class Writer:
             return
         for job in jobs:
             job.tries += 1
-        self._fail([job for job in jobs if job.tries >= ATTEMPTS], unavailable(error))
+        self._fail([job for job in jobs if job.tries >= ATTEMPTS], translate_error(error))
         again = [job for job in jobs if job.tries < ATTEMPTS]
-        if self._jobs.closing:
-            self._fail(again, unavailable(error))
+        if self._queues.closing:
+            self._fail(again, translate_error(error))
         else:
-            self._jobs.requeue(again)
+            self._queues.requeue(again)
 
-    async def _finish(self, done: list[Done], version: int | None, backend: int, warning: str) -> None:
+    async def _finish(self, done: list[DecidedWrite], version: int | None, backend: int, warning: str) -> None:
         """Answer for a transaction that is committed, when it is so on all workers. OutcomeUnknown if that takes too long."""
         log.warning("a commit is not finished on all workers: %s", warning)
         ends = self._stopwatch() + int(RESOLVE_SECONDS * 1e6)
@@ -257,7 +266,7 @@ class Writer:
                     finished = await citus.has_finished(connection, backend)
                 finally:
                     connection.terminate()
-            except (MayflyError, *FAILED):
+            except (MayflyError, *DATABASE_ERRORS):
                 finished = False
             if finished:
                 self._committed(done, version)
@@ -277,12 +286,12 @@ class Writer:
                     return await connection.fetchval(_CLAIM_MARKER, self._id, number) is None
                 finally:
                     connection.terminate()
-            except (MayflyError, *FAILED):
+            except (MayflyError, *DATABASE_ERRORS):
                 await pause(wait)
                 wait = min(1.0, wait * 2)
         raise OutcomeUnknown(f"the connection was lost while committing: {error}")
 
-    def _answer(self, done: list[Done], commit_seq: int, held: int = 0) -> None:
+    def _answer(self, done: list[DecidedWrite], commit_seq: int, held: int = 0) -> None:
         for each in done:
             future = each.job.future
             if isinstance(each.reply, Refusal):
@@ -290,13 +299,13 @@ class Writer:
             elif not future.done():
                 future.set_result(Committed(each.reply, commit_seq, each.purged, held))
 
-    async def _hang_up(self) -> None:
+    async def _drop_connection(self) -> None:
         """Whatever the connection was doing is rolled back by the server."""
-        connection, self._connection, self._begun = self._connection, None, False
-        self._lock_guesses.forget()
+        connection, self._connection, self._in_transaction = self._connection, None, False
+        self._catalog_cache.forget()
         if connection is not None:
             connection.terminate()
 
 
-def _everything() -> Decision[None]:
+def _reset_decision() -> Decision[None]:
     raise AssertionError("a reset is no decision")

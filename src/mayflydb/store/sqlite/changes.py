@@ -22,7 +22,7 @@ from mayflydb.store.rows import (
     identity_number,
 )
 from mayflydb.store.sqlite.counters import Counters
-from mayflydb.store.sqlite.history import clear_history, forget, remember, remember_doomed
+from mayflydb.store.sqlite.history import add_expired_versions, clear_history, forget, remember
 from mayflydb.store.sqlite.reads import PATHS, spared_condition
 from mayflydb.store.sqlite.schema import DATE, row_id
 
@@ -97,14 +97,14 @@ def _write_event(connection: apsw.Connection, event: Expiry) -> None:
 
 def purge(connection: apsw.Connection, counters: Counters, change: interface.Purge) -> interface.Purged:
     """All in SQL: no row passes through Python, so that other threads run meanwhile."""
-    connection.execute(*_choice(change))
+    connection.execute(*_choose_records(change))
     span = change.span if change.span is None else clamp(change.span)
     floor = _floor(change)
-    doomed = connection.changes()
+    chosen = connection.changes()
     connection.execute(
-        f"{_EVENT} SELECT container, partition, key, lsn, ?1 + n, doomed.anchor, override, ?2, ?3,"
-        f" max(doomed.anchor + coalesce(?4, override * {SECOND}), ?5), ?6, ?7"
-        " FROM temp.doomed JOIN main.record USING (id) ORDER BY n",
+        f"{_EVENT} SELECT container, partition, key, lsn, ?1 + n, chosen.anchor, override, ?2, ?3,"
+        f" max(chosen.anchor + coalesce(?4, override * {SECOND}), ?5), ?6, ?7"
+        " FROM temp.chosen JOIN main.record USING (id) ORDER BY n",
         (
             counters.lsn(change.container),
             change.cause,
@@ -115,20 +115,20 @@ def purge(connection: apsw.Connection, counters: Counters, change: interface.Pur
             change.how,
         ),
     )
-    if connection.changes() != doomed:
+    if connection.changes() != chosen:
         # Else a sweep would find the same entries again, for ever.
         raise apsw.CorruptError("a due path names records that are not there")
     if change.history:
-        remember_doomed(connection, change, counters.lsn(change.container))
-    counters.advance(change.container, doomed)
-    return interface.Purged(doomed, _remove_doomed(connection))
+        add_expired_versions(connection, change, counters.lsn(change.container))
+    counters.advance(change.container, chosen)
+    return interface.Purged(chosen, _remove_chosen(connection))
 
 
 def _floor(way: interface.Purge | interface.CompetingRule) -> Instant:
     return -(1 << 63) if way.not_before is None else clamp(way.not_before)
 
 
-def _choice(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
+def _choose_records(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
     """The statement that notes who is to go, with the anchors of their lives."""
     if isinstance(change.path, int):
         value, order = DATE.format("entry.key"), "entry.key, entry.record"
@@ -143,7 +143,7 @@ def _choice(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
         chosen = f"SELECT id, anchor FROM main.record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} <= ?"
         bindings = [change.container, fit(change.upto)]
     for rule in change.competing:
-        other, named = _value_of(rule.path)
+        other, named = _path_value(rule.path)
         sooner = "<=" if rule.wins_tie else "<"
         chosen += f" AND NOT coalesce(max({other} + ?, ?) {sooner} max({value} + ?, ?), 0)"
         bindings += [*named, clamp(rule.span or 0), _floor(rule), clamp(change.span or 0), _floor(change)]
@@ -151,10 +151,10 @@ def _choice(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
     chosen += others
     bindings += spared
     chosen += f" ORDER BY {order} LIMIT ?"
-    return f"INSERT INTO temp.doomed(id, anchor) {chosen}", (*bindings, change.limit)
+    return f"INSERT INTO temp.chosen(id, anchor) {chosen}", (*bindings, change.limit)
 
 
-def _value_of(path: Path) -> tuple[str, tuple[int, ...]]:
+def _path_value(path: Path) -> tuple[str, tuple[int, ...]]:
     """The value of the record at hand on a path, NULL if it is not there, and what is bound in it."""
     if isinstance(path, int):
         value = DATE.format("other.key")
@@ -166,12 +166,12 @@ def _value_of(path: Path) -> tuple[str, tuple[int, ...]]:
 def clear(connection: apsw.Connection, counters: Counters, change: interface.ClearDropped) -> interface.Purged:
     bounds = (row_id(change.container, 0), row_id(change.container, SEQ_MASK))
     connection.execute(
-        "INSERT INTO temp.doomed(id) SELECT id FROM main.record NOT INDEXED WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+        "INSERT INTO temp.chosen(id) SELECT id FROM main.record NOT INDEXED WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
         (*bounds, change.limit),
     )
-    doomed = connection.changes()
-    purged = interface.Purged(doomed, _remove_doomed(connection))
-    if not doomed:
+    chosen = connection.changes()
+    purged = interface.Purged(chosen, _remove_chosen(connection))
+    if not chosen:
         purged = clear_history(connection, change.container, change.limit)
     connection.execute(
         "DELETE FROM dropped WHERE container = ?1"
@@ -182,11 +182,11 @@ def clear(connection: apsw.Connection, counters: Counters, change: interface.Cle
     return purged
 
 
-def _remove_doomed(connection: apsw.Connection) -> int:
-    size = connection.execute("SELECT coalesce(sum(length(value)), 0) FROM temp.doomed JOIN main.record USING (id)").get
-    connection.execute("DELETE FROM main.entry WHERE record IN (SELECT id FROM temp.doomed)")
-    connection.execute("DELETE FROM main.record WHERE id IN (SELECT id FROM temp.doomed)")
-    connection.execute("DELETE FROM temp.doomed")
+def _remove_chosen(connection: apsw.Connection) -> int:
+    size = connection.execute("SELECT coalesce(sum(length(value)), 0) FROM temp.chosen JOIN main.record USING (id)").get
+    connection.execute("DELETE FROM main.entry WHERE record IN (SELECT id FROM temp.chosen)")
+    connection.execute("DELETE FROM main.record WHERE id IN (SELECT id FROM temp.chosen)")
+    connection.execute("DELETE FROM temp.chosen")
     return int(size)
 
 

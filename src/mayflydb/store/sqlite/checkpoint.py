@@ -25,7 +25,7 @@ class WriteAheadLog:
     def __init__(self, connection: apsw.Connection, halt: Callable[[str], None]) -> None:
         self._connection = connection
         self._halt = halt
-        self._pages = self._tended = 0
+        self._pages = self._maintained = 0
         connection.set_wal_hook(self._committed)
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
@@ -35,13 +35,13 @@ class WriteAheadLog:
     @property
     def is_due(self) -> bool:
         """Whether the log grew enough since it was last tended to."""
-        if self._pages < self._tended:
-            self._tended = 0
-        return self._pages - self._tended >= PASSIVE_PAGES
+        if self._pages < self._maintained:
+            self._maintained = 0
+        return self._pages - self._maintained >= PASSIVE_PAGES
 
-    def tend(self) -> None:
+    def maintain(self) -> None:
         """Checkpoint, and give back free pages in small steps."""
-        self._tended = self._pages
+        self._maintained = self._pages
         self._attempt(self._give_back)
         mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if self._pages > CAP_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
         self.checkpoint(mode)

@@ -51,7 +51,7 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
     _apply(connection, FILE)
     connection.pragma("fullfsync", 1)
     connection.pragma("cache_size", -65536)
-    _defend(connection)
+    _harden(connection)
     return connection
 
 
@@ -60,7 +60,7 @@ def open_memory() -> apsw.Connection:
     connection = apsw.Connection(":memory:")
     connection.pragma("auto_vacuum", "INCREMENTAL")
     _apply(connection, MEMORY)
-    _defend(connection)
+    _harden(connection)
     return connection
 
 
@@ -73,6 +73,6 @@ def _apply(connection: apsw.Connection, demanded: Mapping[str, str | int]) -> No
             raise Unavailable(f"SQLite refuses {name}={value} for this file: it stays {actual}")
 
 
-def _defend(connection: apsw.Connection) -> None:
+def _harden(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.enable_load_extension(False)

@@ -28,12 +28,12 @@ def remember(connection: apsw.Connection, counters: Counters, change: interface.
     connection.execute(f"{_ADD} VALUES(?,?,?,?,?,?,?,?,?,?)", (change.container, *version_row(change.version)))
 
 
-def remember_doomed(connection: apsw.Connection, change: interface.Purge, lsn: int) -> None:
+def add_expired_versions(connection: apsw.Connection, change: interface.Purge, lsn: int) -> None:
     """The deaths that this purge is about, with the lsns that follow `lsn`, as their events have them."""
     connection.execute(
         f"{_ADD} SELECT container, ?1, ?2 + n, ?3, partition, key, id & {SEQ_MASK}, lsn,"
         " CASE WHEN ?4 IS NULL THEN x'' ELSE CAST(?4 || value AS BLOB) END, NULL"
-        " FROM temp.doomed JOIN main.record USING (id) ORDER BY n",
+        " FROM temp.chosen JOIN main.record USING (id) ORDER BY n",
         (Kind.EXPIRE.value, lsn, change.purged, change.stamp),
     )
 

@@ -24,11 +24,11 @@ from mayflydb.store.rows import (
     record_of,
 )
 from mayflydb.store.sqlite.history import history
-from mayflydb.store.sqlite.schema import COLUMNS, DEADLINE, FOLLOWS, OWN, row_id
+from mayflydb.store.sqlite.schema import COLUMNS, DEADLINE, HAS_DEFAULT_TTL, HAS_OWN_TTL, row_id
 
 PATHS = {
-    DuePath.ANCHOR: ("record_anchor", "anchor", FOLLOWS),
-    DuePath.DEADLINE: ("record_deadline", DEADLINE, OWN),
+    DuePath.ANCHOR: ("record_anchor", "anchor", HAS_DEFAULT_TTL),
+    DuePath.DEADLINE: ("record_deadline", DEADLINE, HAS_OWN_TTL),
 }
 """Due path -> index, ordered expression, and the condition of that partial index."""
 
@@ -156,10 +156,10 @@ def walk(connection: apsw.Connection, request: interface.ScanIndex) -> list[tupl
     bounds = (request.range.lower, request.range.upper, key, row_id(request.container, seq))
     rows = connection.execute(_WALKS[request.descending], (request.container, request.index, *bounds, request.limit))
     keys: list[bytes] = []
-    return list(zip(keys, _page(_noting(rows, keys)), strict=False))
+    return list(zip(keys, _page(_split_keys(rows, keys)), strict=False))
 
 
-def _noting(rows: Iterable[tuple[Any, ...]], keys: list[bytes]) -> Iterator[tuple[Any, ...]]:
+def _split_keys(rows: Iterable[tuple[Any, ...]], keys: list[bytes]) -> Iterator[tuple[Any, ...]]:
     for key, *row in rows:
         keys.append(key)
         yield tuple(row)
@@ -264,8 +264,8 @@ def count(connection: apsw.Connection, request: interface.Count) -> Totals:
         return int(connection.execute(f"SELECT count(*) FROM record {source}", (request.container,)).get)
 
     records = number("INDEXED BY record_lsn WHERE container = ?")
-    own = number(f"INDEXED BY record_deadline WHERE container = ? AND {OWN}")
-    followers = number(f"INDEXED BY record_anchor WHERE container = ? AND {FOLLOWS}")
+    own = number(f"INDEXED BY record_deadline WHERE container = ? AND {HAS_OWN_TTL}")
+    followers = number(f"INDEXED BY record_anchor WHERE container = ? AND {HAS_DEFAULT_TTL}")
     ignored = number("INDEXED BY record_ignored WHERE container = ? AND override = 0")
     size = 0
     if request.with_bytes:

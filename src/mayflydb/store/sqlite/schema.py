@@ -17,8 +17,8 @@ COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anch
 
 # Follows the default: no own ttl, or one that counts as absent. Queries must repeat these terms to the letter, or SQLite will
 # not use the partial indexes.
-FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
-OWN = "anchor IS NOT NULL AND override > 0"
+HAS_DEFAULT_TTL = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
+HAS_OWN_TTL = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
 
 DATE = "((('0x' || hex(substr({0}, 1, 4))) ->> '$') - 2147483648) * 4294967296 + (('0x' || hex(substr({0}, 5, 4))) ->> '$')"
@@ -32,7 +32,7 @@ _HISTORY = """CREATE TABLE history(
 _DATES = "SELECT 1"
 """Format 3 has dates in `exact_anchor`, and rules that count from them: no other tables, but nothing for older versions."""
 
-STEPS = {1: _HISTORY, 2: _DATES}
+MIGRATIONS = {1: _HISTORY, 2: _DATES}
 """Format -> what makes it the next one: one statement."""
 
 TABLES = f"""
@@ -50,8 +50,8 @@ CREATE TABLE record(
 CREATE INDEX record_identity ON record(container, identity);
 CREATE INDEX record_hash ON record(container, hash);
 CREATE INDEX record_lsn ON record(container, lsn);
-CREATE INDEX record_anchor ON record(container, anchor) WHERE {FOLLOWS};
-CREATE INDEX record_deadline ON record(container, {DEADLINE}) WHERE {OWN};
+CREATE INDEX record_anchor ON record(container, anchor) WHERE {HAS_DEFAULT_TTL};
+CREATE INDEX record_deadline ON record(container, {DEADLINE}) WHERE {HAS_OWN_TTL};
 CREATE INDEX record_ignored ON record(container) WHERE override = 0;
 CREATE TABLE entry(
     container INTEGER NOT NULL, number INTEGER NOT NULL, key BLOB NOT NULL, record INTEGER NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE expiry(
 """
 
 # What one sweep is about to remove, in order of death. Temporary: kept in memory, never written to the file.
-DOOMED = "CREATE TEMP TABLE doomed(n INTEGER PRIMARY KEY, id INTEGER NOT NULL, anchor INTEGER)"
+CHOSEN = "CREATE TEMP TABLE chosen(n INTEGER PRIMARY KEY, id INTEGER NOT NULL, anchor INTEGER)"
 
 
 def row_id(container: int, seq: int) -> int:

@@ -19,7 +19,7 @@ from mayflydb.store.interface import ChildRows, Committed, Decision, FindRow, Ge
 from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.connection import check_library, open_file, open_memory
 from mayflydb.store.sqlite.reads import ANSWERS, SLOW, get
-from mayflydb.store.sqlite.schema import FORMAT, STEPS, TABLES
+from mayflydb.store.sqlite.schema import FORMAT, MIGRATIONS, TABLES
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.writer import Writer, error_code
 
@@ -191,7 +191,7 @@ def _prepare(connection: apsw.Connection) -> Transaction:
     elif version < FORMAT:
         with connection:
             for step in range(version, FORMAT):
-                connection.execute(STEPS[step])
+                connection.execute(MIGRATIONS[step])
             connection.pragma("user_version", FORMAT)
     if connection.pragma("journal_mode") == "wal":
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

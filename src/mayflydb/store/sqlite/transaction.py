@@ -14,7 +14,7 @@ from mayflydb.store.sqlite.changes import APPLY
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.reads import ANSWERS, get
 from mayflydb.store.sqlite.record_cache import PendingRecords, RecordCache
-from mayflydb.store.sqlite.schema import DOOMED
+from mayflydb.store.sqlite.schema import CHOSEN
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Transaction:
         self.changed = False
         self.recent = RecordCache()
         self._pending = PendingRecords(self.recent)
-        connection.execute(DOOMED)
+        connection.execute(CHOSEN)
         self._next_id = self._meta("next_id")
         self.commit_seq = self._meta("commit_seq")
 

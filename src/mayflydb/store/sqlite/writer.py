@@ -18,10 +18,10 @@ import apsw
 from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
-from mayflydb.store.jobs import Job, Jobs, Refusal
 from mayflydb.store.sqlite.checkpoint import WriteAheadLog
-from mayflydb.store.sqlite.pace import Pace
+from mayflydb.store.sqlite.commit_speed import CommitSpeed
 from mayflydb.store.sqlite.transaction import Transaction
+from mayflydb.store.write_queues import QueuedWrite, Refusal, WriteQueues
 
 GROUP_LIMIT = 512
 SLICE_US = 2_000
@@ -48,44 +48,44 @@ class Writer:
         self._thread = thread
         self._halt = halt
         self._stopwatch = stopwatch
-        self._jobs = Jobs(stopwatch)
-        self._pace = Pace()
+        self._queues = WriteQueues(stopwatch)
+        self._commit_speed = CommitSpeed()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="writer")
 
     def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Coroutine[Any, Any, Committed[Any]]:
         """Queue a decision and wait for its commit."""
-        return self._jobs.submit(decide, urgency)
+        return self._queues.submit(decide, urgency)
 
     async def close(self) -> None:
         """Finish what is queued; refuse what comes later."""
-        self._jobs.close()
+        self._queues.close()
         await self._task
 
     async def _run(self) -> None:
         try:
-            await self._work_off()
+            await self._process_queues()
         except Exception as error:
             # Whoever waits would wait for ever; what the disk holds is what the next start recovers.
             self._halt(f"the writer failed: {error!r}")
             raise
 
-    async def _work_off(self) -> None:
-        jobs = self._jobs
-        while not (jobs.closing and jobs.turn() is None):
-            await jobs.arrival()
-            while (turn := jobs.turn()) is not None:
+    async def _process_queues(self) -> None:
+        queues = self._queues
+        while not (queues.closing and queues.next_urgency() is None):
+            await queues.wait_for_work()
+            while (urgency := queues.next_urgency()) is not None:
                 began = self._stopwatch()
-                if turn == "user":
-                    await self._group(jobs.queues["user"], GROUP_LIMIT)
+                if urgency == "user":
+                    await self._run_group(queues.queues["user"], GROUP_LIMIT)
                 else:
-                    await self._sweep(jobs.queues["sweep"])
-                jobs.charge(turn, began)
+                    await self._sweep(queues.queues["sweep"])
+                queues.charge(urgency, began)
                 if self._log is not None and self._log.is_due:
-                    await self._off_loop(self._log.tend)
+                    await self._run_on_thread(self._log.maintain)
 
-    async def _group(self, queue: deque[Job], limit: int) -> None:
-        done: list[tuple[Job, Any, Any]] = []
+    async def _run_group(self, queue: deque[QueuedWrite], limit: int) -> None:
+        done: list[tuple[QueuedWrite, Any, Any]] = []
         try:
             self._transaction.begin()
             began = started = self._stopwatch()
@@ -102,14 +102,14 @@ class Writer:
             self._transaction.prepare()
         except apsw.Error as error:
             # Nobody was decided when BEGIN itself failed: then it failed for all who wait.
-            self._abandon(done or [(queue.popleft(), None, None) for _ in range(len(queue))], error)
+            self._fail_group(done or [(queue.popleft(), None, None) for _ in range(len(queue))], error)
             return
         # What took long to decide has many pages to write.
-        await self._commit(done, on_loop=self._pace.quick and self._stopwatch() - began <= SLICE_US)
+        await self._commit(done, on_loop=self._commit_speed.is_quick and self._stopwatch() - began <= SLICE_US)
 
-    async def _sweep(self, queue: deque[Job]) -> None:
+    async def _sweep(self, queue: deque[QueuedWrite]) -> None:
         """One sweep in a transaction of its own, off the loop: its SQL may take milliseconds."""
-        done: list[tuple[Job, Any, Any]] = []
+        done: list[tuple[QueuedWrite, Any, Any]] = []
         job = queue.popleft()
         started = self._stopwatch()
 
@@ -120,9 +120,9 @@ class Writer:
             self._transaction.prepare()
 
         try:
-            await self._off_loop(work)
+            await self._run_on_thread(work)
         except apsw.Error as error:
-            self._abandon(done or [(job, None, None)], error)
+            self._fail_group(done or [(job, None, None)], error)
             return
         await self._commit(done, started)
 
@@ -131,7 +131,7 @@ class Writer:
         """Whether others may read now, and see nothing of this transaction."""
         return self._thread is not None or not self._transaction.changed
 
-    def _decide(self, job: Job, done: list[tuple[Job, Any, Any]]) -> Iterator[None]:
+    def _decide(self, job: QueuedWrite, done: list[tuple[QueuedWrite, Any, Any]]) -> Iterator[None]:
         """One job, in steps."""
         if job.future.cancelled():
             return
@@ -148,13 +148,13 @@ class Writer:
         done.append((job, reply, purged))
 
     async def _commit(
-        self, done: list[tuple[Job, Any, Any]], held_since: int | None = None, on_loop: bool = False
+        self, done: list[tuple[QueuedWrite, Any, Any]], held_since: int | None = None, on_loop: bool = False
     ) -> None:
         try:
             if on_loop:
                 self._commit_group()
             else:
-                await self._off_loop(self._commit_group if held_since is None else self._execute_commit)
+                await self._run_on_thread(self._commit_group if held_since is None else self._execute_commit)
         except apsw.Error as error:
             self._fail_commit(done, error)
             return
@@ -173,22 +173,22 @@ class Writer:
     def _commit_group(self) -> None:
         before = self._stopwatch()
         self._execute_commit()
-        self._pace.note(self._stopwatch() - before)
+        self._commit_speed.note(self._stopwatch() - before)
 
-    async def _off_loop(self, work: Callable[[], None]) -> None:
+    async def _run_on_thread(self, work: Callable[[], None]) -> None:
         if self._thread is None:
             work()
         else:
             await self._loop.run_in_executor(self._thread, work)
 
-    def _abandon(self, done: list[tuple[Job, Any, Any]], error: apsw.Error) -> None:
+    def _fail_group(self, done: list[tuple[QueuedWrite, Any, Any]], error: apsw.Error) -> None:
         """The group failed before COMMIT: nothing of it happened, and everybody is told so."""
         self._transaction.rollback()
         reason = "the disk is full" if isinstance(error, apsw.FullError) else str(error)
         for job, _, _ in done:
             job.fail(Unavailable(f"the store could not write: {reason}"))
 
-    def _fail_commit(self, done: list[tuple[Job, Any, Any]], error: apsw.Error) -> None:
+    def _fail_commit(self, done: list[tuple[QueuedWrite, Any, Any]], error: apsw.Error) -> None:
         if error_code(error) == apsw.SQLITE_IOERR_FSYNC:
             self._halt(f"fsync failed: {error}")
         self._transaction.rollback()

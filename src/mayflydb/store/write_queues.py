@@ -1,4 +1,4 @@
-"""Who waits for a writer: users and sweeps, and whose turn it is."""
+"""Who waits for a writer: users and sweeps, and whose next_urgency it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayflydb.store.interface import Committed, Decision, Urgency
 QUEUE_LIMIT = 10_000
 
 
-class Job:
+class QueuedWrite:
     """One decision and who waits for it. `tries`: how often its group was run and nothing came of it."""
 
     __slots__ = ("decide", "future", "tries")
@@ -39,11 +39,11 @@ class Refusal:
         self.error = error
 
 
-class Jobs:
+class WriteQueues:
     """Two queues. While both have somebody, each has about half of the writer's time."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
-        self.queues: dict[Urgency, deque[Job]] = {"user": deque(), "sweep": deque()}
+        self.queues: dict[Urgency, deque[QueuedWrite]] = {"user": deque(), "sweep": deque()}
         self.closing = False
         self._stopwatch = stopwatch
         self._loop = asyncio.get_running_loop()
@@ -58,11 +58,11 @@ class Jobs:
         if len(queue) >= QUEUE_LIMIT:
             raise Unavailable(f"{QUEUE_LIMIT} writes are waiting")
         future: asyncio.Future[Committed[Any]] = self._loop.create_future()
-        queue.append(Job(decide, future))
+        queue.append(QueuedWrite(decide, future))
         self._work.set()
         return await future
 
-    def requeue(self, jobs: Sequence[Job]) -> None:
+    def requeue(self, jobs: Sequence[QueuedWrite]) -> None:
         """Nothing has come of these; they are next."""
         self.queues["user"].extendleft(reversed(jobs))
         self._work.set()
@@ -72,13 +72,13 @@ class Jobs:
         self.closing = True
         self._work.set()
 
-    async def arrival(self) -> None:
+    async def wait_for_work(self) -> None:
         """Wait until there may be something to do."""
         await self._work.wait()
         self._work.clear()
 
-    def turn(self) -> Urgency | None:
-        """Whose turn it is; None: nobody waits."""
+    def next_urgency(self) -> Urgency | None:
+        """Whose next_urgency it is; None: nobody waits."""
         users, sweeps = self.queues["user"], self.queues["sweep"]
         if not sweeps:
             return "user" if users else None

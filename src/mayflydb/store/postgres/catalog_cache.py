@@ -10,7 +10,7 @@ MAX_CONTAINERS = 1000
 """Containers that are remembered."""
 
 
-class LockGuesses:
+class CatalogCache:
     """Rows of containers that nobody else was seen to write to. A guess is only used where the lock confirms it."""
 
     def __init__(self) -> None:
