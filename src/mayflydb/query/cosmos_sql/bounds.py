@@ -63,6 +63,7 @@ class _SpanFinder:
             return {} if low is None or high is None else self._spans_at(node.operand, intersect_spans(low, high))
         if isinstance(node, FunctionCall) and not node.udf:
             return self._call_spans(node)
+        # A path alone is a condition that holds where its value is true.
         return self._spans_at(node, (point_span(True),)) if isinstance(node, Path) else {}
 
     def _spans_at(self, node: Expression, spans: tuple[Span, ...]) -> dict[KeyPath, tuple[Span, ...]]:
@@ -70,6 +71,7 @@ class _SpanFinder:
         return {} if path is None else {path: spans}
 
     def _comparison_spans(self, node: Binary) -> dict[KeyPath, tuple[Span, ...]]:
+        # `5 < c.n` bounds c.n as `c.n > 5` does.
         for one, operator, other in (
             (node.left, node.operator, node.right),
             (node.right, _MIRRORED.get(node.operator), node.left),
@@ -87,12 +89,15 @@ class _SpanFinder:
         known, value = resolve_constant(node, self.parameters)
         if not known or type(value) in (list, dict):
             return None
+        # Nothing compares with undefined. `>` has the span of `>=`, since long strings share a key with their
+        # neighbours.
         span = None if value is UNDEFINED else span_beyond(value, above=operator in (">", ">="))
         return () if span is None else (span,)
 
     def _equality_spans(self, node: Expression) -> tuple[Span, ...] | None:
         """Return the span of the values that equal `node`; None if `node` is no constant, or an array or object."""
         known, value = resolve_constant(node, self.parameters)
+        # All arrays share a key, and so do all objects: such a span would narrow little.
         if not known or type(value) in (list, dict):
             return None
         return () if value is UNDEFINED else (point_span(value),)
@@ -117,5 +122,6 @@ def _intersect(parts: Sequence[Bounds]) -> dict[KeyPath, tuple[Span, ...]]:
 
 
 def _unite(parts: Sequence[Bounds]) -> dict[KeyPath, tuple[Span, ...]]:
+    # A path that one operand of OR leaves open may have any value there.
     shared = set(parts[0]).intersection(*parts[1:])
     return {path: merge_spans(span for part in parts for span in part[path]) for path in shared}

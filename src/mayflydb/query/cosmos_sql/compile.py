@@ -86,6 +86,7 @@ class ExpressionCompiler:
         if self.grouping is not None and not isinstance(node, Literal | QueryParameter):
             if is_aggregate(node):
                 return self._compile_aggregate(node, self.grouping)
+            # An expression without an aggregate is evaluated once for a group, on its first row, and read from a slot.
             if find_aggregate(node) is None:
                 slot = self.slots.allocate()
                 self.grouping.leaves.append((slot, self.without_grouping().compile(node)))
@@ -100,6 +101,7 @@ class ExpressionCompiler:
     def compile_condition(self, node: Expression) -> Evaluate:
         """Compile a condition to a closure that is true exactly where `node` is true; its other results have no meaning."""
         if isinstance(node, Logical):
+            # WHERE treats false and undefined alike, so closures without three-valued logic suffice, and are faster.
             parts = [self.compile_condition(operand) for operand in node.operands]
             return operators.all_true(parts) if node.operator == "AND" else operators.any_true(parts)
         return self.compile(node)
@@ -147,11 +149,13 @@ class ExpressionCompiler:
         first, *rest = self.compile_all(nodes)
         known = self.declared.computed
         name = first.value if isinstance(first, Constant) else None
+        # A constant step may be an array or an object, which no dictionary can look up.
         computed = known.get(name) if type(name) is str else None
         if computed is None:
             return operators.steps_of(operators.read_slot(DOCUMENT_SLOT), [first, *rest])
         scope = AliasScope(None, container=False)
         scope.own[computed.alias] = DOCUMENT_SLOT
+        # A computed property sees stored properties only. So no property can refer to itself in a circle.
         plain = msgspec.structs.replace(self.declared, computed={})
         value = ExpressionCompiler({}, self.slots, scope, self.subqueries, None, plain).compile(computed.value)
         return operators.steps_of(value, rest) if rest else value
@@ -207,6 +211,7 @@ class ExpressionCompiler:
             raise bad_query(_count_message(name, function), node.start, node.end, ARGUMENT_COUNT)
         arguments = self.compile_all(node.arguments)
         if is_measure(node):
+            # The options are a part of the function, and only the two vectors are left as arguments.
             function, arguments = distance_function(self.embedding_of(node), node), arguments[:2]
         elif name in fulltext.NAMES:
             function = fulltext.in_language(self._language_of(node.arguments[0]))[name]

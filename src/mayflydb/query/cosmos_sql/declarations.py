@@ -77,6 +77,7 @@ def _find_property(select: Select) -> ComputedProperty | None:
     if select.value is None or len(select.sources) != 1:
         return None
     (source,) = select.sources
+    # Equal to this SELECT: there is no WHERE, JOIN, DISTINCT, TOP or any other clause.
     nothing_else = Select(value=select.value, sources=select.sources, start=select.start, end=select.end)
     if select != nothing_else or source.unnest or not isinstance(source.expression, Name):
         return None

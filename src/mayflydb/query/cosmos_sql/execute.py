@@ -111,7 +111,10 @@ def collect_rows(program: Program, frame: Frame) -> list[Value]:
 
 
 class Accumulation:
-    """Accumulates rows and gives the result. This class serves programs without order or groups, with or without DISTINCT."""
+    """Accumulates the rows of a program and gives the result, for programs without order and groups.
+
+    Subclasses serve the others. `query.Accumulator` wraps an accumulation for callers who have documents and no frames.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -182,6 +185,7 @@ class GroupedAccumulation(Accumulation):
     def results(self, frame: Frame) -> list[Value]:
         """One row for each group, in the order in which groups appeared."""
         groups = list(self.groups.values())
+        # Aggregates over no rows give one row (COUNT is 0). GROUP BY over no rows gives none.
         if not groups and not self.grouping.keys:
             groups = [self.grouping.start_group(frame)]
         for group in groups:
@@ -212,6 +216,7 @@ class SortedAccumulation(Accumulation):
         self.worst_kept: tuple[Any, ...] | None = None
         self.added_rows = 0
         self.after_key = None if after is None else (*self._keys(after.values), after.tie, after.row)
+        # The rows that OFFSET skips lie before the position.
         self.skip = program.skip if after is None else 0
         wanted = [count for count in (program.take, rows) if count is not None]
         self.stop = self.skip + min(wanted) if wanted else None
@@ -239,6 +244,8 @@ class SortedAccumulation(Accumulation):
             return
         # The tie makes entries unique: equal sort keys never compare the values behind them.
         entry = (*self._keys(values), *tie)
+        # A row at or behind the worst of the kept rows cannot be returned. A row at or before the position was returned
+        # already.
         if (self.worst_kept is not None and not entry < self.worst_kept) or (
             self.after_key is not None and not entry > self.after_key
         ):
@@ -253,6 +260,7 @@ class SortedAccumulation(Accumulation):
 
     def _truncate(self, bound: int) -> None:
         self.entries.sort(key=itemgetter(0))
+        # `bound` rows sort before every row that is dropped here, so it cannot be in the result.
         del self.entries[bound:]
         if self.entries:
             self.worst_kept = self.entries[-1][0]
@@ -275,6 +283,7 @@ class SortedAccumulation(Accumulation):
         """The result rows in order, each with its position."""
         self.entries.sort(key=itemgetter(0))
         cut = self.entries[self.skip : self.stop]
+        # An entry ends with the tie of its document and the number of the row in it.
         return [(value, RowPosition(values, entry[-2], entry[-1])) for entry, value, values in cut]
 
 

@@ -22,6 +22,7 @@ MAX_KEY_BYTES: Final = 200
 
 _ARRAY: Final = b"\x90"
 _OBJECT: Final = b"\xa0"
+# Tags of `model.keys`: 30 false, 40 true, 50 numbers, 60 strings, 70 the next type.
 _TYPE_BOUNDS: Final = {
     bool: (b"\x30", b"\x50"),
     int: (b"\x50", b"\x60"),
@@ -99,11 +100,13 @@ def span_beyond(value: Value, above: bool) -> Span | None:
         # null is comparable with null alone.
         return point_span(value) if value is None else None
     own = point_span(value)
+    # Comparisons with values of other types are undefined, so the span ends with the type.
     return Span(own.lower, bounds[1]) if above else Span(bounds[0], own.upper)
 
 
 def prefix_span(prefix: str) -> Span:
     """The span of the strings that begin with `prefix`."""
+    # Without the last byte, which ends a string.
     key = encode_key(prefix)[:-1][:MAX_KEY_BYTES]
     return Span(key, key + _AFTER_SUFFIXES)
 
@@ -116,6 +119,7 @@ def intersect_spans(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[S
 
 def _overlap(one: Span, other: Span) -> Span:
     for point, around in ((one, other), (other, one)):
+        # A point stays a point: lookups of points are the cheapest.
         if point.is_point and around.lower <= point.lower and point.upper <= around.upper:
             return point
     return Span(max(one.lower, other.lower), min(one.upper, other.upper))
@@ -127,6 +131,7 @@ def merge_spans(spans: Any) -> tuple[Span, ...]:
     for span in sorted(spans):
         last = ascending[-1] if ascending else None
         if last is not None and span.lower <= last.upper:
+            # Equal spans are one span, and a point that is given twice stays a point.
             if (span.lower, span.upper) != (last.lower, last.upper):
                 ascending[-1] = Span(last.lower, max(last.upper, span.upper))
         else:

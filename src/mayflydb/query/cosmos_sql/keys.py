@@ -48,6 +48,7 @@ def find_key_values(select: Select, parameters: Parameters, paths: Sequence[KeyP
     found: list[list[Value]] = []
     for path in paths:
         values = finder.find_values(select.where, path)
+        # Values of a later path are of no use: a prefix of a key has no gap.
         if values is None:
             break
         found.append(values)
@@ -128,6 +129,7 @@ class _EqualityFinder:
             if node.operator == "AND":
                 # Each part alone is a superset; the smallest is kept.
                 return min(known, key=len) if known else None
+            # An operand of OR that fixes no value admits every value.
             return _distinct([value for part in known for value in part]) if len(known) == len(parts) else None
         if isinstance(node, Binary) and node.operator == "=":
             for one, other in ((node.left, node.right), (node.right, node.left)):

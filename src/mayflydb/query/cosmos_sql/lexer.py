@@ -87,6 +87,7 @@ def _build_token(found: re.Match[str], text: str, start: int, end: int) -> Token
             return Token(TokenKind.PARAMETER, lexeme, lexeme, lexeme, start, end)
         case "STRING":
             return Token(TokenKind.STRING, lexeme, lexeme, _decode_string(lexeme, start), start, end)
+    # `1a` is one wrong token, and no number before a name.
     if text[end : end + 1].isidentifier():
         raise syntax_error(lexeme + text[end], start, end + 1)
     return Token(TokenKind.NUMBER, lexeme, lexeme, _parse_number(lexeme, start, end), start, end)

@@ -50,6 +50,7 @@ def _split_segments(pattern: str, escape: str | None) -> list[list[Element]]:
             segments.append([])
         elif character == "_":
             segments[-1].append(ANY)
+        # The bracket may be the first member of its set, as in `[]]`. A `[` that nothing closes is a plain character.
         elif character == "[" and (closing := pattern.find("]", place + 1)) > 0:
             segments[-1].append(_parse_character_set(pattern[place:closing]))
             place = closing + 1

@@ -74,6 +74,7 @@ def divide(left: float, right: float) -> Value:
 def remainder(left: float, right: float) -> Value:
     """`left % right` with the sign of `left`, as in JavaScript; undefined for a zero divisor."""
     dividend = to_double(left)
+    # `math.fmod` raises an error for these.
     if not right or not math.isfinite(dividend):
         return UNDEFINED
     return normalize_number(math.fmod(dividend, to_double(right)))

@@ -40,6 +40,7 @@ COMPARISONS: Final = frozenset(_MIRRORED)
 def comparison(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
     """`left symbol right`: true, false or undefined."""
     if isinstance(left, Constant) and not isinstance(right, Constant):
+        # With the constant on the right, the cases below need to be written once.
         left, right, symbol = right, left, _MIRRORED[symbol]
     if symbol in _ORDERINGS:
         if isinstance(right, Constant) and type(right.value) in NUMBERS:
@@ -110,6 +111,7 @@ def _number_ordering(symbol: str, left: Evaluate, held: float) -> Evaluate:
 def _compare(test: _Test, left: Value, right: Value) -> Value:
     if not is_comparable(left, right):
         return UNDEFINED
+    # Python does not order None. Two nulls compare as two equal numbers do.
     return test(0, 0) if left is None else test(left, right)
 
 
@@ -123,6 +125,7 @@ def between(operand: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         value = operand(frame)
         above, below = _compare(operator.ge, value, low(frame)), _compare(operator.le, value, high(frame))
+        # One false side decides, even if the other is undefined.
         if above is False or below is False:
             return False
         return True if above is True and below is True else UNDEFINED
@@ -134,6 +137,7 @@ def membership(operand: Evaluate, choices: Sequence[Evaluate]) -> Evaluate:
     """`operand IN (choices)`: undefined for an undefined operand, else true if the operand is the same as a choice."""
     constants = [choice.value for choice in choices if isinstance(choice, Constant)]
     others = [choice for choice in choices if not isinstance(choice, Constant)]
+    # Strings are looked up as they are. For other values `group_key` keeps 1 and true apart, which Python holds equal.
     texts = frozenset(value for value in constants if type(value) is str)
     keys = frozenset(group_key(value) for value in constants if type(value) is not str and value is not UNDEFINED)
 

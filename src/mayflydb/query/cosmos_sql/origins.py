@@ -118,5 +118,6 @@ def _below(value: TracedValue, step: Expression) -> TracedValue:
         return value if isinstance(step, Literal | QueryParameter) else _COMPUTED
     if value.constructor is None or not isinstance(step, Literal):
         return _COMPUTED
+    # Of several fields with one name the last counts, as in the object itself.
     held = [field.value for field in value.constructor.fields if field.name == step.value]
     return origin_of(held[-1], value.origins) if held else _COMPUTED

@@ -348,6 +348,7 @@ class Parser:
             power = BINDING_POWERS.get(self.token.upper)
             if power is None or power < floor:
                 return left
+            # IN, BETWEEN and LIKE do not chain in the service's grammar: `a IN (1) LIKE b` needs brackets.
             predicate = power == _COMPARISON and self.token.kind is TokenKind.WORD
             if predicate and predicated and not self.lenient:
                 raise self.unexpected_token()
@@ -363,6 +364,7 @@ class Parser:
         symbol = self.advance().upper
         if power == _COMPARISON and symbol.isalpha():
             return self.parse_predicate(left, symbol)
+        # Operators of one power group to the left: the next of them ends this operand.
         right = self.parse_expression(power + 1)
         symbol = "!=" if symbol == "<>" else symbol
         return Binary(operator=symbol, left=left, right=right, start=left.start, end=right.end)
@@ -370,6 +372,7 @@ class Parser:
     def parse_logical(self, first: Expression, power: int) -> Expression:
         """Parse a chain of AND or of OR."""
         symbol = self.token.upper
+        # One node for the whole chain: a tree with a level for each AND would exceed the limit of its height.
         operands = [first]
         while self.accept(symbol):
             operands.append(self.parse_expression(power + 1))
@@ -381,6 +384,7 @@ class Parser:
         self.expect("?")
         chosen = self.parse_expression()
         self.expect(":")
+        # `a ? b : c ? d : e` groups to the right.
         otherwise = self.parse_expression(_CONDITIONAL)
         self.depth -= 1
         return Conditional(test=test, chosen=chosen, otherwise=otherwise, start=test.start, end=otherwise.end)
@@ -396,11 +400,13 @@ class Parser:
                 raise self.unexpected_token()
             return In(operand=operand, choices=choices, negated=negated, start=operand.start, end=self.last_end())
         if symbol == "BETWEEN":
+            # A tighter power than AND has: the word between the bounds is not taken for the operator.
             low = self.parse_expression(_COMPARISON + 1)
             self.expect("AND")
             high = self.parse_expression(_COMPARISON + 1)
             return Between(operand=operand, low=low, high=high, negated=negated, start=operand.start, end=high.end)
         if symbol != "LIKE":
+            # The error is at the word behind NOT, which was taken above.
             self.position -= 1
             self.token = self.tokens[self.position]
             raise self.unexpected_token()
@@ -529,6 +535,7 @@ class Parser:
             self.advance()
             self.advance()
             name = self.take_name()
+        # LEFT and RIGHT are reserved words and functions. A bracket makes the difference.
         elif token.upper in self.reserved and not (token.upper in _RESERVED_FUNCTIONS and self.peek().upper == "("):
             raise self.unexpected_token()
         else:

@@ -215,6 +215,7 @@ class SortedPage(Accumulator):
 
 def functions_in(text: str) -> list[str]:
     """The names of the user-defined functions that a query calls, one for each call. BadQuery for a wrong text."""
+    # Most queries call no user-defined function and need no second look at their tree.
     if "udf" not in text.lower():
         return []
     found: list[str] = []

@@ -88,6 +88,7 @@ def _query_ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> It
         yield _ALL_RANGES if keys is None else _FIRST_RANGE
         return
     for low, high in sorted({range_of(key) for key in keys}):
+        # A whole key is a point, which is empty unless both of its bounds belong to it.
         yield {"min": low, "max": high, "isMinInclusive": True, "isMaxInclusive": low == high}
 
 
@@ -217,6 +218,7 @@ def _distinct_type(select: Select) -> str:
     selected = _selected_expressions(select)
     if len(selected) == 1 and len(select.order_by) == 1:
         key = print_expression(select.order_by[0].expression)
+        # Sorted by themselves, equal rows follow each other: the client need not remember all rows.
         return "Ordered" if print_expression(selected[0]) == key else "Unordered"
     return "Unordered"
 

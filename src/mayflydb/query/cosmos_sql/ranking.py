@@ -55,7 +55,7 @@ MAX_SCORES: Final = 20
 """The most scores of an RRF. The component query of each score repeats all scores. The service documents no limit."""
 
 RANK_CONSTANT: Final = 60
-"""The k of reciprocal rank fusion."""
+"""The k of reciprocal rank fusion, 60 as in the paper (Cormack, Clarke and Büttcher, SIGIR 2009)."""
 
 _WORST_TEXT: Final = -1
 _WORST_VECTOR: Final = 1.79769e308
@@ -167,7 +167,9 @@ def fuse_ranks(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Valu
     Ranks are dense: equal scores have the same rank. Equal sums are ordered by rid, as text.
     """
     if len(scores) == 1:
+        # One list is in order already.
         return [row["payload"]["payload"] for row in found[0]]
+    # Each item once, by rid. The sort below is stable and keeps this order among equal sums.
     rows = sorted({row["_rid"]: row["payload"] for each in found for row in each}.items())
     sums = [0.0] * len(rows)
     for place, score in enumerate(scores):

@@ -20,6 +20,7 @@ def find_read_properties(select: Select, identity: bool, computed: Container[str
     found: set[str] = set()
     nodes: list[SyntaxNode] = [select.where] if identity and select.where is not None else []
     if not identity:
+        # The first source is the document itself, and reads nothing of it.
         nodes = [child for child in children(select) if child is not select.sources[0]]
     while nodes:
         node = nodes.pop()
@@ -30,8 +31,10 @@ def find_read_properties(select: Select, identity: bool, computed: Container[str
             found.add(first.value)
             nodes += rest
         elif isinstance(node, Name):
+            # The alias alone means the whole document.
             if document.is_alias(node.name):
                 return None
+        # The star of a subquery may stand for the document.
         elif isinstance(node, Select) and node.star:
             return None
         else:

@@ -69,11 +69,13 @@ def _partial_aggregate(node: Expression) -> Expression:
     if not isinstance(node, FunctionCall) or not is_aggregate(node):
         return node
     name = node.name.upper()
+    # Means cannot be merged; sums and counts can.
     if name == "AVG":
         return object_of(
             [("item", object_of([("sum", _with_name(node, "SUM")), ("count", _with_name(node, "COUNT"))]))]
         )
     if name in ("MIN", "MAX"):
+        # The count tells clients which ranges had no value at all.
         counted = object_of([(name.lower(), node), ("count", _with_name(node, "COUNT"))])
         return object_of([("item", node), ("item2", counted)])
     return object_of([("item", node)])

@@ -46,6 +46,7 @@ class AliasScope:
     def resolve(self, name: str) -> int | None:
         """Return the slot of `name`, or None."""
         scope: AliasScope | None = self
+        # An inner alias hides an outer one of the same name.
         while scope is not None:
             if name in scope.own:
                 return scope.own[name]

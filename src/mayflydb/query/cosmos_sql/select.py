@@ -73,6 +73,7 @@ class SelectCompiler:
         """Compile a SELECT inside `outer`. `container`: an unknown name at the head of FROM means the container."""
         scope = AliasScope(outer, container=container or (outer is not None and outer.container))
         expressions = self._expressions(scope)
+        # FROM comes first: it binds the aliases that all other clauses use.
         blocking, inputs = self._compile_inputs(select, expressions, container=container)
         where = None if select.where is None else expressions.compile_condition(select.where)
         grouping = self._compile_grouping(select, expressions)
@@ -87,6 +88,8 @@ class SelectCompiler:
         return Program(
             inputs=inputs, where=where, project=self._compile_projection(select, expressions, inputs), orders=orders,
             grouping=grouping,
+            # Items differ by their ids. DISTINCT over whole items is left out, so that such a first source still
+            # streams.
             distinct=select.distinct and not (container and outer is not None and is_identity(select)),
             skip=skip, take=take, nearest=nearest, blocking_source=blocking,
         )  # fmt: skip
@@ -111,6 +114,7 @@ class SelectCompiler:
                 continue
             found = self._compile_source(source, expressions, head=head)
             slot = self.slots.allocate()
+            # Bound after the source is compiled, since a source does not see its own alias.
             self._bind_alias(expressions.scope, source, slot)
             if isinstance(found, Program):
                 blocking = BlockingSource(slot, found, source.unnest)
@@ -133,6 +137,7 @@ class SelectCompiler:
         """Return a function that gives the source's values for one row, or the program of a blocking source."""
         if isinstance(source.expression, Subquery):
             program = self.compile_select(source.expression.select, expressions.scope, container=head)
+            # Groups, order and limits need every document before they give a row.
             if head and not program.is_plain:
                 return program
             produce = _subquery_rows(program)

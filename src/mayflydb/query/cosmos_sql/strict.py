@@ -41,6 +41,7 @@ def check_service_rules(statement: ParsedQuery, parameters: Parameters) -> None:
     is_short = len(statement.text) <= MAX_CACHED_CHARACTERS
     refusal = _find_refusal_cached(statement.text) if is_short else _find_refusal(statement.select)
     if refusal is not None:
+        # A new error each time: a cached one would collect the tracebacks of all requests.
         raise BadQuery(refusal.message, **refusal.detail)
     if parameters and DISTANCE.lower() in statement.text.lower():
         _check_parameter_options(statement.select, parameters)
@@ -56,6 +57,7 @@ def _find_refusal(select: Select) -> BadQuery | None:
     try:
         _check_select(select)
     except BadQuery as error:
+        # The error stays in the cache, and a traceback would keep the frames of this call alive.
         return error.with_traceback(None)
     return None
 

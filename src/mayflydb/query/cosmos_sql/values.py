@@ -113,6 +113,9 @@ def group_key(*values: Value) -> bytes:
     return b"".join(out)
 
 
+# One tag, then the value. Lengths come first, so the end of each value is known and keys can be joined:
+#   u undefined   z null   t true   f false   n double   s length, UTF-8   i length, hexadecimal digits
+#   a count, values   o count, then name (as s) and value of each property, sorted by name
 _double = struct.Struct("<d").pack
 _length = struct.Struct("<I").pack
 _CONSTANT_KEYS: Final[dict[Any, bytes]] = {UNDEFINED: b"u", None: b"z", True: b"t", False: b"f"}
@@ -148,6 +151,7 @@ def _number_key(number: float) -> bytes:
     except OverflowError:
         as_double = 0.0
     if as_double == number:
+        # The sum makes 0.0 of -0.0.
         return b"n" + _double(as_double + 0.0)
     # An integer between two doubles equals no double. Hexadecimal is written in linear time, decimal is not.
     digits = b"%x" % int(number)

@@ -127,6 +127,7 @@ def _add_months(ticks: int, months: int) -> int | None:
     """The same day of another month, or the last day of that month if it is shorter."""
     start = _calendar(ticks)
     year, month = divmod(start.year * _MONTHS + start.month - 1 + months, _MONTHS)
+    # The shortest month has three days less than the longest.
     for day in range(start.day, start.day - 4, -1):
         moved = from_parts(year, month + 1, day)
         if moved is not None:
@@ -247,6 +248,7 @@ _SPECIFIERS: Final[dict[str, Callable[[int, int], str | None]]] = {
     "M": _month,
     "d": _day,
     "H": lambda ticks, width: _pad(_PART_READERS["hour"](ticks), width),
+    # Hours 0 and 12 are both shown as 12.
     "h": lambda ticks, width: _pad((_PART_READERS["hour"](ticks) + 11) % 12 + 1, width),
     "m": lambda ticks, width: _pad(_PART_READERS["minute"](ticks), width),
     "s": lambda ticks, width: _pad(_PART_READERS["second"](ticks), width),

@@ -102,6 +102,7 @@ def bm25(times: int, relative_length: float, documents: float, containing: float
     `times`: its occurrences in the text. `relative_length`: the length of the text divided by the mean length. `containing`:
     how many of the `documents` contain the phrase.
     """
+    # idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)). This idf is never negative.
     rarity = math.log1p((documents - containing + 0.5) / (containing + 0.5)) if 0 <= containing <= documents else 0
     length = 1 - NORMALIZATION + NORMALIZATION * relative_length
     return rarity * times * (SATURATION + 1) / (times + SATURATION * length)

@@ -55,6 +55,7 @@ def _quotient(left: int, right: int) -> int:
 def _left_shift(value: int, count: int) -> int:
     if not 0 <= count < _LONG_BITS:
         raise ValueError(count)
+    # Bits beyond the 64th are lost, and the 64th is the sign.
     shifted = (value << count) % (1 << _LONG_BITS)
     return shifted - (1 << _LONG_BITS) if shifted >> (_LONG_BITS - 1) else shifted
 
@@ -66,6 +67,7 @@ def _right_shift(value: int, count: int) -> int:
 
 
 def _logarithm(value: float, base: float = math.e) -> float:
+    # `math.log` with a base divides two logarithms, which may change the last digit.
     return math.log(value) if base == math.e else math.log(value, base)
 
 

@@ -50,6 +50,7 @@ def _last_index_of(text: str, part: str, start: float | None = None) -> Value:
     place = to_whole(start)
     if place is None:
         return UNDEFINED
+    # `rfind` takes the end of the match, and `start` is the last place where it may begin.
     return text.rfind(part, 0, place + len(part)) if place >= 0 else -1
 
 
@@ -93,6 +94,7 @@ def _last_before(text: str, part: str) -> str:
 def _replace(text: str, part: str, substitute: str) -> Value:
     if not part:
         return text
+    # The length is known before the text is built.
     growth = text.count(part) * (len(substitute) - len(part))
     return text.replace(part, substitute) if len(text) + growth <= MAX_RESULT_CHARACTERS else UNDEFINED
 

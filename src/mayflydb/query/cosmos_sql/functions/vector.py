@@ -128,6 +128,7 @@ def distance_function(embedding: Embedding, call: FunctionCall) -> BuiltinFuncti
     def fits(vector: Vector) -> bool:
         if not NUMBERS.issuperset(map(type, vector)):
             return False
+        # A vector of length `high` has no component above it. Most vectors pass here.
         if not whole and _is_shorter(vector, high):
             return True
         return low <= min(vector) and max(vector) <= high and not (whole and any(each % 1 for each in vector))

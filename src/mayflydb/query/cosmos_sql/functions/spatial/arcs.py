@@ -112,9 +112,12 @@ def crossing(one: Arc, other: Arc) -> Vector | None:
     """
     c, d = one.height(other.start), one.height(other.end)
     a, b = other.height(one.start), other.height(one.end)
+    # Each arc has its ends on both sides of the other's circle. The third sign leaves out arcs that meet the circles at
+    # opposite points.
     if not (c * d < 0 and a * b < 0 and a * d > 0) or min(abs(a), abs(b), abs(c), abs(d)) <= TOUCH:
         return None
     place = unit(cross(one.normal, other.normal))
+    # Two great circles cross at two opposite points. The arc contains the one on its own side of the sphere.
     return place if dot(place, plus(one.start, one.end)) > 0 else scale(place, -1)
 
 
@@ -169,6 +172,7 @@ def near_pairs(one: Ball, other: Ball) -> Iterator[tuple[Arc, Arc]]:
     while stack:
         left, right = stack.pop()
         if left is right:
+            # Each half with itself and the halves with each other, so that no pair comes twice.
             stack += combinations_with_replacement(left.halves, 2)
         elif left.gap(right) > TOUCH:
             continue
@@ -209,6 +213,7 @@ def nearest_arcs(tree: Ball, point: Vector) -> list[tuple[float, Arc, Vector]]:
             best = min(best, length)
             found.append((length, held.only, foot))
         else:
+            # The nearer half goes last and is taken first: it lowers `best`, and more of the tree is skipped.
             nearer = [(chord(point, half.centre) - half.radius, half) for half in held.halves]
             stack += sorted(nearer, key=lambda entry: -entry[0])
     return [entry for entry in found if entry[0] <= best + TOUCH]
@@ -230,6 +235,7 @@ def shortest_chords(one: Ball, other: Ball, slack: float) -> list[tuple[Vector, 
         if left.only is not None and right.only is not None:
             count = _count_pair(count)
             found += [link for link in end_chords(left.only, right.only) if link[0] <= best * slack]
+            # A pair of arcs has at most four such chords.
             best = min(best, *(length for length, _, _ in found[-4:]), math.inf)
         else:
             nearer = [(a.gap(b), a, b) for a, b in _split(left, right)]

@@ -62,6 +62,8 @@ def distance(one: Vector, other: Vector) -> float:
 
 
 def _vincenty(one: Vector, other: Vector) -> float:
+    # In Vincenty's letters: `spread` is lambda, `angle` sigma, `azimuth` sin(alpha), `slope` cos^2(alpha),
+    # `middle` cos(2 sigma_m), `part` C. The vectors have the sines and cosines of the reduced latitudes U1 and U2.
     sin1, sin2 = one[2], other[2]
     cos1, cos2 = math.hypot(one[0], one[1]), math.hypot(other[0], other[1])
     longitude = math.atan2(one[0] * other[1] - one[1] * other[0], one[0] * other[0] + one[1] * other[1])
@@ -75,6 +77,7 @@ def _vincenty(one: Vector, other: Vector) -> float:
         angle = math.atan2(sine, cosine)
         azimuth = cos1 * cos2 * math.sin(spread) / sine
         slope = 1 - azimuth * azimuth
+        # On the equator cos^2(alpha) is 0, and the term vanishes.
         middle = cosine - 2 * sin1 * sin2 / slope if slope > _TOLERANCE else 0.0
         part = FLATTENING / 16 * slope * (4 + FLATTENING * (4 - 3 * slope))
         bend = angle + part * sine * (middle + part * cosine * (2 * middle * middle - 1))
@@ -86,6 +89,7 @@ def _vincenty(one: Vector, other: Vector) -> float:
 
 def _geodesic_length(square: float, angle: float, sine: float, cosine: float, middle: float) -> float:
     """Vincenty's series for the length of an angle on the auxiliary sphere."""
+    # `square` is u^2 of the paper, `scale` A and `part` B.
     scale = 1 + square / 16384 * (4096 + square * (square * (320 - 175 * square) - 768))
     part = square / 1024 * (256 + square * (square * (74 - 47 * square) - 128))
     third = part / 6 * middle * (4 * sine * sine - 3) * (4 * middle * middle - 3)
@@ -106,6 +110,7 @@ def _by_half_way(one: Vector, other: Vector) -> float:
         return _vincenty(one, station) + _vincenty(station, other)
 
     step = math.pi / 18
+    # Every 10 degrees, since the function of the whole circle may have several minima. Between two steps it has one.
     nearest = min((number * step for number in range(36)), key=length)
     return length(_find_minimum(length, nearest - step, nearest + step))
 
