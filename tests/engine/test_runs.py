@@ -18,7 +18,7 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.engine.timeline import SweepMode, Timeline
 from mayflydb.expiry.passes import end_schedule, following
 from mayflydb.expiry.rules import Rule
-from mayflydb.expiry.sweep import PurgeRequest
+from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.model.errors import Corrupt, NotFound, WriteConflict
 from mayflydb.model.instant import SECOND
 from mayflydb.store.interface import Expiries
@@ -270,6 +270,27 @@ def test_a_new_schedule_is_known_to_those_who_write(tables: Tables) -> None:
     assert site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep"))) == {}
     site.clock.set(4620 * SECOND)
     assert site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep"))) == {table: 1}
+
+
+def test_a_fresh_row_does_not_end_a_run(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is written between two sweeps of a run says nothing about the rows that are left."""
+    site, table = tables.site, tables.table(after=0)
+    for key in (b"a", b"b", b"c"):
+        tables.put(table, key, 1000)
+    sweeper = site.engine.reaper._sweeper
+    monkeypatch.setattr(sweeper, "limits", Limits(1, None))
+    sweep, fresh = sweeper._sweep, iter((b"d", b"e", b"f", b"g"))
+
+    async def sweep_and_write(container: int, limit: int, request: PurgeRequest) -> int:
+        removed = await sweep(container, limit, request)
+        draft = Draft(b"x", dates=((tables.slots[table], 9_000 * SECOND),))
+        await site.engine.write(table, Command(Mode.UPSERT, b"p" * 9, next(fresh), draft), site.now)
+        return removed
+
+    monkeypatch.setattr(sweeper, "_sweep", sweep_and_write)
+    site.clock.set(1020 * SECOND)
+    assert site.run(site.engine.reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep"))) == {table: 3}
+    assert tables.last(table) == (1020, 3)
 
 
 def test_what_is_due_when_it_is_written_waits_for_the_next_run(tables: Tables) -> None:

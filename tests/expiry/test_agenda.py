@@ -289,6 +289,27 @@ def test_during_a_pass_a_due_record_is_purged_by_it() -> None:
     assert (agenda.next_pass(C), agenda.next_deadline()) == (100, 30)
 
 
+def test_a_fresh_record_does_not_end_a_pass() -> None:
+    """Older records may be left that were due at the pass, beyond the limit of the last sweep."""
+    agenda = known({C: SCHEDULED}, last_pass=100)
+    agenda.count_turn(C)
+    agenda.mark_unknown(C)
+    agenda.note_scheduled_write(C, at(150, 200), HOURLY, last_pass=100)
+    read(agenda, {C: ContainerState(at(60, 100), HOURLY)}, last_pass=100)
+    assert agenda.next_pass(C) == 100
+
+
+def test_a_write_during_the_first_read_does_not_end_a_pass() -> None:
+    """Nothing is known of the container yet, which is not the same as that nothing is due."""
+    agenda = Agenda()
+    agenda.mark_unknown(C)
+    assert agenda.begin_read() == C
+    agenda.note_scheduled_write(C, at(30, 100), HOURLY, last_pass=100)
+    agenda.finish_read(ContainerState(at(20, 100), HOURLY), last_pass=100)
+    read(agenda, {C: ContainerState(at(20, 100), HOURLY)}, last_pass=100)
+    assert agenda.next_pass(C) == 100
+
+
 def test_an_unknown_container_says_nothing_about_its_pass() -> None:
     """A sweep has made it unknown, and more records may be due."""
     agenda = known({C: ContainerState(at(150, 200), HOURLY)}, last_pass=None)

@@ -67,9 +67,9 @@ class Agenda:
         """Take note of a write, as `note_write` does, in a container with its own schedule."""
         self._schedules[container] = schedule
         if last_pass is not None:
-            if container not in self._unknown:
+            # Only a known state tells that nothing is left of the pass. The new record tells nothing about older ones.
+            if container not in self._unknown and container != self._reading:
                 self._note_end_of_pass(container, self._upcoming.get(container), last_pass)
-            self._note_end_of_pass(container, ahead, last_pass)
             ahead = self._defer(container, ahead, last_pass)
         return self.note_write(container, ahead)
 
