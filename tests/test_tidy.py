@@ -226,7 +226,7 @@ PARTICIPLES: dict[str, int] = {
     "sockets": 3,
 }
 VAGUE: dict[str, int] = {"cli": 43, "sockets": 2, "store": 64}
-CLASSES: dict[str, int] = {"Transaction": 3}
+CLASSES: dict[str, int] = {}
 """Names that classes of more than two modules have."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mayflydb.engine.bucket import amount
-from mayflydb.engine.budgets import Budgets, Purse, Spending
+from mayflydb.engine.budgets import Budgets, ContainerBudget, RequestGrant
 from mayflydb.engine.catalog import Definition, Node, PartitionRange
 
 MS = 1000
@@ -33,19 +33,19 @@ class World:
     def ceiling(offer: Mapping[str, Any]) -> int:
         return int(offer["ru"])
 
-    def purse(self, node: Node, database: Node = DATABASE) -> Purse:
-        purse = self.budgets.purse(node, database)
-        assert purse is not None
-        return purse
+    def budget(self, node: Node, database: Node = DATABASE) -> ContainerBudget:
+        budget = self.budgets.budget(node, database)
+        assert budget is not None
+        return budget
 
 
-def spent(purse: Purse, ranges: list[int], units: float) -> bool:
+def spent(budget: ContainerBudget, ranges: list[int], units: float) -> bool:
     """Whether so much was granted."""
-    return isinstance(purse.spend(ranges, units), Spending)
+    return isinstance(budget.spend(ranges, units), RequestGrant)
 
 
 def test_nothing_provisioned_is_no_budget() -> None:
-    assert World().budgets.purse(container(None), DATABASE) is None
+    assert World().budgets.budget(container(None), DATABASE) is None
 
 
 @pytest.mark.parametrize(("mine", "others", "separate"), [
@@ -55,35 +55,35 @@ def test_nothing_provisioned_is_no_budget() -> None:
 def test_whose_budget_it_is(mine: Node, others: Node, separate: bool) -> None:
     """One's own where there is an offer, else that of all who share their database's; kept while definitions change."""
     world = World()
-    assert spent(world.purse(mine, SHARING), [0], 400)
-    assert spent(world.purse(others, SHARING), [0], 1) is separate
+    assert spent(world.budget(mine, SHARING), [0], 400)
+    assert spent(world.budget(others, SHARING), [0], 1) is separate
 
 
 def test_each_range_has_its_share() -> None:
-    purse = World().purse(container(900, 3))
-    assert spent(purse, [0], 299) and spent(purse, [0], 2)
-    assert purse.spend([0], 1) == purse.spend([0, 1], 1) == purse.spend([2, 0], 1) == 3334
-    assert spent(purse, [1, 2], 600)
-    assert purse.spend([1], 1) == purse.spend([2], 1) == 1
+    budget = World().budget(container(900, 3))
+    assert spent(budget, [0], 299) and spent(budget, [0], 2)
+    assert budget.spend([0], 1) == budget.spend([0, 1], 1) == budget.spend([2, 0], 1) == 3334
+    assert spent(budget, [1, 2], 600)
+    assert budget.spend([1], 1) == budget.spend([2], 1) == 1
 
 
 def test_what_was_too_much_is_given_back() -> None:
-    purse = World().purse(container(400))
-    granted = purse.spend([0], 500)
-    assert isinstance(granted, Spending)
-    assert not spent(purse, [0], 1)
+    budget = World().budget(container(400))
+    granted = budget.spend([0], 500)
+    assert isinstance(granted, RequestGrant)
+    assert not spent(budget, [0], 1)
     granted.settle(399.5)
-    assert spent(purse, [0], 1)
+    assert spent(budget, [0], 1)
 
 
 def test_ranges_give_what_they_have_left_over() -> None:
     world = World()
-    purse = world.purse(container(900, 3))
-    assert spent(purse, [0], 600)
+    budget = world.budget(container(900, 3))
+    assert spent(budget, [0], 600)
     world.now = 500 * MS
-    assert spent(purse, [1], 0.01) and purse.spare() == amount(300)
-    purse.take(amount(200))
-    assert purse.spare() == amount(100)
-    assert purse.spend([0], 1) == 500 * MS + 1, "who left nothing gives nothing"
+    assert spent(budget, [1], 0.01) and budget.spare() == amount(300)
+    budget.take(amount(200))
+    assert budget.spare() == amount(100)
+    assert budget.spend([0], 1) == 500 * MS + 1, "who left nothing gives nothing"
     world.now += 1500 * MS
-    assert purse.spare() == amount(600), "one second each, at most"
+    assert budget.spare() == amount(600), "one second each, at most"

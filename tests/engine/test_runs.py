@@ -10,12 +10,12 @@ import pytest
 from engine.site import Site
 from mayflydb.engine import version_cache
 from mayflydb.engine.catalog import Definition, Node, Run
+from mayflydb.engine.clock_mover import ClockMover, SweepMode
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.dates import with_slot
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.engine.timeline import SweepMode, Timeline
 from mayflydb.expiry.passes import end_schedule, following
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import Limits, PurgeRequest
@@ -32,7 +32,7 @@ class Tables:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.timeline = Timeline(site.engine, site.clock)
+        self.clock_mover = ClockMover(site.engine, site.clock)
         self.ids: list[int] = []
         self.slots: dict[int, int] = {}
 
@@ -65,7 +65,7 @@ class Tables:
 
     def advance(self, seconds: int, sweep: SweepMode = "scheduled") -> dict[int, int]:
         nodes = [self.site.node(table) for table in self.ids]
-        return self.site.run(self.timeline.advance(seconds * SECOND, nodes, sweep)).purged
+        return self.site.run(self.clock_mover.advance(seconds * SECOND, nodes, sweep)).purged
 
     def keys(self, table: int) -> list[bytes]:
         return sorted(self.site.values(table))

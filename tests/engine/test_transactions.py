@@ -8,7 +8,7 @@ from engine.site import Site, Steps, create, delete, draft, partition_of, replac
 from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Mode
 from mayflydb.engine.history import versions
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.expiry.sweep import PurgeRequest
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, PreconditionFailed
 from mayflydb.model.instant import SECOND
@@ -20,7 +20,7 @@ def test_containers_change_together(site: Site) -> None:
     other = site.container("other")
     site.write(create(b"a", b"1"))
 
-    def body(transaction: Transaction) -> Steps[tuple[bytes, int, int]]:
+    def body(transaction: WriteTransaction) -> Steps[tuple[bytes, int, int]]:
         here = yield from transaction.on(site.it)
         there = yield from transaction.on(other)
         moved = yield from here.get(partition_of(b"a"), b"a")
@@ -40,7 +40,7 @@ def test_containers_change_together(site: Site) -> None:
 
 @pytest.mark.parametrize("gone", [True, False])
 def test_what_it_raises_undoes_all_of_it(site: Site, gone: bool) -> None:
-    def body(transaction: Transaction) -> Steps[None]:
+    def body(transaction: WriteTransaction) -> Steps[None]:
         here = yield from transaction.on(site.it)
         yield from here.run(create(b"a", b"1"))
         if not gone:
@@ -57,7 +57,7 @@ def test_a_body_reads_what_it_has_written(site: Site) -> None:
     site.write(create(b"d", b"1", life=5))
     site.pass_seconds(6)
 
-    def body(transaction: Transaction) -> Steps[list[bytes | None]]:
+    def body(transaction: WriteTransaction) -> Steps[list[bytes | None]]:
         space = yield from transaction.on(site.it)
         yield from space.run(create(b"a", b"1"))
         yield from space.run(replace(b"a", b"2"))
@@ -92,7 +92,7 @@ def test_a_refusal_that_is_caught_leaves_nothing(site: Site, number: int) -> Non
     site.write(create(b"h", b"w", life=5))
     site.pass_seconds(6)
 
-    def body(transaction: Transaction) -> Steps[int]:
+    def body(transaction: WriteTransaction) -> Steps[int]:
         space = yield from transaction.on(site.it)
         yield from space.run(create(b"b", b"y"))
         before = len(space.changes), list(space.written_records)
@@ -117,7 +117,7 @@ def test_a_draft_that_fails_to_be_indexed_buries_nobody(site: Site) -> None:
     wanted = Draft(b"x", indexed=failing)
     bad = Command(Mode.CREATE, partition_of(b"h"), b"h", wanted)
 
-    def body(transaction: Transaction) -> Steps[int]:
+    def body(transaction: WriteTransaction) -> Steps[int]:
         space = yield from transaction.on(site.it)
         with pytest.raises(Conflict):
             yield from space.run(bad)
@@ -131,7 +131,7 @@ def test_the_reaper_hears_of_the_earliest_deadline(site: Site) -> None:
     reaper = site.engine.reaper
     site.run(reaper.sweep_due(PurgeRequest(site.now, site.now, "sweep")))
 
-    def body(transaction: Transaction) -> Steps[None]:
+    def body(transaction: WriteTransaction) -> Steps[None]:
         here = yield from transaction.on(site.it)
         there = yield from transaction.on(other)
         yield from there.run(create(b"a", b"1", life=50))

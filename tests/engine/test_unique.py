@@ -10,7 +10,7 @@ from engine.site import Site, Steps, create, delete, expected, replace, upsert, 
 from mayflydb.engine.building import IndexRequest
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.model.errors import Conflict, MayflyError, NotFound
 from mayflydb.model.instant import SECOND
 from mayflydb.store.interface import Expiries
@@ -80,7 +80,7 @@ def test_records_of_one_transaction_clash_too(site: Site, commands: list[Command
     (index,) = site.build(UNIQUE)
     site.write(create(b"s", b"s"))
 
-    def body(transaction: Transaction) -> Steps[None]:
+    def body(transaction: WriteTransaction) -> Steps[None]:
         space = yield from transaction.on(site.it)
         for each in commands:
             yield from space.run(each)

@@ -12,10 +12,10 @@ import pytest
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Definition, Index, Run
+from mayflydb.engine.clock_mover import ClockMover
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.dates import with_slot
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.timeline import Timeline
 from mayflydb.expiry.passes import following
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import SECOND
@@ -58,7 +58,7 @@ async def table(store: Store) -> int:
 
         command = Command(Mode.CREATE, PARTITION, key, Draft(key, dates=dates, indexed=indexed))
         await engine.write(node.id, command, clock.now())
-    await Timeline(engine, clock).advance(30 * SECOND, [node])
+    await ClockMover(engine, clock).advance(30 * SECOND, [node])
     return node.id
 
 
@@ -75,9 +75,9 @@ async def check(store: Store, id: int, paused: bool = False) -> None:
     assert definition.slots[0].number == definition.rules[0].slot
     walk = engine.indexes.walk(node, definition.indexes[0], KeyRange(b"", b"\xff"), False, clock.now(), 3)
     assert [key async for stretch in walk for key, _ in stretch] == list(KEYS)
-    timeline = Timeline(engine, clock)
-    assert (await timeline.advance(3589 * SECOND, [node])).purged == {}
-    done = await timeline.advance(SECOND, [node])
+    clock_mover = ClockMover(engine, clock)
+    assert (await clock_mover.advance(3589 * SECOND, [node])).purged == {}
+    done = await clock_mover.advance(SECOND, [node])
     assert done.purged == ({} if paused else {id: 3})
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.clock_mover import AdvanceResult, ClockMover
 from mayflydb.engine.commands import Command, DatesUnder, Draft, Mode
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.timeline import Advanced, Timeline
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import PurgeRequest
@@ -40,7 +40,7 @@ class Town:
         self.store, self.run = store, store.run
         self.clock = VirtualClock(start)
         self.engine = self.run(open_engine(store.store, self.clock, monitored="mongo"))
-        self.timeline = Timeline(self.engine, self.clock)
+        self.clock_mover = ClockMover(self.engine, self.clock)
         definitions = self.engine.definitions
         space = self.run(definitions.space("mongo", start))
         database = self.run(definitions.create(space.id, "shop", Definition({}, start)))
@@ -64,8 +64,8 @@ class Town:
     def stored(self, key: bytes = b"k") -> bool:
         return self.store.read(Get(self.node.id, b"p", key)) is not None
 
-    def walk(self, to: Instant) -> Advanced:
-        return self.run(self.timeline.walk(to, [self.node], "scheduled"))
+    def walk(self, to: Instant) -> AdvanceResult:
+        return self.run(self.clock_mover.walk(to, [self.node], "scheduled"))
 
     def scheduled(self) -> int:
         """What the reaper's loop purges now, by the schedule."""
@@ -329,19 +329,19 @@ def test_counts_ahead(store: Subject, rules: tuple[Rule, ...], deaths: list[tupl
     town.write(b"c", ((OTHER, T + 5 * SECOND),) if len(rules) > 1 else (), own=-1)
     town.write(b"d", own=-1)
     town.write(b"e")
-    insight, id = town.engine.insight, town.node.id
+    expiry_counts, id = town.engine.expiry_counts, town.node.id
     if rules is not SEVERAL:
         rules = town.node.rules
     expected = counted_by_hand(town, rules)
     for second in (0, 4, 5, 9, 10, 39, 40, 599, 600, 10_000):
-        counted = town.run(insight.due_counts(id, rules, [T + second * SECOND]))
+        counted = town.run(expiry_counts.due_counts(id, rules, [T + second * SECOND]))
         assert counted == [expected(T + second * SECOND)]
-    forecast = town.run(insight.forecast(town.node, T, 100 * SECOND, 10))
+    forecast = town.run(expiry_counts.forecast(town.node, T, 100 * SECOND, 10))
     assert forecast.never == sum(explain(record, rules, T).deadline is None for record in records(town))
     assert forecast.in_horizon == expected(T + 100 * SECOND)
     for bucket in forecast.buckets:
         assert bucket.count == expected(bucket.until) - expected(bucket.after)
-    preview = town.run(insight.preview(town.node, rules, T + 7 * SECOND))
+    preview = town.run(expiry_counts.preview(town.node, rules, T + 7 * SECOND))
     assert preview.expire_now == expected(T + 7 * SECOND)
 
 
@@ -366,14 +366,14 @@ def test_who_is_hidden_by_a_date_is_not_counted(store: Subject) -> None:
     town.write(b"e", own=900)
     town.write(b"f")
     now = T + 20 * SECOND
-    insight, node = town.engine.insight, town.node
-    census = town.run(insight.census(node, now))
+    expiry_counts, node = town.engine.expiry_counts, town.node
+    census = town.run(expiry_counts.census(node, now))
     assert (census.missing, census.never, census.own) == (1, 1, 1)
-    assert town.run(insight.usage(node, now))[0] == 3
-    preview = town.run(insight.preview(node, (dated(30), hiding[2]), now))
+    assert town.run(expiry_counts.usage(node, now))[0] == 3
+    preview = town.run(expiry_counts.preview(node, (dated(30), hiding[2]), now))
     assert (preview.records, preview.expire_now, preview.reappear_now) == (3, 0, 2)
     assert [record.key for record in preview.sample] == []
-    preview = town.run(insight.preview(node, (Rule("index", 15, True, True),), now))
+    preview = town.run(expiry_counts.preview(node, (Rule("index", 15, True, True),), now))
     assert (preview.records, preview.expire_now, preview.reappear_now, preview.never) == (3, 1, 1, 2)
     assert [record.key for record in preview.sample] == [b"f"]
 
@@ -388,7 +388,7 @@ def test_a_reset_forgets_what_the_monitor_was_told(store: Subject) -> None:
     town.run(monitor.set_enabled(False, town.clock.now()))
     town.run(engine.reset())
     assert (monitor.sleep, monitor.enabled) == (60, True)
-    town.timeline.roll_back(T)
+    town.clock_mover.roll_back(T)
     passed = monitor.passes(T)
     assert monitor.passes(T + 5 * MINUTE) == passed + 5
     fresh = Town(store, (dated(0),))
@@ -402,10 +402,10 @@ def test_after_a_clock_was_set_back_records_go_at_the_passes_from_there(store: S
     town.write(b"k", ((SLOT, T + 10 * SECOND),))
     clock = VirtualClock(T + 30 * SECOND)
     engine = town.run(open_engine(store.store, clock))
-    timeline = Timeline(engine, clock)
+    clock_mover = ClockMover(engine, clock)
     assert town.run(engine.reaper.next_deadline()) == T + 10 * SECOND
-    timeline.roll_back(T)
-    town.run(timeline.walk(T + 10 * MINUTE, [town.node], "scheduled"))
+    clock_mover.roll_back(T)
+    town.run(clock_mover.walk(T + 10 * MINUTE, [town.node], "scheduled"))
     assert [event.purged for event in town.events()] == [T + MINUTE]
 
 

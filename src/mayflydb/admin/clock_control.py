@@ -9,8 +9,8 @@ from typing import Any
 from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.clock import SystemClock, VirtualClock, wall_us
+from mayflydb.engine.clock_mover import AdvanceResult, ClockMover, SweepMode, newest_write
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.timeline import Advanced, SweepMode, Timeline, newest_write
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
 from mayflydb.model.instant import SECOND, Instant, Span
 
@@ -23,10 +23,10 @@ class ClockControl:
         self._targets = targets
         self._allowed = allowed
         self._shared = shared
-        self._timeline: Timeline | None = None
+        self._clock_mover: ClockMover | None = None
         self._moving = asyncio.Lock()
         if isinstance(engine.time.clock, VirtualClock):
-            self._timeline = Timeline(engine, engine.time.clock)
+            self._clock_mover = ClockMover(engine, engine.time.clock)
 
     async def show(self) -> dict[str, Any]:
         """now, mode, frozen, offset_seconds from the host's time, next_expiry (null: nothing dies)."""
@@ -54,14 +54,14 @@ class ClockControl:
         """Walk on by a span, or (None) to the next expiry, if there is one. Returns when all that was due is done."""
         self.check_allowed("moved")
         async with self._moving:
-            timeline = await self._get_timeline()
+            clock_mover = await self._get_clock_mover()
             containers = await self._targets.list_containers()
             nodes = [container.node for container in containers]
             now = await self._engine.now()
-            to = (await timeline.next_expiry(nodes) or now) if span is None else now + span
+            to = (await clock_mover.next_expiry(nodes) or now) if span is None else now + span
             if to > formats.LAST_INSTANT:
                 raise BadRequest("the clock ends with the year 9999")
-            return _summarize_walk(await timeline.walk(to, nodes, sweep), to - now, containers)
+            return _summarize_walk(await clock_mover.walk(to, nodes, sweep), to - now, containers)
 
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
         """Walk on to an instant; Conflict for the past, unless nothing stored is newer and `force` is given."""
@@ -75,39 +75,41 @@ class ClockControl:
                 await self._check_nothing_newer(to, containers)
                 if not force:
                     raise Conflict("that is in the past", hint='nothing stored is newer: add --force ("force": true)')
-                (await self._get_timeline()).roll_back(to)
+                (await self._get_clock_mover()).roll_back(to)
                 return await self.show()
-            timeline = await self._get_timeline()
+            clock_mover = await self._get_clock_mover()
             return _summarize_walk(
-                await timeline.walk(to, [container.node for container in containers], "scheduled"), to - now, containers
+                await clock_mover.walk(to, [container.node for container in containers], "scheduled"),
+                to - now,
+                containers,
             )
 
     async def freeze(self) -> dict[str, Any]:
         """Let time stand still."""
         self.check_allowed("stopped")
         async with self._moving:
-            (await self._get_timeline()).freeze()
+            (await self._get_clock_mover()).freeze()
         return await self.show()
 
     async def resume(self) -> dict[str, Any]:
         """Let time tick on; a real clock does."""
         self.check_allowed("moved")
         async with self._moving:
-            if self._timeline is not None:
-                self._timeline.resume()
+            if self._clock_mover is not None:
+                self._clock_mover.resume()
         return await self.show()
 
     async def follow_host(self) -> dict[str, Any]:
         """Back to the host's time; Conflict while the store holds anything newer than that."""
         self.check_allowed("moved")
         async with self._moving:
-            if self._timeline is not None:
+            if self._clock_mover is not None:
                 wall = wall_us()
                 if wall < await self._engine.now():
                     await self._check_nothing_newer(wall, await self._targets.list_containers())
                     self._engine.roll_back(wall)
                 self._engine.time.follow(SystemClock())
-                self._timeline = None
+                self._clock_mover = None
                 self._engine.reaper.wake()
         return await self.show()
 
@@ -126,7 +128,7 @@ class ClockControl:
             self._check_own()
             clock = VirtualClock(instant)
             self._engine.time.follow(clock)
-            self._timeline = Timeline(self._engine, clock)
+            self._clock_mover = ClockMover(self._engine, clock)
             self._engine.roll_back(instant)
 
     async def confirm(self) -> dict[str, Any]:
@@ -148,21 +150,21 @@ class ClockControl:
 
     def _check_own(self) -> None:
         """Forbidden where a clock that is real has to stay so."""
-        if self._shared and self._timeline is None:
+        if self._shared and self._clock_mover is None:
             raise Forbidden(
                 "the real clock cannot be moved here: servers that share a PostgreSQL database share its time",
                 hint="for tests, start with --clock virtual --allow-time-travel",
             )
 
-    async def _get_timeline(self) -> Timeline:
-        """The timeline of the virtual clock. A real clock becomes virtual here and ticks on from now."""
-        if self._timeline is None:
+    async def _get_clock_mover(self) -> ClockMover:
+        """The clock_mover of the virtual clock. A real clock becomes virtual here and ticks on from now."""
+        if self._clock_mover is None:
             self._check_own()
             clock = VirtualClock(await self._engine.now())
             clock.resume()
             self._engine.time.follow(clock)
-            self._timeline = Timeline(self._engine, clock)
-        return self._timeline
+            self._clock_mover = ClockMover(self._engine, clock)
+        return self._clock_mover
 
     async def _check_nothing_newer(self, instant: Instant, containers: list[ContainerTarget]) -> None:
         newest = await newest_write(self._engine.reads, [container.node for container in containers])
@@ -173,7 +175,7 @@ class ClockControl:
             )
 
 
-def _summarize_walk(walk: Advanced, span: Span, containers: list[ContainerTarget]) -> dict[str, Any]:
+def _summarize_walk(walk: AdvanceResult, span: Span, containers: list[ContainerTarget]) -> dict[str, Any]:
     # A ticking clock goes a little further than it was asked to while the walk lasts: that is no part of the walk.
     names: Mapping[int, str] = {container.node.id: container.target for container in containers}
     return {

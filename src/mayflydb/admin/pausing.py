@@ -17,7 +17,7 @@ class Pausing:
     def __init__(self, engine: Engine, targets: TargetResolver) -> None:
         self._engine = engine
         self._targets = targets
-        self._insight = engine.insight
+        self._expiry_counts = engine.expiry_counts
 
     async def pause(self, target: str | None) -> dict[str, Any]:
         """Nothing is purged any more; what is due is hidden as ever. Kept across restarts; `due`: what waits by now."""
@@ -27,7 +27,7 @@ class Pausing:
             node = container.node
             if node.definition.paused is None:
                 node = await self._engine.definitions.pause(node.id, "purge")
-            due = await self._insight.due_counts(node.id, node.rules, [now])
+            due = await self._expiry_counts.due_counts(node.id, node.rules, [now])
             rows.append({"target": container.target, "paused": node.definition.paused, "due": due[0]})
         return {"now": formats.time(now), "targets": rows}
 
@@ -51,8 +51,8 @@ class Pausing:
         self, container: ContainerTarget, not_before: Instant | None, now: Instant
     ) -> dict[str, Any]:
         rules = with_notice(container.node.definition.rules, not_before)
-        found = await self._insight.preview(container.node, rules, now)
-        due = await self._insight.due_counts(container.node.id, rules, [now])
+        found = await self._expiry_counts.preview(container.node, rules, now)
+        due = await self._expiry_counts.due_counts(container.node.id, rules, [now])
         return {
             "target": container.target,
             "paused": container.node.definition.paused,

@@ -12,7 +12,7 @@ from mayflydb.admin import formats, requests
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.insight import Forecast, edges_of
+from mayflydb.engine.expiry_counts import Forecast, edges_of
 from mayflydb.engine.proposals import Change
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.expiry.explain import Explanation, explain
@@ -29,7 +29,7 @@ class ExpiryReports:
     def __init__(self, engine: Engine, targets: TargetResolver) -> None:
         self._engine = engine
         self._targets = targets
-        self._insight = engine.insight
+        self._expiry_counts = engine.expiry_counts
 
     async def list_containers(self, target: str | None = None) -> dict[str, Any]:
         """Every container with its rule, counts and next expiry."""
@@ -55,14 +55,14 @@ class ExpiryReports:
 
     async def totals(self, container: ContainerTarget) -> Totals:
         """The counts of a container, hidden records included."""
-        return await self._insight.totals(container.node.id)
+        return await self._expiry_counts.totals(container.node.id)
 
     async def counts(self, container: ContainerTarget, now: Instant) -> dict[str, int]:
         """Records that are visible, hidden or due and not yet purged, and what their own ttls are."""
-        totals = await self._insight.totals(container.node.id)
+        totals = await self._expiry_counts.totals(container.node.id)
         hiding = [rule for rule in container.node.rules if rule.hides]
-        hidden = (await self._insight.due_counts(container.node.id, hiding, [now]))[0]
-        due = (await self._insight.due_counts(container.node.id, container.node.rules, [now]))[0]
+        hidden = (await self._expiry_counts.due_counts(container.node.id, hiding, [now]))[0]
+        due = (await self._expiry_counts.due_counts(container.node.id, container.node.rules, [now]))[0]
         return {
             "records": totals.records - hidden,
             "hidden": hidden,
@@ -86,7 +86,7 @@ class ExpiryReports:
         container = await self._targets.resolve_container(target)
         now = await self._engine.now()
         proposal = container.front_end.propose(container.database, container.node, change)
-        found = await self._insight.preview_of(container.node, proposal, now)
+        found = await self._expiry_counts.preview_of(container.node, proposal, now)
         return {
             "now": formats.time(now),
             **({} if proposal.index is None else {"index": proposal.index}),
@@ -108,7 +108,7 @@ class ExpiryReports:
         now = await self._engine.now()
         span = wanted.span()
         found = [
-            await self._insight.forecast(container.node, now, span, wanted.buckets)
+            await self._expiry_counts.forecast(container.node, now, span, wanted.buckets)
             for container in await self._list_targets(wanted.target)
         ]
         edges = edges_of(now, span, wanted.buckets)
@@ -160,7 +160,7 @@ class ExpiryReports:
         limit = wanted.checked_limit()
         found: list[tuple[Instant, str, Record, ContainerTarget]] = []
         for container in await self._list_targets(wanted.target):
-            dying = await self._insight.find_expiring(container.node, since, to, limit)
+            dying = await self._expiry_counts.find_expiring(container.node, since, to, limit)
             found += [(when, container.target, record, container) for when, record in dying]
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
         rows = []
@@ -204,7 +204,7 @@ class ExpiryReports:
             "last_run": None if last is None else formats.time(last.instant),
             "processed": 0 if last is None else last.processed,
             "erased": 0 if last is None else last.erased,
-            "next_run": formats.time_or_none(next_run(definition, now, self._engine.reaper.cadence)),
+            "next_run": formats.time_or_none(next_run(definition, now, self._engine.reaper.pass_settings)),
         }
 
     async def _list_targets(self, target: str | None) -> list[ContainerTarget]:

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from mayflydb.engine.clock_mover import SweepMode
 from mayflydb.engine.proposals import Change
-from mayflydb.engine.timeline import SweepMode
 from mayflydb.model.durations import LONGEST, parse_instant, parse_span
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import SECOND, Instant, Span

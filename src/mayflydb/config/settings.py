@@ -166,7 +166,7 @@ class TlsSettings(msgspec.Struct, frozen=True):
 class TtlSettings(msgspec.Struct, frozen=True):
     """The interval of the reaper and the price of purges. `ydb_min_run_interval`: the shortest that a YDB table may ask for.
 
-    `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `Cadence` has them.
+    `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `PassSettings` has them.
     """
 
     sweep_interval: Span

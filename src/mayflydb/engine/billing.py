@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.bucket import amount
-from mayflydb.engine.budgets import Budgets, Meter, Purse
+from mayflydb.engine.budgets import Budgets, ContainerBudget, Meter
 from mayflydb.engine.catalog import Nodes
 from mayflydb.model.instant import Span
 from mayflydb.store.interface import Change, Delete, LoadRow, Put, Store
@@ -20,7 +20,7 @@ Charge = Literal["leftover", "free", "serverless"]
 PURGE = "purge"
 """The operation under which purging is metered."""
 
-PRICE = amount(budget.DELETE)
+PRICE = amount(prices.DELETE)
 FEWEST = 16
 """The smallest sweep, in records; fewer due records wait until so many can be paid for."""
 
@@ -30,9 +30,9 @@ def costs(changes: Iterable[Change]) -> Iterator[tuple[int, float]]:
     for change in changes:
         if isinstance(change, Put):
             size = len(change.record.value)
-            yield change.container, budget.create(size) if change.insert else budget.replace(size)
+            yield change.container, prices.create(size) if change.insert else prices.replace(size)
         elif isinstance(change, Delete) and change.expiry is None:
-            yield change.container, budget.DELETE
+            yield change.container, prices.DELETE
 
 
 class Billing:
@@ -48,24 +48,24 @@ class Billing:
 
     async def affordable(self, container: int) -> tuple[int | None, Span]:
         """Return the number of records that can be purged now (None: all); if 0, also the host time until some can."""
-        purse = await self._purse(container)
-        if purse is None:
+        budget = await self._budget_of(container)
+        if budget is None:
             return None, 0
-        records = purse.spare() // PRICE
-        return (records, 0) if records >= FEWEST else (0, purse.wait_for_spare(FEWEST * PRICE))
+        records = budget.spare() // PRICE
+        return (records, 0) if records >= FEWEST else (0, budget.wait_for_spare(FEWEST * PRICE))
 
     async def pay(self, container: int, records: int, held: bool) -> None:
         """Charge for purged records. `held`: take the price from unused budget, if the container has a budget."""
         if self._charge != "free":
-            self._meter.units[container][PURGE] += records * budget.DELETE
-        if held and (purse := await self._purse(container)) is not None:
-            purse.take(records * PRICE)
+            self._meter.units[container][PURGE] += records * prices.DELETE
+        if held and (budget := await self._budget_of(container)) is not None:
+            budget.take(records * PRICE)
 
-    async def _purse(self, container: int) -> Purse | None:
+    async def _budget_of(self, container: int) -> ContainerBudget | None:
         if self._budgets is None:
             return None
         row = await self._store.read(LoadRow(container))
         parent = None if row is None else await self._store.read(LoadRow(row.parent))
         if row is None or parent is None:
             return None
-        return self._budgets.purse(self._nodes.of(row), self._nodes.of(parent))
+        return self._budgets.budget(self._nodes.of(row), self._nodes.of(parent))

@@ -34,7 +34,7 @@ class Meter:
         self.throttled.clear()
 
 
-class Spending:
+class RequestGrant:
     """The grant of one request, made before its price is known."""
 
     __slots__ = ("_buckets", "_paid", "_stopwatch")
@@ -53,7 +53,7 @@ class Spending:
         self._paid = due
 
 
-class Purse:
+class ContainerBudget:
     """The buckets of one container in the order of its ranges, or the bucket that it shares."""
 
     def __init__(self, buckets: tuple[Bucket, ...], shared: bool, stopwatch: Stopwatch) -> None:
@@ -61,7 +61,7 @@ class Purse:
         self._shared = shared
         self._stopwatch = stopwatch
 
-    def spend(self, ranges: Iterable[int], likely: float) -> Spending | int:
+    def spend(self, ranges: Iterable[int], likely: float) -> RequestGrant | int:
         """Grant a request with a likely price to ranges, given by their position.
 
         Return the grant or, if the budget of one range is used up, the microseconds to wait.
@@ -69,7 +69,7 @@ class Purse:
         buckets = self._buckets if self._shared else tuple([self._buckets[each] for each in ranges])
         now = self._stopwatch()
         wait = max([bucket.wait(now) for bucket in buckets])
-        return wait or Spending(buckets, likely, self._stopwatch)
+        return wait or RequestGrant(buckets, likely, self._stopwatch)
 
     def spare(self) -> int:
         """Return the unused amount of all ranges together."""
@@ -97,7 +97,7 @@ class Budgets:
         self.stopwatch = stopwatch
         self._buckets: dict[int, dict[str, Bucket]] = {}
 
-    def purse(self, container: Node, database: Node) -> Purse | None:
+    def budget(self, container: Node, database: Node) -> ContainerBudget | None:
         """Return the budget of a container under its current definition; None: no throughput was provisioned for it."""
         payer = container if container.definition.offer is not None else database
         if payer.definition.offer is None:
@@ -110,7 +110,7 @@ class Budgets:
         for bucket in buckets.values():
             bucket.set_rate(share, now)
         self._buckets[payer.id] = buckets
-        return Purse(tuple(buckets.values()), shared, self._now)
+        return ContainerBudget(tuple(buckets.values()), shared, self._now)
 
     def _now(self) -> int:
         return self.stopwatch()

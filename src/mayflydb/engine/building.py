@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from mayflydb.engine.catalog import OWNER_MISSING, Index, Node, Nodes, State, next_number, row_of, with_several
-from mayflydb.engine.decide import not_unique
 from mayflydb.engine.locks import Locked, Locks
+from mayflydb.engine.record_decisions import not_unique
 from mayflydb.engine.workspace import Workspace, repeated_indexes
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import NotFound, OwnerNotFound
@@ -149,7 +149,7 @@ class Build:
                 met = first
             # A transaction that has locked the hidden record may commit and keep it alive, so wait for its end.
             await self._locks.wait_for_turn(met)
-            self._locks.end_turn(met.place)
+            self._locks.end_turn(met.target)
 
     async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
         with self._locks.purge(self._container):

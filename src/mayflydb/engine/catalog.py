@@ -22,7 +22,7 @@ from mayflydb.store.interface import CatalogRow, ChildRows, Store
 NODE_MISSING = "there is no such node in the catalogue"
 OWNER_MISSING = "the node above does not exist"
 NAME_TAKEN = "this name is taken below the same parent"
-"""Texts of refusals, as in `decide`."""
+"""Texts of refusals, as in `record_decisions`."""
 
 ROOT = 0
 """The parent of all spaces."""

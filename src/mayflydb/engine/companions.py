@@ -17,7 +17,7 @@ from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import ChildRows, Decision, DropRow, FindRow, LoadRow, NewId, Outcome, PutRow, Store, ask
 
-Judge: TypeAlias = Callable[[Node | None], Definition]
+DefinitionMaker: TypeAlias = Callable[[Node | None], Definition]
 """Makes the definition of a row from its current node (None: the row is new); raises to refuse."""
 
 Clash: TypeAlias = Callable[[Node], bool]
@@ -53,21 +53,23 @@ class Companions:
 
         return (await self._store.write(decide)).reply
 
-    async def create(self, parent: int, name: str, judge: Judge, clash: Clash | None = None) -> Node:
+    async def create(
+        self, parent: int, name: str, make_definition: DefinitionMaker, clash: Clash | None = None
+    ) -> Node:
         """Create a row. Conflict if it clashes or its name is taken, OwnerNotFound if the parent is gone."""
 
         def decide() -> Decision[Node]:
             yield from _check_parent(parent)
             if (yield from ask(FindRow(parent, name))) is not None:
                 raise Conflict(NAME_TAKEN)
-            node = yield from _new(parent, name, judge)
+            node = yield from _new(parent, name, make_definition)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), node)
 
         return (await self._store.write(decide)).reply
 
     async def upsert(
-        self, parent: int, name: str, judge: Judge, now: Instant, clash: Clash | None = None
+        self, parent: int, name: str, make_definition: DefinitionMaker, now: Instant, clash: Clash | None = None
     ) -> tuple[Node, bool]:
         """Create or replace a row; return it and whether it is new. Errors as in `create`, except that the name may be taken."""
 
@@ -75,15 +77,17 @@ class Companions:
             yield from _check_parent(parent)
             row = yield from ask(FindRow(parent, name))
             if row is None:
-                node = yield from _new(parent, name, judge)
+                node = yield from _new(parent, name, make_definition)
             else:
-                node = _redefine(node_of(row), name, judge, now)
+                node = _redefine(node_of(row), name, make_definition, now)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), (node, row is None))
 
         return (await self._store.write(decide)).reply
 
-    async def replace(self, id: int, name: str, judge: Judge, now: Instant, clash: Clash | None = None) -> Node:
+    async def replace(
+        self, id: int, name: str, make_definition: DefinitionMaker, now: Instant, clash: Clash | None = None
+    ) -> Node:
         """Change the definition, and possibly the name. NotFound if the row is gone, Conflict as in `create`."""
 
         def decide() -> Decision[Node]:
@@ -93,7 +97,7 @@ class Companions:
             other = yield from ask(FindRow(row.parent, name))
             if other is not None and other.id != id:
                 raise Conflict(NAME_TAKEN)
-            node = _redefine(node_of(row), name, judge, now)
+            node = _redefine(node_of(row), name, make_definition, now)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), node)
 
@@ -122,11 +126,11 @@ def _check_clash(node: Node, clash: Clash | None) -> Generator[Any, Any, None]:
         raise Conflict(NAME_TAKEN)
 
 
-def _new(parent: int, name: str, judge: Judge) -> Generator[Any, Any, Node]:
+def _new(parent: int, name: str, make_definition: DefinitionMaker) -> Generator[Any, Any, Node]:
     id = yield from ask(NewId())
-    return Node(id, parent, name, judge(None))
+    return Node(id, parent, name, make_definition(None))
 
 
-def _redefine(before: Node, name: str, judge: Judge, now: Instant) -> Node:
-    after = msgspec.structs.replace(judge(before), written=now, version=before.definition.version + 1)
+def _redefine(before: Node, name: str, make_definition: DefinitionMaker, now: Instant) -> Node:
+    after = msgspec.structs.replace(make_definition(before), written=now, version=before.definition.version + 1)
     return msgspec.structs.replace(before, name=name, definition=after)

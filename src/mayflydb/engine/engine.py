@@ -14,9 +14,9 @@ from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.dates import DateIndexes
 from mayflydb.engine.definitions import Definitions
+from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
-from mayflydb.engine.insight import Insight
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder, LockWaits
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import OrderedHistories
@@ -24,7 +24,7 @@ from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.engine.transactions import Body, ExpirableRecords, Transaction
+from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
@@ -132,7 +132,7 @@ class Engine:
         self.definitions = definitions
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
-        self.insight = Insight(store)
+        self.expiry_counts = ExpiryCounts(store)
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks)
         self.dates = DateIndexes(store, nodes, reaper.invalidate)
         self.nodes = nodes
@@ -278,10 +278,10 @@ class Engine:
         except Locked as first:
             met = first
         if holder is not None or not waits:
-            raise WriteConflict(TAKEN, container=met.place[0])
+            raise WriteConflict(TAKEN, container=met.target[0])
         while True:
             await self.locks.wait_for_turn(met, lock_waits)
-            turn = met.place
+            turn = met.target
             try:
                 with self.version_cache.write():
                     return self._finish_write(await self.store.write(lambda: self._decide(body, now, None)))
@@ -305,7 +305,7 @@ class Engine:
     def _decide(
         self, body: Body[T], now: Instant, holder: LockHolder | None
     ) -> Decision[tuple[T, tuple[ExpirableRecords, ...], Instant]]:
-        transaction = Transaction(self.nodes, self._write_instant(now), self.locks, holder)
+        transaction = WriteTransaction(self.nodes, self._write_instant(now), self.locks, holder)
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced_versions():
             self.version_cache.note(container, replaced)
@@ -316,7 +316,7 @@ class Engine:
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
 
-        def body(transaction: Transaction) -> Generator[Read[Any], Any, Written]:
+        def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, Written]:
             space = yield from transaction.on(container)
             return (yield from space.run(command))
 
@@ -330,7 +330,7 @@ class Engine:
         `read_set`: the reads on which the commands depend; WriteConflict if one of them has changed.
         """
 
-        def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
+        def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, list[Written]]:
             space = yield from transaction.on(container)
             if read_set is not None:
                 yield from read_set.check(transaction.lsn(container), space.rules, transaction.now)

@@ -16,7 +16,7 @@ from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Read, ScanIndex, ask
 
-Place: TypeAlias = tuple[bytes, int]
+EntryPosition: TypeAlias = tuple[bytes, int]
 """(key of an entry, seq of its record): the order of a walk."""
 
 Found: TypeAlias = tuple[bytes, Record]
@@ -35,7 +35,7 @@ class IndexOverlay:
 
     def __init__(self, keys: Callable[[Record], tuple[bytes, ...]]) -> None:
         self._keys_of = keys
-        self._places: list[Place] = []
+        self._places: list[EntryPosition] = []
         self._records: dict[int, Record] = {}
         self._keys: dict[int, tuple[bytes, ...]] = {}
 
@@ -53,7 +53,9 @@ class IndexOverlay:
     def __contains__(self, seq: int) -> bool:
         return seq in self._records
 
-    def between(self, within: KeyRange, after: Place | None, last: Place | None, descending: bool) -> list[Found]:
+    def between(
+        self, within: KeyRange, after: EntryPosition | None, last: EntryPosition | None, descending: bool
+    ) -> list[Found]:
         """Return the entries in a range after a place (None: from its start) and up to another (None: to its end), in order."""
         places = self._places
         if not places:
@@ -89,7 +91,7 @@ class ReadRange:
         self.within = within
         self.descending = descending
         self.keys_of = keys_of
-        self.last: Place | None = None
+        self.last: EntryPosition | None = None
         self.count = 0
         self.digest = 0
         self.is_finished = False
@@ -105,7 +107,7 @@ class ReadRange:
         """Return whether nothing was read."""
         return self.last is None and not self._whole
 
-    def read(self, found: Iterable[Found], last: Place | None) -> None:
+    def read(self, found: Iterable[Found], last: EntryPosition | None) -> None:
         """Record visible entries up to a place; None: to the end of the range."""
         for _, record in found:
             self.count += 1
@@ -117,18 +119,18 @@ class ReadRange:
         """Return whether a record has an entry in the part that was read."""
         return any(self._has((key, record.seq)) for key in entry_keys(record, self.index, self.keys_of))
 
-    def _has(self, place: Place) -> bool:
+    def _has(self, place: EntryPosition) -> bool:
         if not self.within.lower <= place[0] < self.within.upper:
             return False
         return self._whole or (self.last is not None and self._is_reached(place, self.last))
 
-    def _is_reached(self, place: Place, last: Place) -> bool:
+    def _is_reached(self, place: EntryPosition, last: EntryPosition) -> bool:
         return place >= last if self.descending else place <= last
 
     def is_unchanged(self, container: int, visible: Callable[[Record], bool]) -> Generator[Read[Any], Any, bool]:
         """Return whether the stored entries would be read the same again."""
         count, digest = 0, 0
-        after: Place | None = None
+        after: EntryPosition | None = None
         while True:
             walk = ScanIndex(container, self.index.number, self.within, self.descending, after, _BATCH_SIZE)
             found = yield from ask(walk)

@@ -34,7 +34,7 @@ MAX_SPARED: Final = MAX_HELD
 RETRY_SECONDS: Final = 0.05
 """Seconds between two attempts of a write that needs a record locked by another node."""
 
-Place: TypeAlias = tuple[int, Identity | Entry]
+LockTarget: TypeAlias = tuple[int, Identity | Entry]
 """(container, a record's identity or a unique entry)"""
 
 Spared: TypeAlias = tuple[Identity, ...]
@@ -47,9 +47,9 @@ class Locked(Exception):
     `elsewhere`: the lock is on another node, which does not announce its release.
     """
 
-    def __init__(self, place: Place, elsewhere: bool = False) -> None:
-        super().__init__(place)
-        self.place = place
+    def __init__(self, target: LockTarget, elsewhere: bool = False) -> None:
+        super().__init__(target)
+        self.target = target
         self.elsewhere = elsewhere
 
 
@@ -116,8 +116,8 @@ class Locks:
         self._holds = holds
         self._records: dict[int, dict[Identity, list[LockHolder]]] = {}
         self._entries: dict[tuple[int, Entry], LockHolder] = {}
-        self._queues: dict[Place, deque[asyncio.Future[None]]] = {}
-        self._turns: Counter[Place] = Counter()
+        self._queues: dict[LockTarget, deque[asyncio.Future[None]]] = {}
+        self._turns: Counter[LockTarget] = Counter()
         self._purges: dict[asyncio.Event, int] = {}
         self._count = 0
         self.conflicts = 0
@@ -167,13 +167,13 @@ class Locks:
         """Lock unique entries, if the holder is exclusive; True: one lock is new. Errors: WriteConflict, Unavailable."""
         fresh = False
         for entry in entries if holder.exclusive else ():
-            place = container, entry
-            if holder.ended or self._turns[place] or self._entries.get(place, holder) is not holder:
+            target = container, entry
+            if holder.ended or self._turns[target] or self._entries.get(target, holder) is not holder:
                 raise self._conflict(container)
-            if place not in holder.entries:
+            if target not in holder.entries:
                 self._add()
-                self._entries[place] = holder
-                holder.entries[place] = None
+                self._entries[target] = holder
+                holder.entries[target] = None
                 fresh = True
         return fresh
 
@@ -201,9 +201,9 @@ class Locks:
                 self._wake((container, identity))
             if not held:
                 del self._records[container]
-        for place in entries:
-            del self._entries[place]
-            self._wake(place)
+        for target in entries:
+            del self._entries[target]
+            self._wake(target)
         self._count -= sum(map(len, records.values())) + len(entries)
         for container in records:
             self._released(container)
@@ -255,25 +255,25 @@ class Locks:
         """Wait until a record or entry is free. No transaction locks it until `end_turn`. `lock_waits`: the waits of the
         client.
         """
-        place = met.place
+        target = met.target
         if met.elsewhere:
             await self._rest(lock_waits)
-        if not self._is_locked(*place):
-            self._turns[place] += 1
+        if not self._is_locked(*target):
+            self._turns[target] += 1
             return
         self.conflicts += 1
-        queue = self._queues.setdefault(place, deque())
+        queue = self._queues.setdefault(target, deque())
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(woken)
         try:
             await _wait(woken, lock_waits)
         except BaseException:
             if woken.done() and not woken.cancelled():
-                self.end_turn(place)
+                self.end_turn(target)
             else:
                 queue.remove(woken)
-                if not queue and self._queues.get(place) is queue:
-                    del self._queues[place]
+                if not queue and self._queues.get(target) is queue:
+                    del self._queues[target]
             raise
 
     async def _rest(self, lock_waits: LockWaits | None) -> None:
@@ -291,16 +291,16 @@ class Locks:
             return (container, what) in self._entries
         return what in self._records.get(container, {})
 
-    def end_turn(self, place: Place) -> None:
+    def end_turn(self, target: LockTarget) -> None:
         """End the turn of a writer that has written, or will not write."""
-        self._turns[place] -= 1
-        if not self._turns[place]:
-            del self._turns[place]
+        self._turns[target] -= 1
+        if not self._turns[target]:
+            del self._turns[target]
 
-    def _wake(self, place: Place) -> None:
-        for woken in self._queues.pop(place, ()):
+    def _wake(self, target: LockTarget) -> None:
+        for woken in self._queues.pop(target, ()):
             if not woken.done():
-                self._turns[place] += 1
+                self._turns[target] += 1
                 woken.set_result(None)
 
     # --- for purges --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.reaper import Lease, Reaper
-from mayflydb.engine.runs import CADENCE, Cadence
+from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.sweep import Limits
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Span
@@ -28,14 +28,14 @@ async def open_engine(
     budgets: Budgets | None = None,
     charge: Charge = "leftover",
     pass_interval: Span = MINUTE,
-    cadence: Cadence = CADENCE,
+    pass_settings: PassSettings = DEFAULT_PASS_SETTINGS,
     holds: Holds | None = None,
     monitored: str = "",
 ) -> Engine:
     """Assemble an engine over a store and a clock; the caller runs `engine.reaper.run()` as long as it serves.
 
     `lease`: for several nodes on one store. `budgets`: for requests with provisioned throughput. `charge`: the price of
-    purging. `pass_interval`: the monitor's, until another one is set. `cadence`: the passes over containers with a schedule
+    purging. `pass_interval`: the monitor's, until another one is set. `pass_settings`: the passes over containers with a schedule
     of their own. `holds`: keeps other nodes from purging records that are locked on this one. `monitored`: the name of the
     space whose containers the monitor counts and stops; empty: none.
     """
@@ -45,7 +45,9 @@ async def open_engine(
     billing = Billing(charge, store, nodes, budgets, meter)
     monitor = Monitor(store, clock.now(), pass_interval, monitored)
     await monitor.refresh(clock.now())
-    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, cadence, holds)
+    reaper = Reaper(
+        store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, pass_settings, holds
+    )
     definitions = Definitions(store, nodes, reaper.invalidate)
     await reaper.survey()
     return Engine(store, time, reaper, nodes, definitions, meter, monitor, lease, budgets)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence, Set
 from typing import Any
 
 from mayflydb.engine.catalog import Node, Nodes
-from mayflydb.engine.insight import path_place
+from mayflydb.engine.expiry_counts import path_place
 from mayflydb.engine.locks import Spared
 from mayflydb.engine.ordered_histories import next_stamp
 from mayflydb.engine.upcoming import schedule_of

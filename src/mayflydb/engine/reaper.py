@@ -19,7 +19,7 @@ from mayflydb.engine.housekeeping import Housekeeping
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
-from mayflydb.engine.runs import CADENCE, Cadence
+from mayflydb.engine.runs import DEFAULT_PASS_SETTINGS, PassSettings
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
@@ -60,15 +60,15 @@ class Reaper:
         monitor: Monitor,
         interval: Span = SECOND,
         lease: Lease | None = None,
-        cadence: Cadence = CADENCE,
+        pass_settings: PassSettings = DEFAULT_PASS_SETTINGS,
         holds: Holds | None = None,
     ) -> None:
         """`monitor`: the schedule of passes. `lease`: elects the node that sweeps, where several nodes share the store.
 
-        Without a lease this node is the only one. `cadence`: the passes over containers with a schedule of their own.
+        Without a lease this node is the only one. `pass_settings`: the passes over containers with a schedule of their own.
         `holds`: keeps purges of other nodes from records that are locked on this one.
         """
-        self.cadence = cadence
+        self.pass_settings = pass_settings
         self.notifier = ChangeNotifier()
         self.version_cache = VersionCache()
         """Gets the versions that are purged."""
@@ -89,7 +89,7 @@ class Reaper:
             limits,
             billing,
             monitor,
-            cadence,
+            pass_settings,
             self.locks,
             self.version_cache,
             self.notifier,

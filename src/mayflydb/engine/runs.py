@@ -16,7 +16,7 @@ from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.store.interface import Count, Decision, LoadRow, Outcome, PutRow, ask
 
 
-class Cadence(msgspec.Struct, frozen=True):
+class PassSettings(msgspec.Struct, frozen=True):
     """Settings of passes over containers with their own schedule, for the whole store.
 
     `tick`: the interval of instants at which passes may begin. `retry`: the wait of a container after a failed purge.
@@ -28,7 +28,7 @@ class Cadence(msgspec.Struct, frozen=True):
     enabled: bool = True
 
 
-CADENCE = Cadence()
+DEFAULT_PASS_SETTINGS = PassSettings()
 
 
 class Runs:
@@ -109,13 +109,15 @@ def last_run(definition: Definition, now: Instant, records: int) -> Run | None:
     return run if run is not None and run.instant == instant else Run(instant, records, 0)
 
 
-def next_run(definition: Definition, now: Instant, cadence: Cadence = CADENCE) -> Instant | None:
+def next_run(
+    definition: Definition, now: Instant, pass_settings: PassSettings = DEFAULT_PASS_SETTINGS
+) -> Instant | None:
     """Return the instant of the next pass after `now`; None: no schedule, no rule with passes, or purging is paused."""
     schedule: Schedule | None = definition.schedule
     if (
         schedule is None
         or definition.paused
-        or not cadence.enabled
+        or not pass_settings.enabled
         or not any(rule.passes for rule in definition.rules)
     ):
         return None

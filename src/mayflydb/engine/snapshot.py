@@ -27,9 +27,9 @@ from mayflydb.engine.catalog import OWNER_MISSING, Index
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, IndexOverlays
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
-from mayflydb.engine.index_overlay import Found, Place, merge
+from mayflydb.engine.index_overlay import EntryPosition, Found, merge
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder
-from mayflydb.engine.transactions import Body, Transaction
+from mayflydb.engine.transactions import Body, WriteTransaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
@@ -218,9 +218,9 @@ class Snapshot:
         descending: bool,
         batch: int,
         began: int,
-    ) -> AsyncIterator[tuple[list[Found], Place | None]]:
+    ) -> AsyncIterator[tuple[list[Found], EntryPosition | None]]:
         """Yield the entries of each batch as they were at the beginning, and its last place; None: the end of the range."""
-        after: Place | None = None
+        after: EntryPosition | None = None
         store = self._engine.store
         version = store.catalog_version
         while True:
@@ -367,7 +367,7 @@ class Snapshot:
 
         blind, holds = any(done.blind for done in self._done), tuple(self._holder.holds)
 
-        def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
+        def body(transaction: WriteTransaction) -> Generator[Read[Any], Any, list[Written]]:
             if claim is not None and not (yield from claim(transaction)):
                 return []
             # All other purges show in the version of the record.
@@ -377,7 +377,7 @@ class Snapshot:
 
         return await self._engine.transact(body, now, self._holder)
 
-    def _replay(self, transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
+    def _replay(self, transaction: WriteTransaction) -> Generator[Read[Any], Any, list[Written]]:
         pairs: list[tuple[Written, Written]] = []
         last = 0
         try:
@@ -511,7 +511,7 @@ def _final(command: Command, pairs: Sequence[tuple[Written, Written]]) -> Comman
     return msgspec.structs.replace(command, if_match=versions.get(version, version), seq=numbers.get(number, number))
 
 
-def _upto(found: Sequence[Found], last: Place, descending: bool) -> int:
+def _upto(found: Sequence[Found], last: EntryPosition, descending: bool) -> int:
     """Return the number of ordered entries up to a place."""
 
     def beyond(each: Found) -> bool:

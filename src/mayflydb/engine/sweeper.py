@@ -16,7 +16,7 @@ from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
 from mayflydb.engine.purge_decision import purge_due
-from mayflydb.engine.runs import Cadence, Runs
+from mayflydb.engine.runs import PassSettings, Runs
 from mayflydb.engine.surveyor import Surveyor
 from mayflydb.engine.version_cache import VersionCache
 from mayflydb.expiry.agenda import Agenda
@@ -41,7 +41,7 @@ class Sweeper:
         limits: Limits,
         billing: Billing,
         monitor: Monitor,
-        cadence: Cadence,
+        pass_settings: PassSettings,
         locks: Locks,
         version_cache: VersionCache,
         notifier: ChangeNotifier,
@@ -57,7 +57,7 @@ class Sweeper:
         self._surveyor = surveyor
         self._billing = billing
         self._monitor = monitor
-        self._cadence = cadence
+        self._pass_settings = pass_settings
         self._locks = locks
         self._version_cache = version_cache
         self._notifier = notifier
@@ -65,9 +65,9 @@ class Sweeper:
         self._sweeping = asyncio.Lock()
 
     def is_stopped(self, container: int) -> bool:
-        """Return whether the monitor or the cadence has switched off purging of a container."""
+        """Return whether the monitor or the pass_settings has switched off purging of a container."""
         return self._monitor.is_stopped(container) or (
-            not self._cadence.enabled and self._agenda.schedule(container) is not None
+            not self._pass_settings.enabled and self._agenda.schedule(container) is not None
         )
 
     # --- requests --------------------------------------------------------------------------------------------------
@@ -118,7 +118,9 @@ class Sweeper:
         with self._surveyor.ignore_pause(container):
             done = await self.sweep_due(request)
         run = Run(request.now, 0, done[container])
-        committed = await self._store.write(lambda: self.runs.finish_on_demand(container, run, self._cadence.tick))
+        committed = await self._store.write(
+            lambda: self.runs.finish_on_demand(container, run, self._pass_settings.tick)
+        )
         self.runs.count(committed.reply)
         return committed.reply
 
@@ -138,7 +140,7 @@ class Sweeper:
             if schedule is None or error.retryable or request.override == "demanded":
                 raise
             log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
-            self._agenda.postpone(container, request.now + self._cadence.retry)
+            self._agenda.postpone(container, request.now + self._pass_settings.retry)
             return 0
         if schedule is not None:
             self._agenda.resume(container)

@@ -22,7 +22,7 @@ ExpirableRecords: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tupl
 """(container, its rules, its own schedule, records that may expire)."""
 
 
-class Transaction:
+class WriteTransaction:
     """The workspaces of the containers that a body uses; all of them decide by the same `now`."""
 
     __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_spaces", "_stamps", "now")
@@ -76,7 +76,7 @@ class Transaction:
         return [(container, space.replaced) for container, space in self._spaces.items() if space.replaced]
 
 
-Body: TypeAlias = Callable[[Transaction], Generator[Read[Any], Any, T]]
+Body: TypeAlias = Callable[[WriteTransaction], Generator[Read[Any], Any, T]]
 """The work of a transaction: pure, since it may run again. It yields the reads of a decision; reads outside of a workspace
 see stored data without the writes of this transaction. An exception undoes everything; a refusal of `Workspace.run` that the
 body catches has changed nothing.

@@ -8,7 +8,10 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.decide import (
+from mayflydb.engine.locks import Locked, LockHolder, Locks
+from mayflydb.engine.ordered_histories import next_stamp
+from mayflydb.engine.reads import Steps
+from mayflydb.engine.record_decisions import (
     build_record,
     check_key_free,
     check_target,
@@ -18,9 +21,6 @@ from mayflydb.engine.decide import (
     resolve_draft,
     split_holders,
 )
-from mayflydb.engine.locks import Locked, LockHolder, Locks
-from mayflydb.engine.ordered_histories import next_stamp
-from mayflydb.engine.reads import Steps
 from mayflydb.engine.version_cache import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key

@@ -122,7 +122,7 @@ async def _counts(admin: Admin, container: ContainerTarget, now: Instant) -> lis
     }
     definition = container.node.definition
     last = last_run(definition, now, counts["records"] + counts["hidden"])
-    ahead = next_run(definition, now, admin.engine.reaper.cadence)
+    ahead = next_run(definition, now, admin.engine.reaper.pass_settings)
     values |= {
         "mayfly_ttl_next_run_timestamp_seconds": None if ahead is None else ahead / SECOND,
         "mayfly_ttl_last_run_timestamp_seconds": None if last is None else last.instant / SECOND,

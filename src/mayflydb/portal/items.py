@@ -106,7 +106,7 @@ class ItemsPage:
         """Items that would expire at once with another default, and why."""
         container, now = visit.container, await self._admin.engine.now()
         rules = container.front_end.propose(container.database, container.node, Change(_parse_default(wanted))).rules
-        found = await self._admin.engine.insight.find_expiring_now(container.node, rules, now, MAX_EXPIRING)
+        found = await self._admin.engine.expiry_counts.find_expiring_now(container.node, rules, now, MAX_EXPIRING)
         return [grid_row(container, record, rules, now) for record in found]
 
 

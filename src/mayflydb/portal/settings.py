@@ -122,7 +122,7 @@ class SettingsPage:
         """The lines below the field, which follow what is typed."""
         default, now = fields.default_ttl, await self._admin.engine.now()
         preview = None if default == 0 else await self._admin.reports.preview(container.target, Change(default))
-        census = await self._admin.engine.insight.census(container.node, now)
+        census = await self._admin.engine.expiry_counts.census(container.node, now)
         current = loaded.default_ttl
         return {
             "preview": preview,

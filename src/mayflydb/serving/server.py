@@ -15,7 +15,7 @@ from mayflydb.config.settings import Settings
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.runs import Cadence
+from mayflydb.engine.runs import PassSettings
 from mayflydb.engine.selftest import prove
 from mayflydb.engine.throughput import ceiling
 from mayflydb.frontends.cosmos.auth import Keys
@@ -129,7 +129,7 @@ class Server:
             Budgets(ceiling) if settings.cosmos.throttling else None,
             ttl.charge,
             ttl.mongo_sweep_interval,
-            Cadence(ttl.ydb_tick, ttl.ydb_retry_interval, ttl.ydb_removal),
+            PassSettings(ttl.ydb_tick, ttl.ydb_retry_interval, ttl.ydb_removal),
             opened.holds,
             MongoTargets.space,
         )

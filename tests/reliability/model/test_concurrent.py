@@ -17,10 +17,10 @@ import pytest
 from mayflydb.clock import VirtualClock
 from mayflydb.engine import reaper as reaping
 from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.clock_mover import ClockMover, SweepMode
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.open import open_engine
-from mayflydb.engine.timeline import SweepMode, Timeline
 from mayflydb.expiry.sweep import Limits, PurgeRequest
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable
@@ -57,7 +57,7 @@ class Crowd:
         self.clock = VirtualClock(instant)
         self.engine: Engine = await open_engine(self.store, self.clock, 0)
         self.engine.reaper._sweeper.limits = Limits(self.random.choice((1, 2, 5, 1000)), None)
-        self.timeline = Timeline(self.engine, self.clock)
+        self.clock_mover = ClockMover(self.engine, self.clock)
         self.reaper = asyncio.create_task(self.engine.reaper.run())
 
     async def begin(self) -> None:
@@ -154,7 +154,7 @@ class Crowd:
         if deaths and self.random.random() < 0.5:
             span = max(0, min(deaths) - before + self.random.choice((-1, 0, 1)))
         stored = (await self.store.read(Count(self.id))).records
-        advanced = await self.timeline.advance(span, [await self.node()], mode)
+        advanced = await self.clock_mover.advance(span, [await self.node()], mode)
         assert advanced.now == before + span
         left = (await self.store.read(Count(self.id))).records
         assert sum(advanced.purged.values()) == stored - left
@@ -196,7 +196,7 @@ async def crowd(seed: int, path: str | None, steps: int) -> Crowd:
             await people.round()
             if path is not None and people.random.random() < 0.02:
                 await people.restart()
-        await people.timeline.advance(100 * MICROS, [await people.node()], "now")
+        await people.clock_mover.advance(100 * MICROS, [await people.node()], "now")
         await people.settle()
         due = people.box.due(people.clock.now())
         assert due == 0, f"{due} records are still due at the end"

@@ -375,7 +375,7 @@ class World:
     def count(self, container: int) -> None:
         """How many are visible."""
         box = self.boxes[container]
-        records, kilobytes = finish(self.engine.insight.usage(self.node(container), self.now))
+        records, kilobytes = finish(self.engine.expiry_counts.usage(self.node(container), self.now))
         assert records == len(box.alive(self.now)), f"{records} counted at {self.now}"
         assert kilobytes == -(-sum(len(life.value) for life in box.lives.values()) // 1024)
 
@@ -383,7 +383,7 @@ class World:
         """What another ttl would do, before it is set."""
         box = self.boxes[container]
         other = Box(ttl, box.lives)
-        preview = finish(self.engine.insight.preview(self.node(container), rules_of(ttl), self.now))
+        preview = finish(self.engine.expiry_counts.preview(self.node(container), rules_of(ttl), self.now))
         lives = list(box.lives.values())
         both = sum(box.dead(life, self.now) and other.dead(life, self.now) for life in lives)
         victims = {life.who for life in box.alive(self.now) if other.dead(life, self.now)}
@@ -402,7 +402,7 @@ class World:
     def forecast(self, container: int, seconds: int) -> None:
         """How many die in each second to come."""
         box = self.boxes[container]
-        forecast = finish(self.engine.insight.forecast(self.node(container), self.now, seconds * MICROS, seconds))
+        forecast = finish(self.engine.expiry_counts.forecast(self.node(container), self.now, seconds * MICROS, seconds))
         deaths = [box.death(life) for life in box.lives.values()]
         ahead = [death - self.now for death in deaths if death is not None and death > self.now]
         assert forecast.due_now == box.due(self.now)

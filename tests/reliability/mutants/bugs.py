@@ -15,11 +15,11 @@ from mayflydb.clock import SystemClock
 from mayflydb.engine import sweeper, workspace
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
-from mayflydb.engine.decide import TAKEN, expiry_event, resolve_draft
 from mayflydb.engine.engine import Batch, Engine, Scope
-from mayflydb.engine.insight import Insight
+from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.purge_decision import purge_due
+from mayflydb.engine.record_decisions import TAKEN, expiry_event, resolve_draft
 from mayflydb.engine.sweeper import Sweeper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
@@ -209,11 +209,11 @@ def the_dead_hold_names() -> Iterator[None]:
 def count_includes_the_dead() -> Iterator[None]:
     """A count without the filter."""
 
-    async def usage(self: Insight, container: Node, now: Instant) -> tuple[int, int]:
+    async def usage(self: ExpiryCounts, container: Node, now: Instant) -> tuple[int, int]:
         totals = await self._store.read(Count(container.id, with_bytes=True))
         return totals.records, -(-totals.value_bytes // 1024)
 
-    with patch.object(Insight, "usage", usage):
+    with patch.object(ExpiryCounts, "usage", usage):
         yield
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine.budgets import Spending
+from mayflydb.engine.budgets import RequestGrant
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import ANY_VERSION
 from mayflydb.engine.engine import Engine
@@ -96,8 +96,8 @@ class NameResolver:
             if self._engine.catalog_version == version:
                 # The catalogue changed during the lookup otherwise: its result may be stale, so look again.
                 budgets = self._engine.budgets
-                purse = None if budgets is None else budgets.purse(node, parent)
-                self._views[database, name] = ContainerView(node, parent.name, purse)
+                budget = None if budgets is None else budgets.budget(node, parent)
+                self._views[database, name] = ContainerView(node, parent.name, budget)
         return view
 
     def cached_container(self, database: str, name: str) -> ContainerView | None:
@@ -154,7 +154,7 @@ class CosmosCall:
         self.target: Target = request.target
         self.now = now
         self.view: ContainerView | None = None
-        self.spending: Spending | None = None
+        self.spending: RequestGrant | None = None
 
     async def get_database(self) -> Node:
         """Return the database that the path names."""

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.engine import catalog, decide
+from mayflydb.engine import catalog, record_decisions
 from mayflydb.model import errors as kinds
 
 
@@ -42,10 +42,10 @@ ANSWERS: Final[dict[type[kinds.MayflyError], ErrorAnswer]] = {
 
 
 MESSAGES: Final[dict[str, str]] = {
-    decide.MISSING: "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found",
-    decide.TAKEN: "Entity with the specified id already exists in the system.",
-    decide.NOT_UNIQUE: "Unique index constraint violation.",
-    decide.STALE: "Operation cannot be performed because one of the specified precondition is not met.",
+    record_decisions.MISSING: "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found",
+    record_decisions.TAKEN: "Entity with the specified id already exists in the system.",
+    record_decisions.NOT_UNIQUE: "Unique index constraint violation.",
+    record_decisions.STALE: "Operation cannot be performed because one of the specified precondition is not met.",
     catalog.NODE_MISSING: "Resource Not Found",
     catalog.OWNER_MISSING: "Owner resource does not exist",
     catalog.NAME_TAKEN: "Resource with specified id, name, or unique index already exists.",

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.frontends.cosmos import access
 from mayflydb.frontends.cosmos.resources import item_body
@@ -71,7 +71,7 @@ class Page(msgspec.Struct):
     @property
     def charge(self) -> float:
         """Request units."""
-        return budget.query(self.read_counts.records, self.read_counts.size, len(self.rows))
+        return prices.query(self.read_counts.records, self.read_counts.size, len(self.rows))
 
     @property
     def hit_ratio(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec
 
-from mayflydb.engine.budgets import Spending
+from mayflydb.engine.budgets import RequestGrant
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.calls import CosmosCall
@@ -31,20 +31,20 @@ def admit_partition(
     BadRequest without a key header, Throttled over the budget.
     """
     partition = view.parse_partition(call.request.headers.get(PARTITION_KEY))
-    if view.purse is not None:
+    if view.budget is not None:
         call.spending = admit(call, view, Scope.of_partition(partition), price(*of, **named))
     return partition
 
 
-def admit(call: CosmosCall, view: ContainerView, scope: Scope, likely: float) -> Spending | None:
+def admit(call: CosmosCall, view: ContainerView, scope: Scope, likely: float) -> RequestGrant | None:
     """Admit a request of a likely price to a scope; return the grant, or None where nothing has a budget.
 
     Throttled, before anything is done, if the budget is used up.
     """
-    if view.purse is None:
+    if view.budget is None:
         return None
-    granted = view.purse.spend(view.range_positions(scope), likely)
-    if isinstance(granted, Spending):
+    granted = view.budget.spend(view.range_positions(scope), likely)
+    if isinstance(granted, RequestGrant):
         return granted
     call.engine.meter.throttled[view.id] += 1
     # Microseconds, rounded up: a client that came back earlier would be refused again.

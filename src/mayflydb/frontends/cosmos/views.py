@@ -8,7 +8,7 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
-from mayflydb.engine.budgets import Purse
+from mayflydb.engine.budgets import ContainerBudget
 from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Index, Node, PartitionRange
 from mayflydb.engine.commands import Draft
@@ -60,10 +60,10 @@ def gone_error(message: str) -> MayflyError:
 
 
 class ContainerView:
-    """One container at one version of its definition. `purse`: its budget; None: it has none."""
+    """One container at one version of its definition. `budget`: its budget; None: it has none."""
 
-    def __init__(self, node: Node, database: str, purse: Purse | None = None) -> None:
-        self.purse = purse
+    def __init__(self, node: Node, database: str, budget: ContainerBudget | None = None) -> None:
+        self.budget = budget
         self.node = node
         self.id = node.id
         self.known_lsn = 0

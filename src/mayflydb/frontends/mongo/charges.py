@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mayflydb.engine import budget
-from mayflydb.engine.budgets import Spending
+from mayflydb.engine import prices
+from mayflydb.engine.budgets import RequestGrant
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.errors import throttled_text
@@ -45,12 +45,12 @@ async def try_reserve(services: Services, call: Call, collection: Collection, li
     if engine.budgets is None:
         return None
     database = await engine.node_by_id(collection.node.parent)
-    purse = None if database is None else engine.budgets.purse(collection.node, database)
-    if purse is None:
+    budget = None if database is None else engine.budgets.budget(collection.node, database)
+    if budget is None:
         return None
     call.payer = (collection.database, collection.name)
-    granted = purse.spend((0,), likely)
-    if isinstance(granted, Spending):
+    granted = budget.spend((0,), likely)
+    if isinstance(granted, RequestGrant):
         call.grants = [*call.grants, BudgetGrant(collection.id, granted, likely)]
         return None
     call.throttled = True
@@ -74,7 +74,7 @@ def settle(services: Services, call: Call) -> None:
         meter[container][call.name] += charge
     total = sum(units.values())
     if not call.throttled:
-        total = max(total, budget.MISS)
+        total = max(total, prices.MISS)
     call.connection.last_priced = priced = PricedCommand(
         call.name, total, services.monotonic() - call.started_monotonic
     )

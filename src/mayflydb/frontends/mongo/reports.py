@@ -43,18 +43,18 @@ async def _build_coll_stats(services: Services, call: Call, spec: Value) -> list
 async def count_visible(services: Services, call: Call, collection: Collection) -> int:
     """The number of documents of a collection that are not hidden."""
     engine = services.engine
-    total = (await engine.insight.totals(collection.id)).records
+    total = (await engine.expiry_counts.totals(collection.id)).records
     hiding = [rule for rule in collection.node.rules if rule.hides]
     if not hiding:
         return total
     # Counted by ranges of the due indexes: no document is read.
-    (due,) = await engine.insight.due_counts(collection.id, hiding, [call.now])
+    (due,) = await engine.expiry_counts.due_counts(collection.id, hiding, [call.now])
     return total - due
 
 
 async def storage_stats(services: Services, call: Call, collection: Collection) -> Document:
     """The sizes of a collection, as in `collStats`."""
-    counted = await services.engine.insight.totals(collection.id, with_bytes=True)
+    counted = await services.engine.expiry_counts.totals(collection.id, with_bytes=True)
     documents = await count_visible(services, call, collection)
     names = [ID.name, *(spec.name for spec in collection.specs)]
     found: Document = {

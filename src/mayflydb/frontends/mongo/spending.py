@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.billing import costs
-from mayflydb.engine.budgets import Spending
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.budgets import RequestGrant
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.model.record import Record
 
-QUERY_PRICE: Final = budget.query(0, 0, 0)
+QUERY_PRICE: Final = prices.query(0, 0, 0)
 """The minimum price of a query."""
 
 
@@ -31,14 +31,14 @@ class SpentUnits:
 
     def add_point_read(self, container: int, records: Sequence[Record]) -> None:
         """Add the price of point reads; without records, that of a miss."""
-        self.add(container, sum([budget.point_read(len(record.value)) for record in records]) or budget.MISS)
+        self.add(container, sum([prices.point_read(len(record.value)) for record in records]) or prices.MISS)
 
     def add_query_read(self, container: int, records: Sequence[Record], out: int) -> None:
         """Add the price of a query's reads. `out`: the number of records that match."""
         size = sum([len(record.value) for record in records])
-        self.add(container, budget.query(len(records), size, out) - QUERY_PRICE)
+        self.add(container, prices.query(len(records), size, out) - QUERY_PRICE)
 
-    def add_writes(self, transaction: Transaction, except_container: int | None) -> None:
+    def add_writes(self, transaction: WriteTransaction, except_container: int | None) -> None:
         """Add the price of a committed transaction. Purged records, and writes to the container `except_container`, are free."""
         for container, units in costs(transaction.changes):
             if container != except_container:
@@ -54,5 +54,5 @@ class BudgetGrant(msgspec.Struct, frozen=True):
     """Units that a container's budget has granted to a command, and the likely price of the command."""
 
     container: int
-    spending: Spending
+    spending: RequestGrant
     likely: float

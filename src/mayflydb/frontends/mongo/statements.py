@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
@@ -170,7 +170,7 @@ class UpdateStatement(WriteStatement, frozen=True):
 
         Raise MqlError 16500 over budget. `id`: the statement's number within a retryable write.
         """
-        await reserve(self.services, self.call, collection, budget.replace(0))
+        await reserve(self.services, self.call, collection, prices.replace(0))
         env = self.build_env(collection)
         selection, update = self.compile_selection(collection, env), self.compile_update(env)
         writer = DocumentWriter(
@@ -319,7 +319,7 @@ class DeleteStatement(WriteStatement, frozen=True):
 
         Raise MqlError 16500.
         """
-        await reserve(self.services, self.call, collection, budget.DELETE)
+        await reserve(self.services, self.call, collection, prices.DELETE)
         env = self.build_env(collection)
         selection = self.compile_selection(collection, env)
         writer = DocumentWriter(collection, env)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mayflydb.engine.commands import Command
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.verbs import BATCH_ROWS, GivenRows, batches, command_factory, key_conflict, keyed_rows
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
@@ -41,7 +41,7 @@ async def write_effects(engine: Engine, effects: Sequence[tuple[RowLayout, Effec
         (layout.view.node.id, effect, await build_commands(layout, effect)) for layout, effect in effects
     ]
 
-    def decide(transaction: Transaction) -> Steps[None]:
+    def decide(transaction: WriteTransaction) -> Steps[None]:
         for container, effect, commands in commands_by_table:
             space = yield from transaction.on(container)
             for command in commands:

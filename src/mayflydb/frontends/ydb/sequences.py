@@ -18,7 +18,7 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.companions import home_of
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.frontends.ydb.serials import Draw, Sequence, SequenceChange, change_sequence, draw_numbers, sequence_name
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView
 from mayflydb.model.instant import Instant
@@ -112,11 +112,11 @@ def _replace_by(state: Sequence) -> Callable[[Sequence], tuple[Sequence, None]]:
 
 def _change_decision(
     home: Node, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]]
-) -> Callable[[Transaction], Steps[Any]]:
+) -> Callable[[WriteTransaction], Steps[Any]]:
     assert column.sequence is not None
     initial = column.sequence
 
-    def decide(transaction: Transaction) -> Steps[Any]:
+    def decide(transaction: WriteTransaction) -> Steps[Any]:
         space = yield from transaction.on(home.id)
         record = yield from space.get(PARTITION, _key(column))
         before = initial if record is None else _decode(record.value)

@@ -9,7 +9,7 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.partition_key import NonePartitionKeyValue, NullPartitionKeyValue
 
 from frontends.cosmos.service import Service, everywhere, ids, path_of, rows, status_of
-from mayflydb.engine.budget import DELETE
+from mayflydb.engine.prices import DELETE
 from mayflydb.frontends.cosmos.commands import partitions
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.record import Record

@@ -17,7 +17,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from mayflydb.embedded import RunningServer
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 
 Documents = Collection[dict[str, Any]]
 Client = MongoClient[dict[str, Any]]
@@ -38,7 +38,7 @@ def price(client: Client) -> tuple[str, float]:
     return told["CommandName"], told["RequestCharge"]
 
 
-QUERY, MANY = budget.query(0, 0, 0), budget.query(3, 0, 3)
+QUERY, MANY = prices.query(0, 0, 0), prices.query(3, 0, 3)
 
 
 @pytest.mark.parametrize(("act", "name", "least", "most"), [
@@ -50,15 +50,15 @@ QUERY, MANY = budget.query(0, 0, 0), budget.query(3, 0, 3)
     (lambda c: c.estimated_document_count(), "count", QUERY, QUERY),
     (lambda c: c.distinct("n"), "distinct", MANY, MANY + 0.1),
     (lambda c: list(c.aggregate([{"$match": {"n": 1}}])), "aggregate", QUERY, MANY + 0.1),
-    (lambda c: c.insert_one({"_id": 4}), "insert", budget.create(10), budget.create(10)),
-    (lambda c: c.insert_many([{"_id": 4}, {"_id": 5}]), "insert", 2 * budget.create(10), 2 * budget.create(10)),
-    (lambda c: c.insert_one({"_id": 4, "t": "x" * 5000}), "insert", budget.create(5010), budget.create(5050)),
-    (lambda c: c.update_one({"_id": 1}, {"$set": {"n": 7}}), "update", budget.replace(10), budget.replace(10)),
-    (lambda c: c.update_one({"_id": 4}, {"$set": {"n": 7}}, upsert=True), "update", budget.create(9), budget.create(9)),
+    (lambda c: c.insert_one({"_id": 4}), "insert", prices.create(10), prices.create(10)),
+    (lambda c: c.insert_many([{"_id": 4}, {"_id": 5}]), "insert", 2 * prices.create(10), 2 * prices.create(10)),
+    (lambda c: c.insert_one({"_id": 4, "t": "x" * 5000}), "insert", prices.create(5010), prices.create(5050)),
+    (lambda c: c.update_one({"_id": 1}, {"$set": {"n": 7}}), "update", prices.replace(10), prices.replace(10)),
+    (lambda c: c.update_one({"_id": 4}, {"$set": {"n": 7}}, upsert=True), "update", prices.create(9), prices.create(9)),
     (lambda c: c.update_one({"_id": 99}, {"$set": {"n": 7}}), "update", 1.0, 1.0),
-    (lambda c: c.update_many({}, {"$set": {"n": 7}}), "update", 3 * budget.replace(9), 3 * budget.replace(9) + 3),
-    (lambda c: c.delete_one({"_id": 1}), "delete", budget.DELETE, budget.DELETE),
-    (lambda c: c.find_one_and_delete({"_id": 1}), "findAndModify", budget.DELETE, budget.DELETE),
+    (lambda c: c.update_many({}, {"$set": {"n": 7}}), "update", 3 * prices.replace(9), 3 * prices.replace(9) + 3),
+    (lambda c: c.delete_one({"_id": 1}), "delete", prices.DELETE, prices.DELETE),
+    (lambda c: c.find_one_and_delete({"_id": 1}), "findAndModify", prices.DELETE, prices.DELETE),
     (lambda c: list(c.find(batch_size=2)), "getMore", 1.0, 2.0),
 ])  # fmt: skip
 def test_what_commands_cost(
@@ -78,7 +78,7 @@ def test_commands_of_a_transaction_have_a_price(client: Client) -> None:
     coll.insert_one({"_id": 0})
     with client.start_session() as session, session.start_transaction():
         coll.insert_one({"_id": 1}, session=session)
-        assert price(client) == ("insert", round(budget.create(10), 2))
+        assert price(client) == ("insert", round(prices.create(10), 2))
         assert coll.find_one({"_id": 1}, session=session) == {"_id": 1}
         assert price(client) == ("find", 1.0)
 
@@ -91,7 +91,7 @@ def test_prices_are_metered_by_collection_and_command(server: RunningServer, cli
     with urllib.request.urlopen(server.announcement.metrics or "") as answer:
         lines = answer.read().decode().splitlines()
     labels = 'protocol="mongo",db="db",container="metered"'
-    assert f'mayfly_request_units_total{{{labels},operation="insert"}} {2 * budget.create(10)}' in lines
+    assert f'mayfly_request_units_total{{{labels},operation="insert"}} {2 * prices.create(10)}' in lines
     assert f'mayfly_request_units_total{{{labels},operation="find"}} 1' in lines
     assert f"mayfly_throttled_requests_total{{{labels}}} 0" in lines
 

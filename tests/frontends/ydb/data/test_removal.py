@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.engine.timeline import Advanced, Timeline
+from mayflydb.engine.clock_mover import AdvanceResult, ClockMover
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import Fault
 
@@ -29,10 +29,10 @@ def t(place: Any) -> Any:
     return place
 
 
-def advance(place: Any, seconds: int) -> Advanced:
-    timeline = Timeline(place.engine, place.engine.time.clock)
+def advance(place: Any, seconds: int) -> AdvanceResult:
+    clock_mover = ClockMover(place.engine, place.engine.time.clock)
     nodes = [view.node for view in place.run(place.schemes.tables())]
-    done: Advanced = place.run(timeline.advance(seconds * SECOND, nodes))
+    done: AdvanceResult = place.run(clock_mover.advance(seconds * SECOND, nodes))
     place.now = done.now
     return done
 

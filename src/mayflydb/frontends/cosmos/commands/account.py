@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.headers import HOST
@@ -14,7 +14,7 @@ async def read(call: CosmosCall) -> Response:
     """GET /. Clients send further requests to the address in the answer: that of this request, or the advertised one."""
     host = call.request.text(HOST) or "localhost"
     address = call.account.resolve_address(f"{call.request.scheme}://{host}")
-    return json_response(200, account_document(address), charge=budget.METADATA)
+    return json_response(200, account_document(address), charge=prices.METADATA)
 
 
 async def read_conflict_feed(call: CosmosCall) -> Response:

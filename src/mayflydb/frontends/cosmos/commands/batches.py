@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import BatchRefused, Scope
 from mayflydb.frontends.cosmos import errors, partition_key
@@ -106,7 +106,7 @@ def _build_command(call: CosmosCall, view: ContainerView, operation: BatchOperat
 
 
 def _likely_charge(operation: BatchOperation) -> float:
-    return budget.likely(MODES.get(operation.operation_type, Mode.READ), len(operation.resource_body))
+    return prices.likely(MODES.get(operation.operation_type, Mode.READ), len(operation.resource_body))
 
 
 def _likely_total(operations: list[BatchOperation]) -> float:
@@ -199,7 +199,7 @@ async def _run_operation(call: CosmosCall, view: ContainerView, operation: Batch
         partition = _parse_partition(view, operation.partition_key)
         command = _build_command(call, view, operation, partition)
         spending = None
-        if view.purse is not None:
+        if view.budget is not None:
             spending = admit(call, view, Scope.of_partition(partition), _likely_charge(operation))
     except MayflyError as error:
         return _build_failure(error)
@@ -247,10 +247,10 @@ def _omits_item(call: CosmosCall, operation: BatchOperation) -> bool:
 
 def _build_result(view: ContainerView, written: Written, omits_item: bool) -> dict[str, Any]:
     if written.mode is Mode.DELETE:
-        return {"statusCode": 204, "requestCharge": budget.charge(written)}
+        return {"statusCode": 204, "requestCharge": prices.charge(written)}
     result: dict[str, Any] = {
         "statusCode": 201 if written.created else 200,
-        "requestCharge": budget.charge(written),
+        "requestCharge": prices.charge(written),
         "eTag": item_etag(view.links, written.record),
     }
     if not omits_item or written.mode is Mode.READ:
@@ -261,7 +261,7 @@ def _build_result(view: ContainerView, written: Written, omits_item: bool) -> di
 def _build_failure(error: MayflyError) -> dict[str, Any]:
     answer = errors.answer_of(error)
     # A throttled operation was refused before anything was read.
-    charged = 0.0 if isinstance(error, Throttled) else budget.MISS
+    charged = 0.0 if isinstance(error, Throttled) else prices.MISS
     result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": message_of(error)}
     if answer.substatus:
         result["subStatusCode"] = answer.substatus

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import all_versions
@@ -38,7 +38,7 @@ async def read_feed(call: CosmosCall) -> Response:
     start = _parse_start(call.request.text(IF_NONE_MATCH), lsn)
     scope, _ = resolve_scope(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
-    call.spending = admit(call, view, scope, budget.MISS)
+    call.spending = admit(call, view, scope, prices.MISS)
     if mode == "full-fidelity feed":
         rows, reached = await all_versions.read_page(call, view, scope, start, lsn)
     else:
@@ -46,11 +46,11 @@ async def read_feed(call: CosmosCall) -> Response:
         rows, reached = await _read_page(call, view, scope, start or 0, since, lsn)
     headers = [*view.scope_headers(scope, lsn), (ETAG, b'"%d"' % reached)]
     if not rows:
-        return Response(304, b"", headers, budget.MISS)
+        return Response(304, b"", headers, prices.MISS)
     headers.append((ITEM_COUNT, b"%d" % len(rows)))
     size = sum(map(len, rows))
     return Response(
-        200, feed_body(view.links.rid, "Documents", rows), headers, budget.query(len(rows), size, len(rows))
+        200, feed_body(view.links.rid, "Documents", rows), headers, prices.query(len(rows), size, len(rows))
     )
 
 

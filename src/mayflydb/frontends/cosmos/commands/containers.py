@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.catalog import Definition, Node, PartitionRange
 from mayflydb.engine.indexes import drop_ineligible
 from mayflydb.engine.throughput import encode_offer
@@ -107,7 +107,7 @@ async def read(call: CosmosCall) -> Response:
 async def _quota_headers(call: CosmosCall, view: ContainerView) -> list[tuple[bytes, bytes]]:
     if not call.request.flag(POPULATE_QUOTA_INFO):
         return []
-    visible, kilobytes = await call.engine.insight.usage(view.node, call.now)
+    visible, kilobytes = await call.engine.expiry_counts.usage(view.node, call.now)
     # Sizes are in KB. The quota is a form that clients parse: 10 GB, and -1 for no limit.
     usage = f"documentSize=0;documentsSize={kilobytes};documentsCount={visible};collectionSize={kilobytes};"
     quota = "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;"
@@ -158,10 +158,10 @@ async def read_ranges(call: CosmosCall) -> Response:
     headers = [(ETAG, etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
     seen = call.request.text(IF_NONE_MATCH)
     if seen is not None and etag_matches(seen, etag):
-        return Response(304, b"", headers, budget.METADATA)
+        return Response(304, b"", headers, prices.METADATA)
     headers.append((ITEM_COUNT, b"%d" % len(rows)))
     body = feed_body(view.links.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
-    return Response(200, body, headers, budget.METADATA)
+    return Response(200, body, headers, prices.METADATA)
 
 
 def _history_span(wanted: policies.ContainerDefinition, before: Definition | None = None) -> Span | None:

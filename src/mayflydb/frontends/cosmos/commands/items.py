@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeAlias
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
 from mayflydb.engine.reads import record_at
 from mayflydb.frontends.cosmos import patch as patches
@@ -28,7 +28,7 @@ Answer: TypeAlias = Coroutine[Any, Any, Response]
 async def read(call: CosmosCall) -> Response:
     """GET …/docs/{id}."""
     view = await call.get_owning_container()
-    partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
+    partition = admit_partition(call, view, prices.likely, Mode.READ, 0)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     record = await call.engine.get(view.node, partition, key, call.now)
     # Another item has taken this key since the rid was looked up.
@@ -37,13 +37,13 @@ async def read(call: CosmosCall) -> Response:
     lsn = await call.read_session_lsn(view, 0 if record is None else record.lsn)
     headers = view.item_headers(partition, lsn)
     if record is None:
-        raise NotFound(NOT_FOUND, headers=headers, charge=budget.MISS)
+        raise NotFound(NOT_FOUND, headers=headers, charge=prices.MISS)
     etag = item_etag(view.links, record)
     headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
     seen = call.request.text(IF_NONE_MATCH)
     if seen is not None and etag_matches(seen, etag):
-        return Response(304, b"", headers, budget.MISS)
-    return Response(200, item_body(view.links, record), headers, budget.point_read(len(record.value)))
+        return Response(304, b"", headers, prices.MISS)
+    return Response(200, item_body(view.links, record), headers, prices.point_read(len(record.value)))
 
 
 def create(call: CosmosCall) -> Answer:
@@ -65,7 +65,7 @@ async def _write_item(call: CosmosCall, mode: Mode) -> Response:
     view = await call.get_owning_container()
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
-    partition = check_partition(view, item, admit_partition(call, view, budget.likely, mode, len(item.text)))
+    partition = check_partition(view, item, admit_partition(call, view, prices.likely, mode, len(item.text)))
     # A replace may give its item another id.
     key, seq = id.encode(), None
     if mode is Mode.REPLACE:
@@ -108,7 +108,7 @@ async def patch(call: CosmosCall) -> Response:
     """PATCH …/docs/{id}."""
     view = await call.get_owning_container()
     patch = patches.parse_patch(call.request.body, call.account.limits)
-    partition = admit_partition(call, view, budget.likely, Mode.REPLACE, len(call.request.body))
+    partition = admit_partition(call, view, prices.likely, Mode.REPLACE, len(call.request.body))
     change = build_patch_change(call, view, partition, patch)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(Mode.REPLACE, partition, key, change, call.expected_lsn(view.id), seq=seq)
@@ -118,12 +118,12 @@ async def patch(call: CosmosCall) -> Response:
 async def delete(call: CosmosCall) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.get_owning_container()
-    partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
+    partition = admit_partition(call, view, prices.likely, Mode.DELETE, 0)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(Mode.DELETE, partition, key, None, call.expected_lsn(view.id), seq=seq)
     written = await _commit(call, view, command)
     lsn = await call.engine.lsn(view.id)
-    return Response(204, b"", view.item_headers(partition, lsn), budget.charge(written))
+    return Response(204, b"", view.item_headers(partition, lsn), prices.charge(written))
 
 
 async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Command) -> Response:
@@ -134,7 +134,7 @@ async def _commit_and_answer(call: CosmosCall, view: ContainerView, command: Com
     etag = item_etag(view.links, record)
     headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
     body = b"" if call.request.minimal else item_body(view.links, record)
-    return Response(201 if written.created else 200, body, headers, budget.charge(written))
+    return Response(201 if written.created else 200, body, headers, prices.charge(written))
 
 
 async def _commit(call: CosmosCall, view: ContainerView, command: Command) -> Written:
@@ -143,7 +143,7 @@ async def _commit(call: CosmosCall, view: ContainerView, command: Command) -> Wr
     except MayflyError as error:
         # Clients read session tokens from refusals too.
         headers = view.item_headers(command.partition, await call.engine.lsn(view.id))
-        error.detail = {"charge": budget.MISS, **error.detail, "headers": headers}
+        error.detail = {"charge": prices.MISS, **error.detail, "headers": headers}
         raise
 
 

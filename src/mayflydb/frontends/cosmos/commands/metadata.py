@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.cosmos import continuation, queries
 from mayflydb.frontends.cosmos.calls import CosmosCall
@@ -62,12 +62,12 @@ def answer_query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequenc
 def answer_resource(status: int, body: dict[str, Any], owner: OwnerNames) -> Response:
     """Answer with one resource, its etag and the names of its owner; the account has no names."""
     paths = [] if owner is ACCOUNT else owner_paths(*owner)
-    return json_response(status, body, [(ETAG, body["_etag"].encode()), *paths], budget.METADATA)
+    return json_response(status, body, [(ETAG, body["_etag"].encode()), *paths], prices.METADATA)
 
 
 def answer_no_content(owner: OwnerNames) -> Response:
     """Answer 204, after a resource of this owner was deleted."""
-    return Response(204, b"", [] if owner is ACCOUNT else owner_paths(*owner), budget.METADATA)
+    return Response(204, b"", [] if owner is ACCOUNT else owner_paths(*owner), prices.METADATA)
 
 
 def _page(
@@ -86,4 +86,4 @@ def _page(
     if start + size < len(rows):
         headers.append((CONTINUATION, continuation.seal(call.account.secret, bound, (start + size,)).encode()))
     body = feed_body(owner.rid, name, [msgspec.json.encode(row) for row in page])
-    return Response(200, body, headers, budget.METADATA)
+    return Response(200, body, headers, prices.METADATA)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.throughput import STANDARD, Throughput, decode_offer, encode_offer
 from mayflydb.frontends.cosmos import throughput
@@ -139,4 +139,4 @@ def _answer(node: Node, is_database: bool) -> Response:
     headers = [(ETAG, body["_etag"].encode()), (MIN_THROUGHPUT, b"400")]
     # The new throughput and its splits are in force before the answer.
     headers.append((OFFER_REPLACE_PENDING, b"false"))
-    return json_response(200, body, headers, budget.METADATA)
+    return json_response(200, body, headers, prices.METADATA)

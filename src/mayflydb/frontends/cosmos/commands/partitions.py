@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import CosmosCall
@@ -25,7 +25,7 @@ async def delete_all(call: CosmosCall) -> Response:
     comes when all are deleted; after an interruption the same request deletes the rest.
     """
     view = await call.get_owning_container()
-    partition = admit_partition(call, view, budget.likely, Mode.DELETE, 0)
+    partition = admit_partition(call, view, prices.likely, Mode.DELETE, 0)
     last = await call.engine.lsn(view.id)
     scope = Scope.of_partition(partition)
     charge = 0.0
@@ -35,7 +35,7 @@ async def delete_all(call: CosmosCall) -> Response:
             # request busy for ever.
             deletions = [_delete(call, view, record) for record in batch.records if record.lsn <= last]
             outcomes = await asyncio.gather(*deletions, return_exceptions=True)
-            charge += outcomes.count(True) * budget.DELETE
+            charge += outcomes.count(True) * prices.DELETE
             for failure in outcomes:
                 # The other deletions of the batch have ended by now, so that the charge counts each of them.
                 if isinstance(failure, BaseException):
@@ -43,11 +43,11 @@ async def delete_all(call: CosmosCall) -> Response:
     except MayflyError as error:
         error.detail = {
             **error.detail,
-            "charge": charge or budget.MISS,
+            "charge": charge or prices.MISS,
         }  # The deletions before the error are committed.
         raise
     lsn = await call.engine.lsn(view.id)
-    return Response(200, b"", view.item_headers(partition, lsn), charge or budget.MISS)
+    return Response(200, b"", view.item_headers(partition, lsn), charge or prices.MISS)
 
 
 async def _delete(call: CosmosCall, view: ContainerView, record: Record) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
-from mayflydb.engine.companions import Clash, Judge
+from mayflydb.engine.companions import Clash, DefinitionMaker
 from mayflydb.frontends.cosmos import partition_key, paths, policies, resource_tokens
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
@@ -158,8 +158,8 @@ async def upsert(call: CosmosCall) -> Response:
     """POST …/users/{u}/permissions with x-ms-documentdb-is-upsert."""
     owner = await _get_owner(call)
     name, body = _parse(call)
-    judge, clash = _definition_maker(call, body), _same_subject_test(body)
-    node, is_new = await call.engine.companions.upsert(owner.user.id, name, judge, call.now, clash)
+    make_definition, clash = _definition_maker(call, body), _same_subject_test(body)
+    node, is_new = await call.engine.companions.upsert(owner.user.id, name, make_definition, call.now, clash)
     return await _answer(call, 201 if is_new else 200, owner, node)
 
 
@@ -214,13 +214,13 @@ def _find_first(nodes: Iterable[Node], member: str, value: object) -> Node | Non
     return next((node for node in nodes if getattr(node, member) == value), None)
 
 
-def _definition_maker(call: CosmosCall, body: dict[str, Any]) -> Judge:
-    def judge(before: Node | None) -> Definition:
+def _definition_maker(call: CosmosCall, body: dict[str, Any]) -> DefinitionMaker:
+    def make_definition(before: Node | None) -> Definition:
         if before is not None:
             call.check_if_match(_etag(before))
         return Definition(body, call.now)
 
-    return judge
+    return make_definition
 
 
 def _same_subject_test(body: dict[str, Any]) -> Clash:

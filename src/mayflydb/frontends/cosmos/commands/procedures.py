@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.commands import Mode
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, get_script
@@ -34,7 +34,7 @@ async def execute(call: CosmosCall) -> Response:
     view = await call.get_owning_container()
     script = await get_script(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
     arguments = _parse_arguments(call)
-    partition = admit_partition(call, view, budget.likely, Mode.READ, 0)
+    partition = admit_partition(call, view, prices.likely, Mode.READ, 0)
     logs = call.request.flag(SCRIPT_ENABLE_LOGGING)
     context = ScriptContext(
         "sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=script_headers(call), logs=logs
@@ -55,7 +55,7 @@ async def execute(call: CosmosCall) -> Response:
     headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log_headers(committed.result.log, logs)]
     # The script ran before its commit and may have answered with provisional rids and etags.
     body = committed.replace_provisional((committed.result.response or '""').encode())
-    return Response(200, body, headers, budget.METADATA + committed.attempt.collection.charge)
+    return Response(200, body, headers, prices.METADATA + committed.attempt.collection.charge)
 
 
 def _log_headers(text: object, wanted: bool) -> Headers:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mayflydb.clock import monotonic_us
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import CosmosCall
@@ -118,7 +118,7 @@ async def plan(call: CosmosCall) -> Response:
     features = frozenset(feature.strip() for feature in listed.split(","))
     functions = await find_functions(call.engine.reads, view.id, text)
     query = _compile(call, view, text, parameters, functions)
-    return json_response(200, _build_plan(view, query, features), charge=budget.METADATA)
+    return json_response(200, _build_plan(view, query, features), charge=prices.METADATA)
 
 
 def _compile(
@@ -147,7 +147,7 @@ async def _answer_page(
     functions: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:  # fmt: skip
     # The price is known after the page only. The least price is held, and the rest settled then.
-    call.spending = admit(call, view, scope, budget.query(0, 0, 0))
+    call.spending = admit(call, view, scope, prices.query(0, 0, 0))
     lsn = await call.read_session_lsn(view)
     tokens = QueryTokens(call.account.secret, view, scope, text_and_parameters)
     start = tokens.start(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))

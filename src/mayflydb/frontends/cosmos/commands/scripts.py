@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
-from mayflydb.engine.companions import Judge, home_of
+from mayflydb.engine.companions import DefinitionMaker, home_of
 from mayflydb.frontends.cosmos import policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, SCRIPTS, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
@@ -160,13 +160,13 @@ def _parse(call: CosmosCall, kind: ScriptKind) -> tuple[str, dict[str, Any]]:
     return name, {member: given[member] for member in sorted(known - {"id"})}
 
 
-def _definition_maker(call: CosmosCall, view: ContainerView, kind: ScriptKind, body: dict[str, Any]) -> Judge:
-    def judge(before: Node | None) -> Definition:
+def _definition_maker(call: CosmosCall, view: ContainerView, kind: ScriptKind, body: dict[str, Any]) -> DefinitionMaker:
+    def make_definition(before: Node | None) -> Definition:
         if before is not None:
             call.check_if_match(body_of(view, kind, before)["_etag"])
         return Definition(body, call.now)
 
-    return judge
+    return make_definition
 
 
 def _answer(status: int, view: ContainerView, kind: ScriptKind, node: Node) -> Response:

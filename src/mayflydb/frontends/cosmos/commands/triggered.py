@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.cosmos.calls import CosmosCall
@@ -67,7 +67,7 @@ async def delete(call: CosmosCall) -> Response:
 
 async def _write(call: CosmosCall, mode: Mode) -> Response:
     view = await call.get_owning_container()
-    partition = admit_partition(call, view, budget.likely, mode, len(call.request.body))
+    partition = admit_partition(call, view, prices.likely, mode, len(call.request.body))
     triggers = Triggers(await _find_trigger(call, view, "pre", mode), await _find_trigger(call, view, "post", mode))
     text = b""
     if mode is not Mode.DELETE:
@@ -166,7 +166,7 @@ def _answer(call: CosmosCall, view: ContainerView, done: CommittedScripts[Trigge
     written = done.written[done.result.index]
     record = written.record
     headers = view.item_headers(done.attempt.transaction.partition, lsn)
-    charge = budget.METADATA + done.attempt.collection.charge
+    charge = prices.METADATA + done.attempt.collection.charge
     body = None if done.result.body is None else done.replace_provisional(done.result.body.encode())
     if written.mode is Mode.DELETE:
         return Response(204 if body is None else 200, body or b"", headers, charge)

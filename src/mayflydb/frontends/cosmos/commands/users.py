@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mayflydb.engine.catalog import Definition, Node
-from mayflydb.engine.companions import Judge, home_of
+from mayflydb.engine.companions import DefinitionMaker, home_of
 from mayflydb.frontends.cosmos import policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, USERS, CosmosCall
 from mayflydb.frontends.cosmos.commands import metadata
@@ -106,13 +106,13 @@ def _parse_name(call: CosmosCall) -> str:
     return policies.check_name(body.get("id"), "user")
 
 
-def _definition_maker(call: CosmosCall, database: Node) -> Judge:
-    def judge(before: Node | None) -> Definition:
+def _definition_maker(call: CosmosCall, database: Node) -> DefinitionMaker:
+    def make_definition(before: Node | None) -> Definition:
         if before is not None:
             call.check_if_match(body_of(database, before)["_etag"])
         return Definition({}, call.now)
 
-    return judge
+    return make_definition
 
 
 def _answer(status: int, database: Node, node: Node) -> Response:

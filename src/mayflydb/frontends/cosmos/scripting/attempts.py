@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from mayflydb.engine import budget as prices
+from mayflydb.engine import prices
 from mayflydb.engine.commands import Written
 from mayflydb.engine.engine import BatchRefused
 from mayflydb.engine.locks import LockHolder

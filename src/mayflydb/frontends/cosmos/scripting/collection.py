@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mayflydb.engine import budget as prices
+from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.reads import Reads

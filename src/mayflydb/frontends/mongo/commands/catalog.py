@@ -270,7 +270,7 @@ async def list_databases(services: Services, call: Call) -> Document:
         line: Document = {"name": node.name}
         if not name_only:
             children = await engine.children(node.id)
-            counts = [await engine.insight.totals(each.id, with_bytes=True) for each in children]
+            counts = [await engine.expiry_counts.totals(each.id, with_bytes=True) for each in children]
             size = sum(each.value_bytes for each in counts)
             line.update({"sizeOnDisk": Int64(size), "empty": not any(each.records for each in counts)})
         if filter is None or filter.matches(line):

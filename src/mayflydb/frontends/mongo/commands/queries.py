@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from bson import Int64
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
@@ -117,7 +117,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
         )
         return await first_batch_reply(services, call, tail, size)
     by_id = find_exact_id(query, env, body.get("hint")) is not None
-    await reserve(services, call, collection, budget.MISS if by_id else QUERY_PRICE)
+    await reserve(services, call, collection, prices.MISS if by_id else QUERY_PRICE)
     view = work.view
     if size is None and not skip and isinstance(view, CommittedView):
         found = await view.read_id(collection, selection, call.now)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from bson import Int64
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import try_reserve
@@ -160,7 +160,7 @@ async def refuse_over_budget(
         return inserts
     found: list[Insert] = []
     for insert in inserts:
-        refusal = insert.refusal or await try_reserve(services, call, collection, budget.create(len(insert.raw)))
+        refusal = insert.refusal or await try_reserve(services, call, collection, prices.create(len(insert.raw)))
         found.append(insert if refusal is None else msgspec.structs.replace(insert, refusal=refusal))
         if refusal is not None and ordered:
             break

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from mayflydb.engine import budget
+from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
@@ -91,7 +91,7 @@ class TransactionWork:
             written = await self.snapshot.run(container, command)
         except WriteConflict as conflict:
             raise WriteConflict(WRITE_CONFLICT_TEXT, **conflict.detail) from conflict
-        self.spent.add(container, budget.charge(written))
+        self.spent.add(container, prices.charge(written))
         return written
 
     async def _ask(self, decision: Generator[Any, Any, Any], asked: _Request) -> Callable[[], Any]:

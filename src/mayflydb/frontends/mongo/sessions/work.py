@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.concerns import member_count
 from mayflydb.frontends.mongo.decisions import Decision, Steps
@@ -46,9 +46,9 @@ class ImmediateWork:
         self.spent = view.spent
 
     async def perform(self, decide: Decision[T]) -> T:
-        runs: list[Transaction] = []
+        runs: list[WriteTransaction] = []
 
-        def decide_and_keep(transaction: Transaction) -> Steps[T]:
+        def decide_and_keep(transaction: WriteTransaction) -> Steps[T]:
             # The writer may run the decision more than once; the last run is the committed one.
             runs.append(transaction)
             return decide(transaction)

@@ -77,7 +77,7 @@ class Schemes(Lookup):
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         super().__init__(engine, options.databases)
         self.started_at: Instant = 0
-        tick = engine.reaper.cadence.tick
+        tick = engine.reaper.pass_settings.tick
         self.ttl_policy = TtlPolicy(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.builds = Builds(engine, self)
         self.sequences = Sequences(engine)
@@ -135,7 +135,7 @@ class Schemes(Lookup):
         self.builds.start(after)
         if any(slot.state == "building" for slot in node.definition.slots):
             # A test that moves the clock next expects the TTL column to count.
-            totals = await self.engine.insight.totals(node.id)
+            totals = await self.engine.expiry_counts.totals(node.id)
             if totals.records <= DATES_WAIT_LIMIT:
                 await self.builds.wait(after)
         return after

@@ -31,7 +31,7 @@ _KEY_BITS: Final = {UINT32: 32, UINT64: 64}
 
 async def describe_statistics(engine: Engine, view: TableView, into: Any, request: Any, now: Instant) -> None:
     """Fill in TableStats. Rows and bytes are divided evenly among the partitions."""
-    rows, kilobytes = await engine.insight.usage(view.node, now)
+    rows, kilobytes = await engine.expiry_counts.usage(view.node, now)
     size = kilobytes * KILOBYTE
     count = partition_count(view.body.settings)
     into.rows_estimate = rows

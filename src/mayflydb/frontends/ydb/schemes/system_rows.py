@@ -31,7 +31,7 @@ async def _partition_rows(lookup: Lookup, entry: SystemEntry, now: Instant) -> l
     views = [view for view in await lookup.tables() if view.table.path.startswith(f"{database}/")]
     found: list[Row] = []
     for view in sorted(views, key=lambda view: view.node.id):
-        rows, kilobytes = await lookup.engine.insight.usage(view.node, now)
+        rows, kilobytes = await lookup.engine.expiry_counts.usage(view.node, now)
         count = partition_count(view.body.settings)
         run = last_run(view.node.definition, now, rows)
         for part in range(count):

@@ -12,7 +12,7 @@ import msgspec
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.insight import Insight
+from mayflydb.engine.expiry_counts import ExpiryCounts
 from mayflydb.engine.reads import Reads
 from mayflydb.engine.upcoming import next_deadline, next_step
 from mayflydb.expiry.sweep import PassOverride, PurgeRequest
@@ -51,7 +51,7 @@ async def _last_record(reads: Reads, container: int) -> Record | None:
     return last
 
 
-class Advanced(msgspec.Struct, frozen=True):
+class AdvanceResult(msgspec.Struct, frozen=True):
     """The result of a walk, by container id: deadlines inside the interval, and purged records."""
 
     now: Instant
@@ -60,20 +60,20 @@ class Advanced(msgspec.Struct, frozen=True):
     purged: dict[int, int]
 
 
-class Timeline:
+class ClockMover:
     """Control of a virtual clock. One walk at a time; a second one waits."""
 
     def __init__(self, engine: Engine, clock: VirtualClock) -> None:
         self._engine = engine
         self._clock = clock
-        self._insight = Insight(engine.store)
+        self._expiry_counts = ExpiryCounts(engine.store)
         self._walking = asyncio.Lock()
 
-    async def advance(self, span: int, containers: Sequence[Node], sweep: SweepMode = "scheduled") -> Advanced:
+    async def advance(self, span: int, containers: Sequence[Node], sweep: SweepMode = "scheduled") -> AdvanceResult:
         """Advance by `span` microseconds and return when all purges due by then are committed."""
         return await self.walk(self._clock.now() + span, containers, sweep)
 
-    async def walk(self, to: Instant, containers: Sequence[Node], sweep: SweepMode) -> Advanced:
+    async def walk(self, to: Instant, containers: Sequence[Node], sweep: SweepMode) -> AdvanceResult:
         """Advance to the instant `to`. Forbidden for an instant in the past: records would be younger than now."""
         async with self._walking:
             start = await self._engine.now()
@@ -93,7 +93,7 @@ class Timeline:
                 purged += await self._purge_at(now, "all" if sweep == "now" else "monitor")
                 self._engine.monitor.count_pass(now)
             self._engine.reaper.wake()
-            return Advanced(now, now - start, expired, dict(purged))
+            return AdvanceResult(now, now - start, expired, dict(purged))
 
     async def next_expiry(self, containers: Sequence[Node]) -> Instant | None:
         """Return the earliest deadline in the future."""
@@ -118,7 +118,7 @@ class Timeline:
     async def _expired(self, containers: Sequence[Node], start: Instant, to: Instant) -> dict[int, int]:
         expired: dict[int, int] = {}
         for container in containers:
-            before, after = await self._insight.due_counts(container.id, container.rules, [start, to])
+            before, after = await self._expiry_counts.due_counts(container.id, container.rules, [start, to])
             if after > before:
                 expired[container.id] = after - before
         return expired

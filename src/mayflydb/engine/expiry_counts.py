@@ -76,7 +76,7 @@ class Forecast(msgspec.Struct, frozen=True):
     never: int
 
 
-class Insight:
+class ExpiryCounts:
     """Counts over the due paths: their cost follows the size of the answer."""
 
     def __init__(self, store: Store) -> None:
