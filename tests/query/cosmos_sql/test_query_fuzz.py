@@ -236,7 +236,7 @@ def test_random_characters_raise_nothing_else(chance: random.Random) -> None:
 
 @pytest.mark.parametrize("count", [1, 200, 10_000])
 @pytest.mark.parametrize("opening", [opening for opening, _ in WRAPPERS])
-def test_what_only_opens_raises_nothing_else(opening: str, count: int) -> None:
+def test_unclosed_brackets_raise_nothing_else(opening: str, count: int) -> None:
     assert not tried(f"SELECT VALUE {opening * count}")
 
 

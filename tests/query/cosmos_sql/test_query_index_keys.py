@@ -61,7 +61,7 @@ def test_keys_agree_with_the_order(rows: list[tuple[Any, Any]], descending: bool
         ("SELECT VALUE 1", None),
     ],
 )
-def test_what_a_query_reads(text: str, reads: set[str] | None) -> None:
+def test_properties_that_a_query_reads(text: str, reads: set[str] | None) -> None:
     found = compile_query(text, {"@p": "a"}).reads
     assert (None if found is None else set(found)) == reads
 

@@ -20,7 +20,7 @@ LADDER: list[Any] = [
 """Strictly ascending."""
 
 
-def test_the_ladder_of_values() -> None:
+def test_order_of_the_types() -> None:
     for place, low in enumerate(LADDER):
         for high in LADDER[place + 1 :]:
             assert order_key(low) < order_key(high), (low, high)

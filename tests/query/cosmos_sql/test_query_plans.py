@@ -192,7 +192,7 @@ def test_every_key_is_present() -> None:
         ("SELECT * FROM c WHERE c.pk = 'a'", [("<a>", "<a>", True)]),
     ],
 )
-def test_where_it_runs(text: str, ranges: list[tuple[str, str, bool]]) -> None:
+def test_ranges_of_a_plan(text: str, ranges: list[tuple[str, str, bool]]) -> None:
     found = planned(text)["queryRanges"]
     assert [(each["min"], each["max"], each["isMaxInclusive"]) for each in found] == ranges
 
@@ -230,7 +230,7 @@ def test_distinct_values_are_counted_by_clients(text: str, rewritten: str, alias
         "SELECT * FROM (SELECT DISTINCT c.g FROM c) AS s",
     ],
 )
-def test_what_no_merging_makes_up_for(text: str) -> None:
+def test_queries_that_no_client_could_merge(text: str) -> None:
     query = compile_query(text, {})
     info = plan(query, frozenset(), [("pk",)], lambda key: ("", ""))["queryInfo"]
     assert (info["rewrittenQuery"], info["aggregates"], info["distinctType"]) == ("", [], "None")

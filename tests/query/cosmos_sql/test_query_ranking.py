@@ -117,7 +117,7 @@ def test_a_plan_of_vectors_counts_nothing_and_has_no_slot() -> None:
         ("", None, None, None, None),
     ],
 )
-def test_how_many_rows_components_give(
+def test_number_of_rows_of_components(
     window: str, top: int | None, limit: int | None, skip: int | None, take: int | None
 ) -> None:
     head, tail = (window, "") if window.startswith("TOP") else ("", window)
@@ -127,7 +127,7 @@ def test_how_many_rows_components_give(
     assert (found["skip"], found["take"]) == (skip, take)
 
 
-def test_what_a_client_must_support() -> None:
+def test_features_that_a_client_must_support() -> None:
     text = f"SELECT TOP 1 * FROM c ORDER BY RANK RRF({SWIM}, {IMAGE}, [1, 1])"
     with pytest.raises(BadQuery, match="Query contained WeightedRankFusion, which"):
         hybrid(text, frozenset({"HybridSearch"}))

@@ -50,7 +50,7 @@ def value(expression: str, source: str = "c", **parameters: Any) -> Any:
         ("VectorDistance(c.list[0].w, [3, 4])", "c", [1]),
     ],
 )
-def test_what_is_declared(expression: str, source: str, expected: list[Any]) -> None:
+def test_declared_embeddings(expression: str, source: str, expected: list[Any]) -> None:
     assert value(expression, source, name="v") == expected
 
 

@@ -164,7 +164,7 @@ def test_a_continuation_is_for_its_own_request(target: Target) -> None:
 
 
 @pytest.mark.parametrize("value", ["\r\nx-injected: 1", "a\r\n\r\nHTTP/1.1 200 OK", "\n", "é\r\n"])
-def test_what_is_echoed_makes_no_header(target: Target, value: str) -> None:
+def test_echoed_values_make_no_header(target: Target, value: str) -> None:
     """Names in a path and in a body end in answers, where they must stay in their place."""
     quoted = "".join(f"%{byte:02X}" for byte in value.encode())
     answer = target.attack("GET", f"/dbs/{quoted}")
@@ -312,7 +312,7 @@ def test_a_body_longer_than_announced(target: Target) -> None:
     b"GET / HTTP/1.1\r\n\r\n", b"GET http://other/dbs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     b"CONNECT a:1 HTTP/1.1\r\nhost: localhost\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n",
 ])  # fmt: skip
-def test_what_is_no_request(target: Target, data: bytes) -> None:
+def test_malformed_requests(target: Target, data: bytes) -> None:
     answer = exchange(target.service, data, shut=True)
     assert answer == b"" or parsed(answer).status < 500, answer
 

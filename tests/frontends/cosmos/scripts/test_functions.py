@@ -49,7 +49,7 @@ def proxy(service: Service) -> ContainerProxy:
     return made
 
 
-def test_in_every_clause(service: Service, proxy: ContainerProxy, flavour: str) -> None:
+def test_functions_work_in_every_clause(service: Service, proxy: ContainerProxy, flavour: str) -> None:
     container: Any = getattr(service, flavour)(proxy)
     for text, expected in QUERIES:
         where: dict[str, Any] = {"partition_key": "k"}
@@ -76,14 +76,14 @@ REFUSED = [
 
 @in_memory
 @pytest.mark.parametrize(("text", "said"), REFUSED)
-def test_what_is_refused(service: Service, proxy: ContainerProxy, text: str, said: str) -> None:
+def test_refused_calls(service: Service, proxy: ContainerProxy, text: str, said: str) -> None:
     with pytest.raises(CosmosHttpResponseError, match=said) as error:
         list(proxy.query_items(text, partition_key="k"))
     assert error.value.status_code == 400
 
 
 @in_memory
-def test_one_that_never_ends(service: Service, proxy: ContainerProxy) -> None:
+def test_a_function_that_never_ends(service: Service, proxy: ContainerProxy) -> None:
     hurry(service, seconds=0.2)
     try:
         query = {"content-type": "application/query+json"}
@@ -103,7 +103,7 @@ def test_a_new_text_counts_from_the_next_query_on(service: Service, proxy: Conta
 
 
 @in_memory
-def test_in_the_queries_of_a_script(service: Service, proxy: ContainerProxy) -> None:
+def test_functions_in_the_queries_of_a_script(service: Service, proxy: ContainerProxy) -> None:
     body = """function () { __.queryDocuments(__.getSelfLink(), 'SELECT VALUE udf.double(c.n) FROM c', function (e, found) {
         if (e) throw e; getContext().getResponse().setBody(found); }); }"""
     proxy.scripts.create_stored_procedure({"id": "p", "body": body})

@@ -46,7 +46,7 @@ def proxy(service: Service) -> Iterator[ContainerProxy]:
 
 
 @pytest.mark.parametrize(("body", "status", "text"), HOGS)
-def test_hogs(service: Service, proxy: ContainerProxy, body: str, status: int, text: str) -> None:
+def test_limits_of_time_and_memory(service: Service, proxy: ContainerProxy, body: str, status: int, text: str) -> None:
     if status == 400:
         hurry(service, seconds=3, memory=16 * 1024 * 1024)
     answer = run(service, proxy, f"function () {{ {body} }}")
@@ -56,7 +56,7 @@ def test_hogs(service: Service, proxy: ContainerProxy, body: str, status: int, t
     assert ids(proxy.read_all_items()) == ["a"]
 
 
-def test_others_are_served_meanwhile(service: Service, proxy: ContainerProxy) -> None:
+def test_other_requests_are_served_while_a_script_runs(service: Service, proxy: ContainerProxy) -> None:
     started, served = threading.Event(), []
     proxy.scripts.create_stored_procedure({"id": "spins", "body": "function () { while (true) { } }"})
 
@@ -123,7 +123,7 @@ SPOILERS = [
 
 
 @pytest.mark.parametrize(("body", "status"), SPOILERS)
-def test_what_scripts_do_to_their_own_engine(service: Service, proxy: ContainerProxy, body: str, status: int) -> None:
+def test_scripts_that_change_builtins(service: Service, proxy: ContainerProxy, body: str, status: int) -> None:
     hurry(service, seconds=LIMIT if status == 408 else 3)
     assert run(service, proxy, f"function () {{ {body} }}", **LOGGING).status == status
     assert ids(proxy.read_all_items()) == ["a"]

@@ -48,7 +48,7 @@ ANSWERS = [
 
 @in_memory
 @pytest.mark.parametrize(("body", "args", "expected"), ANSWERS)
-def test_what_they_answer(service: Service, body: str, args: list[Any], expected: Any) -> None:
+def test_answers_of_procedures(service: Service, body: str, args: list[Any], expected: Any) -> None:
     answer = run(service, service.container(), body, *args)
     assert (answer.status, answer.json) == (200, expected)
 
@@ -79,7 +79,7 @@ ERRORS = [
 
 @in_memory
 @pytest.mark.parametrize(("body", "status", "substatus", "text"), ERRORS)
-def test_what_their_errors_become(service: Service, body: str, status: int, substatus: int, text: str) -> None:
+def test_errors_of_procedures(service: Service, body: str, status: int, substatus: int, text: str) -> None:
     answer = run(service, service.container(), body)
     assert (answer.status, answer.substatus) == (status, substatus)
     assert text in message(answer)
@@ -124,7 +124,7 @@ def test_logs_of_many_pieces(service: Service, size: int) -> None:
 
 
 @in_memory
-def test_what_a_request_must_have(service: Service) -> None:
+def test_execution_needs_a_key_and_an_array(service: Service) -> None:
     proxy = service.container()
     procedure(proxy, "function () { }")
     path = path_of(proxy, "sprocs", "p")

@@ -102,7 +102,7 @@ def test_time_passes() -> None:
     assert not holds(read_set, [DYING], 10, NOW + 60 * SECOND)
 
 
-def test_who_was_dead_already_may_be_purged() -> None:
+def test_an_item_expired_before_may_be_purged() -> None:
     read_set = ReadSet(1, 10, RULES, NOW + 60 * SECOND)
     read_set.note_read(P, DYING.key, DYING)
     assert holds(read_set, [DYING], 11, NOW + 61 * SECOND)

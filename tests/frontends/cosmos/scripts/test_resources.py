@@ -31,7 +31,7 @@ def stored(service: Service) -> list[CatalogRow]:
 
 @everywhere
 @kinds
-def test_their_lives(service: Service, word: str, name: str, more: dict[str, str], feed: str) -> None:
+def test_create_read_replace_delete(service: Service, word: str, name: str, more: dict[str, str], feed: str) -> None:
     proxy = service.container()
     scripts: Any = proxy.scripts
 
@@ -104,7 +104,7 @@ REFUSED = [
 
 @in_memory
 @pytest.mark.parametrize(("word", "body", "status", "text"), REFUSED)
-def test_what_is_refused(service: Service, word: str, body: dict[str, Any], status: int, text: str) -> None:
+def test_refused_definitions(service: Service, word: str, body: dict[str, Any], status: int, text: str) -> None:
     proxy = service.container()
     answer = service.raw("POST", path_of(proxy, word), body)
     assert answer.status == status and text in answer.json["message"]
@@ -120,7 +120,7 @@ def test_types_of_triggers_are_shown_as_they_were_sent(service: Service, kind: A
 
 
 @in_memory
-def test_what_is_not_there(service: Service) -> None:
+def test_missing_scripts(service: Service) -> None:
     proxy = service.container()
     missing = service.raw("GET", path_of(proxy, "sprocs", "x"))
     assert missing.status == 404
@@ -129,7 +129,7 @@ def test_what_is_not_there(service: Service) -> None:
 
 
 @everywhere
-def test_they_go_with_their_container_and_its_database(service: Service) -> None:
+def test_scripts_are_dropped_with_their_container_and_database(service: Service) -> None:
     database = service.client.create_database("shop")
 
     def fill(name: str) -> ContainerProxy:
@@ -163,7 +163,7 @@ def test_a_copy_has_them_too(service: Service) -> None:
     assert msgspec.json.decode(row.data)["body"]["body"] == TEXT
 
 
-def test_they_survive_a_restart(tmp_path: Any) -> None:
+def test_scripts_survive_a_restart(tmp_path: Any) -> None:
     place: dict[str, Any] = {"path": tmp_path / "mayfly.db", "port": 0, "clock": "virtual", "clock_start": START}
     with serve(**place) as server:
         service = Service(server, "file")

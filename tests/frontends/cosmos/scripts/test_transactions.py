@@ -134,7 +134,7 @@ def test_all_is_committed_or_nothing(service: Service, proxy: ContainerProxy) ->
 
 
 @everywhere
-def test_what_it_answers_is_what_is_stored(service: Service, proxy: ContainerProxy) -> None:
+def test_rids_and_etags_in_answers_are_the_stored_ones(service: Service, proxy: ContainerProxy) -> None:
     """Rids and etags are given with the commit: where the script has put them, they are those in the end."""
     body = """__.createDocument(self, {id: 'one', pk: 'k'}, then((one) =>
         __.createDocument(self, {id: 'two', pk: 'k', of: one._self, seen: one._etag}, then((two) =>
@@ -148,7 +148,7 @@ def test_what_it_answers_is_what_is_stored(service: Service, proxy: ContainerPro
 
 
 @everywhere
-def test_life_and_death(service: Service, proxy: ContainerProxy) -> None:
+def test_items_expire_as_of_the_scripts_now(service: Service, proxy: ContainerProxy) -> None:
     proxy.upsert_item({"id": "a", "pk": "k", "ttl": 10})
     count = "__.queryDocuments(self, 'SELECT VALUE c.id FROM c', then(say))"
     assert run(service, proxy, script(count)).json == ["a", "b"]
@@ -171,7 +171,7 @@ RENEW = "__.replaceDocument(alt + '/docs/a', {id: 'a', pk: 'k', ttl: 100}, then(
 
 @everywhere
 @pytest.mark.parametrize("commits", [True, False])
-def test_what_a_script_has_written_is_not_purged(
+def test_items_that_a_script_has_written_are_not_purged(
     service: Service, proxy: ContainerProxy, commits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its item would have died before its commit: it lives on if that comes, and goes if it does not."""
@@ -268,7 +268,7 @@ CHARGES = [
 
 
 @pytest.mark.parametrize(("body", "status", "charge"), CHARGES)
-def test_what_fails_is_charged_what_it_has_done(
+def test_failed_scripts_are_charged_for_their_work(
     service: Service, proxy: ContainerProxy, body: str, status: int, charge: str
 ) -> None:
     answer = run(service, proxy, script(body))
@@ -276,7 +276,7 @@ def test_what_fails_is_charged_what_it_has_done(
 
 
 @in_memory
-def test_who_is_overtaken_again_and_again(
+def test_repeated_conflicts_end_in_a_write_conflict(
     service: Service, proxy: ContainerProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempts, "MAX_ATTEMPTS", 0)

@@ -56,7 +56,7 @@ def test_before_and_after_every_write(service: Service, proxy: ContainerProxy) -
 
 
 @everywhere
-def test_what_fails_after_a_write_undoes_it(service: Service, proxy: ContainerProxy) -> None:
+def test_a_failing_post_trigger_undoes_the_write(service: Service, proxy: ContainerProxy) -> None:
     with pytest.raises(CosmosHttpResponseError, match="Error: no") as error:
         proxy.create_item({"id": "a", "pk": "k"}, pre_trigger_include="stamp", post_trigger_include="fails")
     assert error.value.status_code == 400
@@ -130,7 +130,9 @@ MISFITS = [
 
 @in_memory
 @pytest.mark.parametrize(("method", "headers", "text"), MISFITS)
-def test_what_does_not_fit(service: Service, proxy: ContainerProxy, method: str, headers: Any, text: str) -> None:
+def test_triggers_of_another_type_or_operation_are_refused(
+    service: Service, proxy: ContainerProxy, method: str, headers: Any, text: str
+) -> None:
     trigger(proxy, "replaces", "pre", STAMP, "replace")
     for id, change in (("leaves", "b.pk = 'x'"), ("breaks", "b = [b]")):
         trigger(proxy, id, "Pre", f"function () {{ var b = __.request.getBody(); {change}; __.request.setBody(b); }}")

@@ -84,7 +84,7 @@ def test_every_kind_of_write(service: Service) -> None:
 
 
 @everywhere
-def test_what_is_refused_or_fails_is_not_told(service: Service) -> None:
+def test_refused_and_failed_writes_are_not_in_the_feed(service: Service) -> None:
     proxy, mark = begun(service, 10)
     proxy.create_item({"id": "a", "pk": "p"})
     for call in (
@@ -293,7 +293,7 @@ STARTS: dict[str, dict[str, str | bytes | None]] = {
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_what_is_refused(service: Service, start: str) -> None:
+def test_refused_starts(service: Service, start: str) -> None:
     proxy, mark = begun(service)
     answer = service.raw("GET", path_of(proxy, "docs"), None, FEED | {"if-none-match": mark} | STARTS[start])
     assert (answer.status, answer.json["code"]) == (400, "BadRequest")
@@ -301,7 +301,7 @@ def test_what_is_refused(service: Service, start: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [None, {"retentionDuration": 0}])
-def test_it_must_be_enabled(service: Service, policy: dict[str, int] | None) -> None:
+def test_the_container_must_keep_versions(service: Service, policy: dict[str, int] | None) -> None:
     proxy = service.container(change_feed_policy=policy)
     answer = read(service, proxy)
     assert answer.status == 400

@@ -97,7 +97,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
 @pytest.mark.parametrize(
     ("minutes", "status"), [(0, 200), (-14, 200), (14, 200), (-16, 403), (16, 403), (-60 * 24 * 365, 403)]
 )
-def test_age(strict: Raw, minutes: int, status: int) -> None:
+def test_age_of_the_date(strict: Raw, minutes: int, status: int) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(minutes=minutes), usegmt=True)
     answer = strict("GET", "/dbs", None, {"x-ms-date": date, "authorization": signature(KEY, "GET", "/dbs", date)})
     assert answer.status == status, answer

@@ -94,7 +94,7 @@ def test_an_own_ttl_counts(service: Service, ttl: object, status: int, gone: int
     ],
     ids=["cut", "trailing", "twice", "deep", "unknown", "array", "nothing"],
 )
-def test_what_is_refused_in_the_protocols_form(service: Service, body: bytes, status: int, said: str) -> None:
+def test_refusals_have_the_protocols_form(service: Service, body: bytes, status: int, said: str) -> None:
     proxy = service.container()
     answer = send(service, "POST", path_of(proxy, "docs"), body)
     assert answer.status == status and answer.json["code"] == "BadRequest" and said in answer.json["message"]

@@ -111,7 +111,7 @@ def test_deletes_and_deaths_are_not_told(service: Service) -> None:
 
 
 @pytest.mark.parametrize("throughput", [400, 30000])
-def test_of_a_key(service: Service, flavour: str, throughput: int) -> None:
+def test_feed_of_a_key(service: Service, flavour: str, throughput: int) -> None:
     proxy = service.container(offer_throughput=throughput)
     container = service.sync(proxy) if flavour == "sync" else service.aio(proxy)
     for n in range(12):
@@ -122,7 +122,7 @@ def test_of_a_key(service: Service, flavour: str, throughput: int) -> None:
 
 
 @pytest.mark.parametrize("throughput", [12000, 30000])
-def test_of_each_range(service: Service, throughput: int) -> None:
+def test_feed_of_each_range(service: Service, throughput: int) -> None:
     proxy = service.container(offer_throughput=throughput)
     for n in range(30):
         put(proxy, f"i{n}", pk=f"p{n}")
@@ -174,7 +174,7 @@ def test_exactly_once_while_others_write(service: Service) -> None:
     assert dict(sorted(seen, key=lambda each: each[1])) == versions
 
 
-def test_the_wire(service: Service) -> None:
+def test_feed_on_the_wire(service: Service) -> None:
     proxy = service.container()
     path, feed = path_of(proxy, "docs"), {"a-im": "Incremental Feed"}
     empty = service.raw("GET", path, None, feed)
@@ -195,7 +195,7 @@ def test_the_wire(service: Service) -> None:
     {"a-im": "Incremental Feed", "if-none-match": '"%s"' % ("9" * 19)}, {"a-im": "Incremental Feed", "if-none-match": "9" * 5000},
     {"a-im": "Incremental Feed", "if-modified-since": "yesterday"}, {"a-im": "Incremental Feed", "x-ms-max-item-count": "x"},
 ])  # fmt: skip
-def test_what_is_refused(service: Service, headers: dict[str, str | bytes | None]) -> None:
+def test_refused_headers(service: Service, headers: dict[str, str | bytes | None]) -> None:
     proxy = service.container()
     answer = service.raw("GET", path_of(proxy, "docs"), None, headers)
     assert answer.status == 400

@@ -62,7 +62,9 @@ def test_the_second_counts(service: Service, proxy: ContainerProxy, second: floa
     ("now", "second", "wanted"),
     [(109, 0, "bcda"), (110, 0, "da"), (110, 10, "da"), (119, 10, "da"), (120, 10, "a"), (124, 25, "a"), (125, 25, "")],
 )
-def test_the_dead_are_not_told(service: Service, proxy: ContainerProxy, now: float, second: float, wanted: str) -> None:
+def test_expired_items_are_not_in_the_feed(
+    service: Service, proxy: ContainerProxy, now: float, second: float, wanted: str
+) -> None:
     service.at(now)
     assert since(service, proxy, second) == list(wanted)
     service.server.purge()
@@ -97,7 +99,7 @@ def test_pages(service: Service, proxy: ContainerProxy, size: int) -> None:
     assert page(service, proxy, 10**6, etag)[0] == ["e"]
 
 
-def test_nothing_yet_is_a_place_to_go_on_from(service: Service, proxy: ContainerProxy) -> None:
+def test_an_empty_feed_can_be_continued(service: Service, proxy: ContainerProxy) -> None:
     found, etag = page(service, proxy, 26)
     assert found == []
     service.at(30)

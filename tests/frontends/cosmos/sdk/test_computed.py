@@ -73,7 +73,7 @@ def test_groups(proxy: ContainerProxy) -> None:
     assert list(proxy.query_items(text, partition_key="p")) == [{"lowName": "ann", "n": 1}]
 
 
-def test_they_are_shown_by_no_item(proxy: ContainerProxy) -> None:
+def test_items_do_not_show_computed_properties(proxy: ContainerProxy) -> None:
     assert proxy.read()["computedProperties"] == PROPERTIES
     item = next(iter(proxy.query_items("SELECT * FROM c WHERE c.lowName = 'ann'", enable_cross_partition_query=True)))
     assert item == proxy.read_item("1", "p")
@@ -82,7 +82,7 @@ def test_they_are_shown_by_no_item(proxy: ContainerProxy) -> None:
 
 
 @everywhere
-def test_they_may_be_changed(service: Service, proxy: ContainerProxy) -> None:
+def test_computed_properties_may_be_changed(service: Service, proxy: ContainerProxy) -> None:
     database = service.client.get_database_client(proxy.container_link.split("/")[1])
     key = proxy.read()["partitionKey"]
     database.replace_container(

@@ -227,7 +227,9 @@ def hundred(make: Callable[..., Indexed], service: Service) -> Indexed:
         ([(A, (("n",), True))], "SELECT TOP 3 VALUE c.n FROM c ORDER BY c.a DESC, c.n", ..., 4),
     ],
 )
-def test_what_is_read(hundred: Indexed, keys: list[SortKeys], text: str, pk: Any, read: int) -> None:
+def test_number_of_records_that_queries_read(
+    hundred: Indexed, keys: list[SortKeys], text: str, pk: Any, read: int
+) -> None:
     """`read` as `retrievedDocumentCount` says it: an ordered walk stops behind the first item that is not needed."""
     expected, everything = hundred.query(text, pk=pk)
     assert everything == (100 if pk is ... else 10)
@@ -369,7 +371,7 @@ def test_no_more_than_eight(eager: Service) -> None:
 
 
 @everywhere
-def test_what_is_written_while_it_is_built(service: Service, make: Callable[..., Indexed]) -> None:
+def test_writes_during_a_build_are_indexed(service: Service, make: Callable[..., Indexed]) -> None:
     """Writes and a build side by side: nothing is missed, nothing is found under what it was."""
     container = make()
     service.fill(container.proxy, [{"id": f"i{n}", "pk": f"p{n % 4}", "a": 0} for n in range(600)])

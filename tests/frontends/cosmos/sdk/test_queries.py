@@ -215,7 +215,7 @@ def test_cross_partition_must_be_allowed(service: Service) -> None:
     [("SELECT c.s, COUNT(1) AS k FROM c GROUP BY c.s", "GroupBy"), ("SELECT COUNT(1) AS k FROM c", "NonValueAggregate"),
      ("SELECT COUNT(1) AS k, SUM(c.n) AS t FROM c", "MultipleAggregates")],
 )  # fmt: skip
-def test_what_the_client_cannot_merge(filled: Filled, text: str, feature: str, flavour: str) -> None:
+def test_queries_that_the_client_cannot_merge(filled: Filled, text: str, feature: str, flavour: str) -> None:
     with pytest.raises(CosmosHttpResponseError) as refused:
         filled[flavour, 30000].call("query_items", text, **CROSS)
     assert refused.value.status_code == 400

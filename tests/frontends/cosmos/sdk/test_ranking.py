@@ -181,7 +181,7 @@ def test_a_plan_needs_a_client_that_fuses(service: Service) -> None:
 
 
 @everywhere
-def test_the_dead_are_neither_ranked_nor_counted(service: Service) -> None:
+def test_expired_items_are_neither_ranked_nor_counted(service: Service) -> None:
     proxy = service.container(60)
     for name, text, ttl in (
         ("a", "fox sky", -1),

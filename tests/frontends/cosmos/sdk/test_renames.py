@@ -72,7 +72,7 @@ def test_conditions(service: Service, which: str, status: int) -> None:
 
 
 @everywhere
-def test_it_begins_a_new_life(service: Service) -> None:
+def test_a_rename_is_a_write_for_the_ttl(service: Service) -> None:
     proxy = service.container(default_ttl=60)
     proxy.create_item({"id": "a", "pk": "p", "ttl": 10})
     service.at(9)
@@ -99,7 +99,7 @@ def test_a_name_is_free_at_the_deadline_of_who_had_it(service: Service, second: 
 
 @everywhere
 @pytest.mark.parametrize(("second", "status"), [(9, 200), (10, 404)])
-def test_the_dead_are_not_renamed(service: Service, second: int, status: int) -> None:
+def test_expired_items_are_not_renamed(service: Service, second: int, status: int) -> None:
     proxy = service.container(default_ttl=10)
     proxy.create_item({"id": "a", "pk": "p"})
     service.at(second)
@@ -132,7 +132,7 @@ def test_the_feed_of_changes_has_it_once(service: Service) -> None:
 
 
 @everywhere
-def test_in_a_batch(service: Service) -> None:
+def test_renames_in_a_batch(service: Service) -> None:
     proxy = service.container(unique_key_policy={"uniqueKeys": [{"paths": ["/mail"]}]})
     first = proxy.create_item({"id": "a", "pk": "p", "mail": "x"})
     steps: list[Any] = [
@@ -153,7 +153,7 @@ def test_in_a_batch(service: Service) -> None:
 
 
 @everywhere
-def test_in_bulk(service: Service) -> None:
+def test_renames_in_bulk(service: Service) -> None:
     proxy = service.container()
     proxy.create_item({"id": "a", "pk": "p"})
     renaming = {
@@ -207,7 +207,7 @@ class Overtaken:
 
 
 @pytest.mark.parametrize(("method", "body", "headers"), BY_RID)
-def test_who_has_its_name_is_not_taken_for_it(
+def test_an_item_that_takes_the_name_is_not_written_by_rid(
     service: Service, monkeypatch: pytest.MonkeyPatch, method: str, body: Any, headers: dict[str, str]
 ) -> None:
     overtaken = Overtaken(service)

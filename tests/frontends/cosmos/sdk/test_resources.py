@@ -158,7 +158,7 @@ def test_container(service: Service) -> None:
      ("/dbs/shop/colls/none/pkranges", 1003), ("/dbs/none/colls/c/pkranges", 1003), ("/dbs/shop/colls/c/docs/none", 0),
      ("/offers/none", 0)],
 )  # fmt: skip
-def test_what_is_missing(service: Service, path: str, substatus: int) -> None:
+def test_missing_resources(service: Service, path: str, substatus: int) -> None:
     service.client.create_database("shop").create_container("c", KEY)
     answer = service.raw("GET", path, pk="p")
     assert (answer.status, answer.substatus, answer.json["code"]) == (404, substatus, "NotFound")

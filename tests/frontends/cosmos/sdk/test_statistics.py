@@ -18,7 +18,7 @@ def statistics(proxy: ContainerProxy, flavour: str, service: Service) -> list[di
     return found
 
 
-def test_only_who_asks_is_told(service: Service, flavour: str) -> None:
+def test_statistics_are_sent_on_request_only(service: Service, flavour: str) -> None:
     proxy = service.container()
     assert "statistics" not in proxy.read()
     assert statistics(proxy, flavour, service) == [
@@ -26,7 +26,7 @@ def test_only_who_asks_is_told(service: Service, flavour: str) -> None:
     ]
 
 
-def test_what_the_ranges_hold(service: Service) -> None:
+def test_counts_of_each_range(service: Service) -> None:
     proxy = service.container(offer_throughput=11000)
     service.fill(proxy, [{"id": f"{n}", "pk": f"k{n % 40}", "text": "x" * 100} for n in range(120)])
     ranges = statistics(proxy, "sync", service)
@@ -64,7 +64,7 @@ def test_hierarchical_keys_are_told_apart(service: Service) -> None:
 
 
 @pytest.mark.parametrize(("second", "count"), [(9, 2), (10, 1)])
-def test_the_dead_do_not_count(service: Service, second: int, count: int) -> None:
+def test_expired_items_do_not_count(service: Service, second: int, count: int) -> None:
     proxy = service.container(default_ttl=-1)
     proxy.create_item({"id": "1", "pk": "p", "ttl": 10})
     proxy.create_item({"id": "2", "pk": "q"})

@@ -54,7 +54,9 @@ def test_a_change_finds_nobody(dead: tuple[ContainerProxy, str], how: str) -> No
 
 @pytest.mark.parametrize("etag", ['"00000001-0000-0000-0000-000000000000"', '"x"', "*"])
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_whatever_the_etag(service: Service, dead: tuple[ContainerProxy, str], method: str, etag: str) -> None:
+def test_expired_items_are_missing_whatever_the_etag(
+    service: Service, dead: tuple[ContainerProxy, str], method: str, etag: str
+) -> None:
     body = {"PUT": BODY, "PATCH": {"operations": SET}, "DELETE": None}[method]
     answer = service.raw(method, path_of(dead[0], "docs", "1"), body, {"if-match": etag}, pk="p")
     assert answer.status == 404
@@ -82,7 +84,7 @@ def test_a_new_item_inherits_nothing(service: Service, dead: tuple[ContainerProx
 
 
 @pytest.mark.parametrize("how", ["create", "upsert"])
-def test_the_dead_one_goes_with_its_event(service: Service, how: str) -> None:
+def test_a_write_over_an_expired_item_purges_it_with_its_event(service: Service, how: str) -> None:
     """Exactly one death is told of: that of the version that died, at the moment its place was taken."""
     proxy = service.container(10)
     proxy.create_item({"id": "1", "pk": "p"})
@@ -163,7 +165,7 @@ def test_a_unique_value_is_free_at_the_deadline(service: Service, how: str, seco
     assert mails == ["2" if how in ("replace", "patch") else "3"]
 
 
-def test_two_dead_holders_at_once(service: Service) -> None:
+def test_two_expired_holders_of_unique_values_at_once(service: Service) -> None:
     """One item takes its id from one dead item and its unique values from two others: all three go, each with its event."""
     proxy = service.container(10, unique_key_policy=UNIQUE)
     proxy.create_item({"id": "1", "pk": "p", "mail": "x", "a": 1, "b": 1})
@@ -187,7 +189,7 @@ def test_a_unique_value_of_the_living_stays_held(service: Service) -> None:
 # --- a whole partition -----------------------------------------------------------------------------------------------
 
 
-def test_the_dead_of_a_deleted_partition_died_of_age(service: Service) -> None:
+def test_expired_items_of_a_deleted_partition_expire_with_an_event(service: Service) -> None:
     """Deleting a partition takes the living; what had expired is purged, with its event."""
     proxy = service.container(10)
     proxy.create_item({"id": "dead", "pk": "p"})

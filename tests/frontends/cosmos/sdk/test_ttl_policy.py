@@ -78,7 +78,7 @@ def test_the_old_rule_back_again(service: Service) -> None:
     assert seen == [[], [item], [item], [], [item]]
 
 
-def test_what_was_purged_does_not_come_back(service: Service) -> None:
+def test_purged_items_do_not_come_back(service: Service) -> None:
     proxy = service.container(500)
     proxy.create_item({"id": "1", "pk": "p"})
     service.at(NOW)

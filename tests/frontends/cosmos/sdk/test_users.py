@@ -165,7 +165,7 @@ def test_users_that_are_refused(service: Service, database: DatabaseProxy, body:
     ("/dbs/none/users/u/permissions", 1003), ("/dbs/shop/users/none/permissions", 1003),
     ("/dbs/shop/users/none/permissions/p", 1003), ("/dbs/shop/users/ann/permissions/none", 0),
 ])  # fmt: skip
-def test_what_is_missing(service: Service, user: UserProxy, path: str, substatus: int) -> None:
+def test_missing_users_and_permissions(service: Service, user: UserProxy, path: str, substatus: int) -> None:
     answer = service.raw("GET", path)
     assert (answer.status, answer.substatus, answer.json["code"]) == (404, substatus, "NotFound")
     if path.endswith(("users", "permissions")):

@@ -134,7 +134,7 @@ def test_a_plan_needs_a_client_that_sorts(service: Service) -> None:
 
 
 @everywhere
-def test_the_dead_are_not_near(service: Service) -> None:
+def test_expired_items_are_not_found(service: Service) -> None:
     proxy = service.container(60, **policies("euclidean"))
     proxy.create_item({"id": "long", "pk": "p", "v": [2.0] * SIZE})
     proxy.create_item({"id": "short", "pk": "p", "v": [1.0] * SIZE, "ttl": 5})

@@ -35,7 +35,7 @@ def family(service: Service, proxy: ContainerProxy) -> list[tuple[str, list[str]
     return [(row["id"], row["parents"]) for row in ranges(service, proxy).json["PartitionKeyRanges"]]
 
 
-def test_growing(service: Service) -> None:
+def test_more_throughput_splits_ranges(service: Service) -> None:
     """A range carries 10 000 RU/s; children have new ids, name all they come from, and are never merged."""
     proxy = filled(service)
     steps: list[tuple[int, list[tuple[str, list[str]]]]] = [
@@ -71,7 +71,7 @@ def test_autoscale_grows_by_its_maximum(service: Service, version: int) -> None:
     assert answer.headers["x-ms-offer-replace-pending"] == "false"
 
 
-def test_what_a_database_shares_splits_nothing(service: Service) -> None:
+def test_shared_throughput_splits_nothing(service: Service) -> None:
     database = service.client.create_database("shop", offer_throughput=400)
     proxy = database.create_container("c", PartitionKey("/pk"))
     database.replace_throughput(50_000)

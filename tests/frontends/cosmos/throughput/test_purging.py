@@ -105,7 +105,7 @@ def test_requests_do_not_wait_for_purging(service: Service, watch: Watch) -> Non
     assert service.raw("POST", path_of(proxy, "docs"), operations, BULK).status == 207
 
 
-def test_a_trickle_is_gathered_until_it_is_worth_a_sweep(service: Service, watch: Watch) -> None:
+def test_due_records_collect_until_a_sweep_is_worth_its_price(service: Service, watch: Watch) -> None:
     proxy = dying(service, watch, offer_throughput=400)
     reaper = service.server._admin.engine.reaper
     assert turn(service.server) == 70

@@ -50,7 +50,7 @@ def test_there_are_no_offers(service: Service) -> None:
     assert len(list(container.read_feed_ranges())) == 1
 
 
-def test_what_is_spent_is_counted_by_operation(service: Service) -> None:
+def test_spent_units_are_counted_by_operation(service: Service) -> None:
     """As much as the answers said, and the purge as the deletions that it is."""
     proxy = service.container(10)
     docs, charged = path_of(proxy, "docs"), dict[str, float]()

@@ -102,7 +102,7 @@ def read_all_there_is(service: Service, proxy: ContainerProxy, pk: str = "a") ->
     raise AssertionError("nothing was refused")
 
 
-def test_what_is_granted_in_a_second(service: Service, watch: Watch) -> None:
+def test_units_granted_in_a_second(service: Service, watch: Watch) -> None:
     proxy = service.container(offer_throughput=400)
     for seconds in (0, 10, 1):
         watch.on(seconds)

@@ -60,12 +60,12 @@ def test_documented_example() -> None:
          f"post\npartitionkey\ndbs/D/colls/C\n{DATE.lower()}\n\n"),
     ],
 )  # fmt: skip
-def test_accepted(path: bytes, verb: str, text: str, encode: bool) -> None:
+def test_signature_is_accepted(path: bytes, verb: str, text: str, encode: bool) -> None:
     assert verify(KEYS, signed(text, encode=encode), verb, parse(path).signed_links, DATE) is KeyKind.PRIMARY
 
 
 @pytest.mark.parametrize(("key", "who"), list(zip([WELL_KNOWN_KEY, *OTHERS], KeyKind, strict=True)))
-def test_who(key: str, who: KeyKind) -> None:
+def test_verify_returns_the_kind_of_the_key(key: str, who: KeyKind) -> None:
     header = signed(string_to_sign("GET", "dbs", "", DATE), key)
     assert verify(KEYS, header, "GET", (("dbs", ""),), DATE) is who
     assert who.may_write is ("read-only" not in who.value)
@@ -88,7 +88,7 @@ def test_payload_is_shown() -> None:
 
 
 @pytest.mark.parametrize("change", ["verb", "type", "link", "date"])
-def test_each_part_counts(change: str) -> None:
+def test_each_part_of_the_signed_text_counts(change: str) -> None:
     parts = {"verb": "GET", "type": "docs", "link": "dbs/a/colls/b", "date": DATE} | {change: "other"}
     header = signed(string_to_sign(parts["verb"], parts["type"], parts["link"], parts["date"]))
     with pytest.raises(Unauthenticated):
@@ -109,7 +109,7 @@ GOOD = base64.b64encode(bytes(32)).decode()
         ("type=master&ver=1.0&sig=é", "32 bytes"), (f"type=master&ver=1.0&sig={GOOD}", "payload"), ("a" * 100_000, "form"),
     ],
 )  # fmt: skip
-def test_refused(header: str, says: str) -> None:
+def test_authorization_header_is_refused(header: str, says: str) -> None:
     with pytest.raises(Unauthenticated, match=says):
         verify(KEYS, header, "GET", (("dbs", ""),), DATE)
 

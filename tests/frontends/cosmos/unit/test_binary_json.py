@@ -145,13 +145,13 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("sent", "reason"), BROKEN)
-def test_what_is_broken(sent: str, reason: str) -> None:
+def test_broken_bodies_are_refused(sent: str, reason: str) -> None:
     with pytest.raises(BadRequest, match=reason):
         text(bytes.fromhex(sent))
 
 
 @pytest.mark.parametrize("marker", [0x40, 0x67, 0x68, 0x70, 0xCF, 0xD3, 0xDD, 0xDF, 0xF0, 0xF3, 0xFF])
-def test_what_is_not_read_is_named_with_the_clients_switch(marker: int) -> None:
+def test_unknown_markers_are_refused_with_the_clients_switch(marker: int) -> None:
     with pytest.raises(Unsupported) as refused:
         text(bytes([marker]) + bytes(20))
     assert f"0x{marker:02X} is not supported" in str(refused.value) and ENVIRONMENT_HINT in str(refused.value)
@@ -183,7 +183,7 @@ def test_references_do_not_make_a_small_body_large() -> None:
 
 
 @pytest.mark.parametrize("member", [b"\x00", b"\x7f\xe8\x03" + b"a" * 875], ids=["values", "characters"])
-def test_others_have_their_turns(member: bytes) -> None:
+def test_decoding_yields_to_other_tasks(member: bytes) -> None:
     async def read() -> int:
         turns = 0
 

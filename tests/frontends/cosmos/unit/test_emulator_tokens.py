@@ -31,7 +31,7 @@ def header(key: str = PRIMARY, claims: Any = TIMES, version: str = "1.0") -> str
 @pytest.mark.parametrize(
     ("key", "who"), [(PRIMARY, KeyKind.PRIMARY), (SECONDARY, KeyKind.SECONDARY), (READING, KeyKind.PRIMARY_READ_ONLY)]
 )
-def test_whose_key_it_carries(key: str, who: KeyKind) -> None:
+def test_verify_returns_the_kind_of_the_carried_key(key: str, who: KeyKind) -> None:
     assert is_entra_token(header(key))
     assert is_entra_token("type%3DAAD%26ver%3D1.0%26sig%3Dx")
     assert verify(KEYS, header(key), NOW) is who
@@ -46,7 +46,7 @@ def test_whose_key_it_carries(key: str, who: KeyKind) -> None:
         header().replace(".", ""), "type=aad&ver=1.0&sig=..", "type=aad&ver=1.0&sig=", "type=aad&ver=1.0&sig=é.é.é",
     ],
 )  # fmt: skip
-def test_others_are_refused_by_name(text: str) -> None:
+def test_other_tokens_are_refused_by_name(text: str) -> None:
     with pytest.raises(Unauthenticated, match=r"\(aad\) tokens are not supported"):
         verify(KEYS, text, NOW)
 
@@ -57,7 +57,7 @@ def test_others_are_refused_by_name(text: str) -> None:
         (9_700 * SECOND - 1, False), (9_700 * SECOND, True), (20_300 * SECOND - 1, True), (20_300 * SECOND, False),
     ],
 )  # fmt: skip
-def test_its_time_and_five_minutes_more(now: int, valid: bool) -> None:
+def test_validity_has_five_minutes_of_skew(now: int, valid: bool) -> None:
     if valid:
         verify(KEYS, header(), now)
     else:
@@ -81,7 +81,7 @@ C = "/dbs/d/colls/c"
         ("POST", "/dbs/d/users/u/permissions", False), ("GET", "/dbs/d/users/u/permissions/p", False),
     ],
 )  # fmt: skip
-def test_what_it_opens(method: str, path: str, opened: bool) -> None:
+def test_requests_that_an_entra_token_permits(method: str, path: str, opened: bool) -> None:
     target = parse(path.encode())
     if opened:
         check_permitted(target, method, path)

@@ -23,7 +23,7 @@ def shown(error: MayflyError) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_total(kind: type[MayflyError]) -> None:
+def test_every_kind_has_an_answer(kind: type[MayflyError]) -> None:
     assert kind in ANSWERS
     rendered = render(kind("why"), "act", "/dbs/d", "mayfly/1")
     body = json.loads(rendered.body)
@@ -47,7 +47,7 @@ def test_total(kind: type[MayflyError]) -> None:
         (MayflyError("x", status=410, code_text="Gone", substatus=1002), 410, "Gone", 1002),
     ],
 )  # fmt: skip
-def test_table(error: MayflyError, status: int, code: str, substatus: int) -> None:
+def test_answers_by_kind(error: MayflyError, status: int, code: str, substatus: int) -> None:
     rendered = render(error, "a", "/", "m")
     assert (rendered.status, rendered.substatus, json.loads(rendered.body)["code"]) == (status, substatus, code)
 
@@ -68,7 +68,7 @@ def test_errors_member() -> None:
 
 
 @pytest.mark.parametrize("kind", [kinds.Unauthenticated, kinds.Forbidden])
-def test_plain(kind: type[MayflyError]) -> None:
+def test_messages_that_are_plain_text(kind: type[MayflyError]) -> None:
     assert shown(kind("The text"))["message"].startswith("The text\r\n")
 
 

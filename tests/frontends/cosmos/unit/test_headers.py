@@ -69,7 +69,7 @@ def test_a_header_has_one_row() -> None:
     assert [row.name for row in TABLE if not row.note or row.name != row.name.lower()] == []
 
 
-def test_what_is_not_ignored_is_used() -> None:
+def test_headers_that_are_not_ignored_are_used() -> None:
     constants = {name: value for name, value in vars(headers).items() if name.isupper() and isinstance(value, bytes)}
     assert set(constants.values()) == {row.name for row in TABLE if row.use is not Use.IGNORED}
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FILES]

@@ -70,7 +70,7 @@ def test_remove_property() -> None:
     assert run(op("remove", "/s")) == {name: value for name, value in DOC.items() if name != "s"}
 
 
-def test_in_order() -> None:
+def test_operations_apply_in_order() -> None:
     assert run(op("add", "/c", {}), op("add", "/c/d", []), op("add", "/c/d/-", 1), op("incr", "/c/d/0", 1))["c"] == {
         "d": [2]
     }
@@ -86,7 +86,7 @@ def test_in_order() -> None:
         move("/l/9", "/y"), op("set", "/z/a", 1), op("incr", "/o", 1), op("add", "/l/99999999999999999999", 1),
     ],
 )  # fmt: skip
-def test_fails(operation: dict[str, Any]) -> None:
+def test_operation_fails(operation: dict[str, Any]) -> None:
     if operation.get("value") == 1e308 * 1.7:
         operation = op("incr", "/f", 1.7e308)
         with pytest.raises(BadRequest, match="range"):
@@ -116,7 +116,7 @@ def test_protected(operation: dict[str, Any]) -> None:
         ({"operations": [op("remove", "/a", None)], "condition": None}, 1, None),
     ],
 )  # fmt: skip
-def test_forms(body: object, count: int, condition: str | None) -> None:
+def test_forms_of_a_body(body: object, count: int, condition: str | None) -> None:
     patch = parse_patch(json.dumps(body).encode(), ItemLimits())
     assert (len(patch.operations), patch.condition) == (count, condition)
 

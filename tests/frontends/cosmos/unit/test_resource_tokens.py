@@ -42,7 +42,7 @@ def test_the_form_that_clients_look_for() -> None:
 
 
 @pytest.mark.parametrize("header", ["type=master&ver=1.0&sig=x", "type%3Dmaster", "", "resource", "x" + TOKEN])
-def test_what_is_none(header: str) -> None:
+def test_headers_of_another_type(header: str) -> None:
     assert not is_resource_token(header)
 
 
@@ -61,7 +61,7 @@ def test_every_character_counts() -> None:
     "type=resource&ver=1&sig=é;é;", TOKEN[:-1], TOKEN + ";", TOKEN + "x", TOKEN.replace("ver=1", "ver=2"),
     TOKEN.replace("type=resource", "type=resources"), TOKEN + "A" * 10_000,
 ])  # fmt: skip
-def test_what_is_no_token(header: str) -> None:
+def test_malformed_tokens_are_refused(header: str) -> None:
     with pytest.raises(Unauthenticated):
         unseal(KEYS, header)
 

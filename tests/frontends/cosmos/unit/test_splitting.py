@@ -27,7 +27,7 @@ def made(count: int, definition: PartitionKeyDefinition) -> tuple[PartitionRange
     [(1, 400, 1), (1, 10_000, 1), (1, 10_100, 2), (1, 20_000, 2), (1, 20_100, 3), (1, 1_000_000, 100), (2, 400, 2),
      (2, 20_000, 2),     (2, 30_000, 3), (5, 50_000, 5), (5, 50_100, 6), (5, 100_000, 10)],
 )  # fmt: skip
-def test_how_many(definition: PartitionKeyDefinition, count: int, ceiling: int, parts: int) -> None:
+def test_number_of_parts(definition: PartitionKeyDefinition, count: int, ceiling: int, parts: int) -> None:
     before = made(count, definition)
     after = split_ranges(before, ceiling, definition)
     assert len(after) == parts
