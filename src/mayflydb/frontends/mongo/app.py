@@ -101,16 +101,16 @@ class MongoApp:
             if "autocommit" not in body:
                 # Any answer might be wrong. For a driver, a lost connection means exactly this: the outcome is unknown.
                 raise Hangup from error
-            return self._refuse(error, body)
+            return self._encode_error(error, body)
         except MayflyError as error:
-            return self._refuse(error, body)
+            return self._encode_error(error, body)
         except Hangup:
             raise
         except Exception:
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
 
-    def _refuse(self, error: MayflyError, body: Document) -> bytes:
+    def _encode_error(self, error: MayflyError, body: Document) -> bytes:
         answer = error_reply(error, body, self.services.new_activity_id())
         database = body.get("$db")
         if isinstance(database, str) and self.services.contracts.of(database).is_cosmos:

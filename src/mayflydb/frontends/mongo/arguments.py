@@ -23,13 +23,13 @@ def document(given: Mapping[str, Any], field: str, command: str) -> Document | N
 
 def text(given: Mapping[str, Any], field: str, command: str) -> str:
     """A string. Raise MqlError 40414 where the argument is missing or null, 14 for another type."""
-    value = _require(given, field, command)
+    value = _get_value(given, field, command)
     if type(value) is not str:
         raise type_mismatch(f"{command}.{field}", type_name(value), "string")
     return value
 
 
-def _require(given: Mapping[str, Any], field: str, command: str) -> Any:
+def _get_value(given: Mapping[str, Any], field: str, command: str) -> Any:
     # A null as the command's own value is a wrong type, not a missing argument.
     if field not in given or (given[field] is None and field != command):
         raise missing_argument(field, command)
@@ -38,7 +38,7 @@ def _require(given: Mapping[str, Any], field: str, command: str) -> Any:
 
 def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
     """An array. Raise MqlError 40414 where the argument is missing or null, 14 for another type."""
-    value = _require(given, field, command)
+    value = _get_value(given, field, command)
     if type(value) is not list:
         raise type_mismatch(f"{command}.{field}", type_name(value), "array")
     return value

@@ -96,7 +96,7 @@ def check_tailable(body: Document, collection: Collection | None) -> bool:
         return False
     if body.get("singleBatch"):
         raise failed_to_parse("Cannot use tailable option with the 'singleBatch' option")
-    natural = [order.get("$natural", 0) for order in (body.get("sort") or {}, _hint(body)) if order]
+    natural = [order.get("$natural", 0) for order in (body.get("sort") or {}, _natural_hint(body)) if order]
     if any(direction != 1 for direction in natural):
         raise bad_value("cannot use tailable option with a sort other than {$natural: 1}")
     if collection is not None and not collection.capped:
@@ -105,7 +105,7 @@ def check_tailable(body: Document, collection: Collection | None) -> bool:
     return collection is not None
 
 
-def _hint(body: Document) -> Document:
+def _natural_hint(body: Document) -> Document:
     hint = body.get("hint")
     return hint if isinstance(hint, dict) and "$natural" in hint else {}
 

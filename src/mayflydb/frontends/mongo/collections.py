@@ -422,12 +422,14 @@ class Collections:
         """
         engine = self._engine
 
-        def quiet() -> Instant:
+        def find_quiet_instant() -> Instant:
             return engine.quiet_since(now)
 
         space = await engine.definitions.space(SPACE, now)
         if database is None:
-            await engine.ordered_histories.begin(space.id, space.id, self._retention, quiet, INTERNAL_DATABASES)
+            await engine.ordered_histories.begin(
+                space.id, space.id, self._retention, find_quiet_instant, INTERNAL_DATABASES
+            )
             return space.id
         check_database(database)
         if name is not None:
@@ -438,11 +440,11 @@ class Collections:
                 # shows.
                 home = await self._ensure_database(database, now)
                 await engine.ordered_histories.begin(
-                    home.id, space.id, self._retention, quiet, () if name is None else None
+                    home.id, space.id, self._retention, find_quiet_instant, () if name is None else None
                 )
                 found = None if name is None else await self.find(database, name)
                 if found is not None:
-                    await engine.ordered_histories.begin(found.id, space.id, self._retention, quiet)
+                    await engine.ordered_histories.begin(found.id, space.id, self._retention, find_quiet_instant)
                 return space.id
 
     async def drop(self, collection: Collection, now: Instant) -> None:

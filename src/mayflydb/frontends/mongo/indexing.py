@@ -147,7 +147,7 @@ class Indexing:
         try:
             await self._engine.indexes.define_and_build(collection.id, choose, keys)
         except Conflict as error:
-            raise _duplicate_in_build(collection, specs, error) from None
+            raise _duplicate_error(collection, specs, error) from None
         except OwnerNotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
@@ -438,7 +438,7 @@ def _check_concurrent_builds(node: Node, specs: Sequence[IndexSpec]) -> None:
                 raise MqlError(12587, f"the index {other.name} is being built already")
 
 
-def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], error: Conflict) -> MqlError:
+def _duplicate_error(collection: Collection, specs: Sequence[IndexSpec], error: Conflict) -> MqlError:
     holder: Any = error.detail.get("holder")
     document = decode(holder.value)
     # The refused index is gone, so its number says nothing. The key of the conflicting entry identifies it.

@@ -195,7 +195,7 @@ class CommittedView:
         if plan.kind == "seek":
             return self._seek(collection, plan, selection, read_time)
         if plan.kind == "either":
-            return self._union(collection, plan, selection, read_time)
+            return self._read_union(collection, plan, selection, read_time)
         return self._read_ids(collection, plan, read_time)
 
     async def _scan(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
@@ -264,7 +264,7 @@ class CommittedView:
         yield sorter.flush()
         await self._check_index_exists(collection, index)
 
-    async def _union(
+    async def _read_union(
         self, collection: Collection, plan: Plan, selection: Selection, read_time: ReadTime
     ) -> AsyncIterator[list[Record]]:
         seen: set[int] = set()

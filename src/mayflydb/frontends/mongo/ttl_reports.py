@@ -265,13 +265,13 @@ def why_ignored(value: Value, record: Record, ts: IndexSpec | None) -> str | Non
     if ts is None:
         return "there is no TTL index on _ts: ttl is a field as any other"
     if ts.expire_after == -1 and record.override == IGNORED:
-        return f"{_why_not(value)}; the index's -1 counts, so that the document stays"
+        return f"{_ignored_reason(value)}; the index's -1 counts, so that the document stays"
     if ts.expire_after == -1 or record.override != IGNORED:
         return None
-    return f"{_why_not(value)}; the index's {ts.expire_after} s count"
+    return f"{_ignored_reason(value)}; the index's {ts.expire_after} s count"
 
 
-def _why_not(value: Value) -> str:
+def _ignored_reason(value: Value) -> str:
     if type(value) not in (int, Int64, float):
         return f"its type is {type_name(value)}, which is no whole number"
     if value != value or value in (float("inf"), float("-inf")) or value != int(value):

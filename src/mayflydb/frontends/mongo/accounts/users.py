@@ -66,13 +66,13 @@ class Accounts:
         fixed = self.fixed.get(f"{db}.{name}")
         if fixed is not None:
             return fixed
-        home = await self._home()
+        home = await self._home_path()
         node = None if home is None else await self._engine.node(*home, f"{db}.{name}")
         return None if node is None else _user_of(node)
 
     async def list_users(self) -> list[User]:
         """All users, ordered by database and name."""
-        home = await self._home()
+        home = await self._home_path()
         root = None if home is None else await self._engine.node(*home)
         rows = [] if root is None else await self._engine.children(root.id)
         return sorted([*self.fixed.values(), *map(_user_of, rows)], key=lambda user: (user.db, user.name))
@@ -91,26 +91,26 @@ class Accounts:
 
     async def replace(self, user: User, now: Instant) -> None:
         """Replace the definition of a user. Raise MqlError 11 if the user is gone, 20 if the settings define it."""
-        node = await self._node(user)
+        node = await self._get_node(user)
         await self._engine.companions.replace(node.id, user.key, lambda _: _definition(user, now), now)
         self._update_connections(user.key, user)
 
     async def drop(self, user: User) -> None:
         """Drop a user. Raise MqlError 11 if the user is gone, 20 if the settings define it."""
-        node = await self._node(user)
+        node = await self._get_node(user)
         if not await self._engine.companions.drop(node.parent, node.name):
             raise missing_user(user.name, user.db)
         # A connection that is logged in loses its rights at once.
         self._update_connections(user.key, None)
 
-    async def _home(self) -> tuple[str, str] | None:
+    async def _home_path(self) -> tuple[str, str] | None:
         space = await self._engine.node(SPACE)
         return None if space is None else (COMPANIONS, str(space.id))
 
-    async def _node(self, user: User) -> Node:
+    async def _get_node(self, user: User) -> Node:
         if user.key in self.fixed:
             raise MqlError(20, f"{user.name}@{user.db} is given by the server's settings, and only changed there")
-        home = await self._home()
+        home = await self._home_path()
         node = None if home is None else await self._engine.node(*home, user.key)
         if node is None:
             raise missing_user(user.name, user.db)

@@ -117,7 +117,7 @@ async def bulk_write(services: Services, call: Call) -> bytes:
         if run[0].kind == "insert":
             await _insert(services, call, work, results, run)
         else:
-            await _change(services, call, work, results, run[0])
+            await _update_or_delete(services, call, work, results, run[0])
         if results.stopped:
             break
     if results.totals["nErrors"]:
@@ -216,7 +216,7 @@ def _document_bytes(data: bytes) -> bytes:
     return next(data[each.value : each.end] for each in raw.elements(data) if each.name == b"document")
 
 
-async def _change(
+async def _update_or_delete(
     services: Services, call: Call, work: UnitOfWork, results: BulkResults, operation: BulkOperation
 ) -> None:
     try:

@@ -43,7 +43,7 @@ async def find_and_modify(services: Services, call: Call) -> Document:
     call.check_fields(FIELDS)
     body, name = call.body, call.name
     removes = arguments.flag(body, "remove", name)
-    _check(body, removes)
+    _check_arguments(body, removes)
     work = await begin_work(services, call)
     id = statement_ids(call, 1)[0]
     reply = await (_remove(services, call, work, id) if removes else _update(services, call, work, id))
@@ -53,7 +53,7 @@ async def find_and_modify(services: Services, call: Call) -> Document:
     return reply
 
 
-def _check(body: Document, removes: bool) -> None:
+def _check_arguments(body: Document, removes: bool) -> None:
     if removes and "update" in body:
         raise failed_to_parse("Cannot specify both an update and remove=true")
     if removes and body.get("upsert"):
@@ -76,7 +76,7 @@ async def _remove(services: Services, call: Call, work: UnitOfWork, id: int) -> 
     if ran is None:
         deletion.check()
     count, last, retried = (0, None, False) if ran is None else ran
-    return _answer(services, call, collection, {"n": count}, last, [id] if retried else [])
+    return _build_answer(services, call, collection, {"n": count}, last, [id] if retried else [])
 
 
 async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> Document:
@@ -95,17 +95,17 @@ async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> 
         )
     if ran is None:
         modification.check()
-        return _answer(services, call, None, {"n": 0, "updatedExisting": False}, None, [])
+        return _build_answer(services, call, None, {"n": 0, "updatedExisting": False}, None, [])
     done, retried = ran
     inserted = done.upserted is not MISSING
     last: Document = {"n": done.matched + inserted, "updatedExisting": done.matched > 0}
     if inserted:
         last["upserted"] = done.upserted
     value = done.after if arguments.flag(body, "new", name) else done.before
-    return _answer(services, call, collection, last, value, [id] if retried else [])
+    return _build_answer(services, call, collection, last, value, [id] if retried else [])
 
 
-def _answer(
+def _build_answer(
     services: Services,
     call: Call,
     collection: Collection | None,

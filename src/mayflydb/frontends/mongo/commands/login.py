@@ -40,7 +40,7 @@ async def _begin_login(services: Services, call: Call, asked: Document, database
         raise MqlError(334, f"Received authentication for mechanism {mechanism} which is unknown or not enabled")
     if not isinstance(options, dict):
         raise type_mismatch("saslStart.options", type_name(options), "object")
-    first = scram.parse_client_first(_payload(asked, "saslStart"))
+    first = scram.parse_client_first(_parse_payload(asked, "saslStart"))
     user = await services.accounts.find(database, first.user)
     credential = None if user is None else user.credentials.get(mechanism)
     # An unknown user gets an answer of the same form, and fails only at the proof.
@@ -60,7 +60,7 @@ async def authenticate(services: Services, call: Call) -> Document:
 async def sasl_continue(services: Services, call: Call) -> Document:
     """Check the client's proof and return the server's last message."""
     call.check_fields(("conversationId", "payload"))
-    login, payload = call.connection.login, _payload(call.body, call.name)
+    login, payload = call.connection.login, _parse_payload(call.body, call.name)
     if login is None:
         raise MqlError(17, "No SASL session state found")
     if call.body.get("conversationId") != CONVERSATION_ID:
@@ -97,7 +97,7 @@ def _check_proof(call: Call, login: Login, payload: bytes) -> bytes:
     return answer
 
 
-def _payload(asked: Document, name: str) -> bytes:
+def _parse_payload(asked: Document, name: str) -> bytes:
     payload: Any = asked.get("payload")
     if isinstance(payload, str):
         # Some drivers send the payload as text in base64.

@@ -62,7 +62,7 @@ async def _set_lifetime(services: Services, call: Call, name: str, value: Value)
     services.transactions.lifetime = seconds
 
 
-def _constant(value: Value, read_only_reason: str) -> ServerParameter:
+def _read_only(value: Value, read_only_reason: str) -> ServerParameter:
     return ServerParameter(lambda _: value, None, read_only_reason)
 
 
@@ -76,14 +76,14 @@ PARAMETERS: Final[dict[str, ServerParameter]] = {
         lambda services: {"version": "{}.{}".format(*version_of(services.options))},
         read_only_reason="it follows from the wire version",
     ),
-    "requireApiVersion": _constant(False, "no client has to name a version of the API"),
+    "requireApiVersion": _read_only(False, "no client has to name a version of the API"),
     "transactionLifetimeLimitSeconds": ServerParameter(_get_lifetime, _set_lifetime),
     "ttlMonitorEnabled": ServerParameter(lambda services: services.engine.monitor.enabled, _set_enabled),
     "ttlMonitorSleepSecs": ServerParameter(lambda services: services.engine.monitor.sleep, _set_sleep),
-    "ttlMonitorBatchDeletes": _constant(True, "what is due is always removed in batches"),
-    "ttlMonitorSubPassTargetSecs": _constant(60, _NOT_TUNABLE),
-    "ttlIndexDeleteTargetTimeMS": _constant(1000, _NOT_TUNABLE),
-    "ttlIndexDeleteTargetDocs": _constant(50_000, _NOT_TUNABLE),
+    "ttlMonitorBatchDeletes": _read_only(True, "what is due is always removed in batches"),
+    "ttlMonitorSubPassTargetSecs": _read_only(60, _NOT_TUNABLE),
+    "ttlIndexDeleteTargetTimeMS": _read_only(1000, _NOT_TUNABLE),
+    "ttlIndexDeleteTargetDocs": _read_only(50_000, _NOT_TUNABLE),
 }
 """All server parameters by name."""
 

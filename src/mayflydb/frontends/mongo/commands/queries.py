@@ -97,7 +97,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
         return await first_batch_reply(services, call, cursor, arguments.whole_number(body, "batchSize", name))
     env = build_env(services, call, collection, body)
     query = arguments.document(body, "filter", name) or {}
-    skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, _limit(body, name)
+    skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, _parse_limit(body, name)
     order, by_identity = arguments.document(body, "sort", name), not body.get("tailable")
     selection = compile_selection(collection, env, query, order, body.get("hint"), skip, limit, by_identity=by_identity)
     projecting = arguments.document(body, "projection", name)
@@ -130,7 +130,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
     return await first_batch_reply(services, call, cursor, size, single)
 
 
-def _limit(body: Document, name: str) -> int:
+def _parse_limit(body: Document, name: str) -> int:
     given: Any = body.get("limit")
     if _is_negative(given):
         # A negative limit asks for a single batch of that size.
@@ -265,7 +265,7 @@ async def count(services: Services, call: Call) -> Document:
         if selection == Selection({}, selection.env) and collection.view_on is None and not work.in_transaction:
             work.spent.add(collection.id, QUERY_PRICE)
             return {"n": await count_visible(services, call, collection), "ok": 1.0}
-        async for batch in _documents(services, call, work, collection, selection):
+        async for batch in _read_documents(services, call, work, collection, selection):
             total += len(batch)
     return {"n": total, "ok": 1.0}
 
@@ -280,7 +280,7 @@ async def distinct(services: Services, call: Call) -> Document:
         parts = split_path(key)
         work = await begin_work(services, call)
         await reserve(services, call, collection, QUERY_PRICE)
-        async for batch in _documents(services, call, work, collection, selection):
+        async for batch in _read_documents(services, call, work, collection, selection):
             for row in batch:
                 for value in find_values(row.document, parts, spread=False):
                     for each in value if type(value) is list else [value]:
@@ -289,7 +289,7 @@ async def distinct(services: Services, call: Call) -> Document:
     return {"values": list(values.values()), "ok": 1.0}
 
 
-async def _documents(
+async def _read_documents(
     services: Services, call: Call, work: UnitOfWork, collection: Collection, selection: Selection
 ) -> AsyncIterator[Sequence[DocumentRow | ViewRow]]:
     """The documents that a query finds in a collection or a view."""
@@ -319,7 +319,7 @@ async def _resolve_query(services: Services, call: Call) -> tuple[Collection | N
     env = build_env(services, call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole_number(body, "skip", name, 0) or 0
-    return collection, compile_selection(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
+    return collection, compile_selection(collection, env, query, None, body.get("hint"), skip, _parse_limit(body, name))
 
 
 HANDLERS = {

@@ -49,7 +49,7 @@ async def kill_sessions(services: Services, call: Call) -> Document:
     if ids:
         services.sessions.end(ids, call.owner)
     else:
-        services.sessions.end_all([call.owner])
+        services.sessions.end_all_of([call.owner])
     await services.close_ended_sessions(call.now)
     return {}
 
@@ -58,11 +58,11 @@ async def kill_all_sessions(services: Services, call: Call) -> Document:
     """End the sessions of the named users; without names, of all users."""
     call.check_fields(())
     owners = []
-    for each in _own_array(call):
+    for each in _get_array(call):
         if not (isinstance(each, dict) and isinstance(each.get("user"), str) and isinstance(each.get("db"), str)):
             raise bad_value("killAllSessions needs a list of {user, db}")
         owners.append(f"{each['db']}.{each['user']}")
-    services.sessions.end_all(owners or None)
+    services.sessions.end_all_of(owners or None)
     await services.close_ended_sessions(call.now)
     return {}
 
@@ -92,10 +92,10 @@ def _check_ending(call: Call) -> None:
 
 
 def _parse_session_ids(call: Call) -> list[bytes]:
-    return [parse_session_id(each, f"{call.name}.{call.name}") for each in _own_array(call)]
+    return [parse_session_id(each, f"{call.name}.{call.name}") for each in _get_array(call)]
 
 
-def _own_array(call: Call) -> list[object]:
+def _get_array(call: Call) -> list[object]:
     given = call.body[call.name]
     if not isinstance(given, list):
         raise type_mismatch(f"{call.name}.{call.name}", type_name(given), "array")

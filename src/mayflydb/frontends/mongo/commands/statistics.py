@@ -21,7 +21,7 @@ SIZES: Final = ("size", "storageSize", "freeStorageSize", "maxSize")
 async def coll_stats(services: Services, call: Call) -> Document:
     """Return the sizes of a collection, in units of `scale` bytes. A missing collection counts as empty."""
     call.check_fields({"scale"})
-    scale = _scale(call)
+    scale = _parse_scale(call)
     name = arguments.text(call.body, call.name, call.name)
     collection = await services.collections.find(call.database, name)
     if collection is None:
@@ -37,7 +37,7 @@ async def coll_stats(services: Services, call: Call) -> Document:
 async def db_stats(services: Services, call: Call) -> Document:
     """Return the sizes of a database: the sums over its collections."""
     call.check_fields({"scale", "freeStorage"})
-    scale = _scale(call)
+    scale = _parse_scale(call)
     every = await services.collections.list_collections(call.database)
     counted = [await storage_stats(services, call, each) for each in every if each.view_on is None]
     size, objects = sum(each["size"] for each in counted), sum(each["count"] for each in counted)
@@ -54,7 +54,7 @@ async def db_stats(services: Services, call: Call) -> Document:
     }
 
 
-def _scale(call: Call) -> int:
+def _parse_scale(call: Call) -> int:
     scale = arguments.whole_number(call.body, "scale", call.name, 1)
     if not scale:
         raise bad_value("scale has to be a number greater than 0")

@@ -125,7 +125,7 @@ class Framer:
             if size - position < length:
                 self._needed_bytes = length
                 break
-            found.append(self._message(opcode, request, data[position + HEADER_BYTES : position + length], 0))
+            found.append(self._parse_message(opcode, request, data[position + HEADER_BYTES : position + length], 0))
             position += length
         else:
             self._needed_bytes = HEADER_BYTES
@@ -133,17 +133,17 @@ class Framer:
             self._chunks.append(data[position:] if position else data)
             self._held_bytes = size - position
 
-    def _message(self, opcode: int, request: int, data: bytes, compressor: int) -> Message:
+    def _parse_message(self, opcode: int, request: int, data: bytes, compressor: int) -> Message:
         if opcode == OP_MSG:
             return _parse_op_msg(request, data, compressor)
         if opcode == OP_QUERY:
             return _parse_op_query(request, data, compressor)
         # A compressed message within a compressed one is refused: each level could multiply the size again.
         if opcode == OP_COMPRESSED and not compressor:
-            return self._unwrap(request, data)
+            return self._decompress(request, data)
         raise BadFrame(f"opcode {opcode} is not served")
 
-    def _unwrap(self, request: int, data: bytes) -> Message:
+    def _decompress(self, request: int, data: bytes) -> Message:
         if len(data) < _COMPRESSION.size:
             raise BadFrame("a compressed message is cut off")
         # Some kB can inflate to 48 MB, so a client without a login may not send them.
@@ -157,7 +157,7 @@ class Framer:
         if len(payload) != size:
             raise BadFrame("a compressed message is not as long as it says")
         # A message under compressor 0 (no compression) must differ from a plain message, which is 0 in Message.
-        return self._message(opcode, request, payload, compressor or NOOP_COMPRESSOR)
+        return self._parse_message(opcode, request, payload, compressor or NOOP_COMPRESSOR)
 
 
 NOOP_COMPRESSOR: Final = 256

@@ -84,7 +84,7 @@ class Sessions:
         for id in ids:
             self._end((owner, id))
 
-    def end_all(self, owners: Iterable[str] | None = None) -> None:
+    def end_all_of(self, owners: Iterable[str] | None = None) -> None:
         """End the sessions of these users, or all."""
         wanted = None if owners is None else set(owners)
         for key in list(self._sessions):

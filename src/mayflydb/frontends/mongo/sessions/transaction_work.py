@@ -83,7 +83,7 @@ class TransactionWork:
             except StopIteration as end:
                 reply: T = end.value
                 return reply
-            resume = await self._ask(decision, asked)
+            resume = await self._carry_out(decision, asked)
 
     async def run(self, container: int, command: Command) -> Written:
         """Run a write in the snapshot. Errors: those of `Snapshot.run`."""
@@ -94,7 +94,7 @@ class TransactionWork:
         self.spent.add(container, prices.charge(written))
         return written
 
-    async def _ask(self, decision: Generator[Any, Any, Any], asked: _Request) -> Callable[[], Any]:
+    async def _carry_out(self, decision: Generator[Any, Any, Any], asked: _Request) -> Callable[[], Any]:
         try:
             answer = await asked(self)
         except MayflyError as refusal:
@@ -177,9 +177,9 @@ class SnapshotView:
     def _candidates(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         """A superset of the records that match."""
         if plan.kind == "either":
-            return self._union(collection, plan)
+            return self._read_union(collection, plan)
         if plan.kind in ("walk", "seek"):
-            return self._by_index(collection, plan)
+            return self._read_by_index(collection, plan)
         return self._scan(collection, plan.descending) if plan.kind == "scan" else self._read_ids(collection, plan)
 
     async def _scan(self, collection: Collection, descending: bool = False) -> AsyncIterator[list[Record]]:
@@ -200,7 +200,7 @@ class SnapshotView:
         found = [await self._snapshot.get(collection.id, identity.partition, identity.key) for identity in identities]
         return [record for record in found if record is not None]
 
-    async def _by_index(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+    async def _read_by_index(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         index, indexes = index_of(collection, plan), self._engine.indexes
         # The index knows only the present. `Snapshot.fetch` therefore adds the versions of before, and the own writes;
         # the filter then decides on each.
@@ -214,7 +214,7 @@ class SnapshotView:
         if not await indexes.has_all(collection.id, (index,)):
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
-    async def _union(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+    async def _read_union(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         for branch in plan.branches:
             async for records in self._candidates(collection, branch):
                 yield records

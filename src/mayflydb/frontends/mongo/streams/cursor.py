@@ -43,7 +43,7 @@ class StreamCursor(Cursor):
         self._closed = False
         if last_token is not None:
             self._token = last_token.document
-            self._invalidate_at_once(feed.at)
+            self._invalidate_at_once(feed.last_instant)
 
     @property
     def exhausted(self) -> bool:
@@ -87,7 +87,7 @@ class StreamCursor(Cursor):
                     continue
                 last = self._builder.invalidates(event)
                 token = self._feed.build_token("last" if last else "event").document
-                await self._add({"_id": token, **event})
+                await self._add_event({"_id": token, **event})
             except MqlError as error:
                 self._fail(error)
                 return bool(self._events)
@@ -102,10 +102,10 @@ class StreamCursor(Cursor):
         if not self._events:
             raise error
 
-    async def _add(self, event: Document) -> None:
+    async def _add_event(self, event: Document) -> None:
         shown = event
         if self._pipeline is not None:
-            out = [each async for batch in self._pipeline.run_over(_one(event)) for each in batch]
+            out = [each async for batch in self._pipeline.run_over(_single_batch(event)) for each in batch]
             if not out:
                 return
             shown = out[0]
@@ -119,7 +119,7 @@ class StreamCursor(Cursor):
 
     async def _add_invalidation(self, written: Instant) -> None:
         token = self._feed.build_token("invalidate").document
-        await self._add({"_id": token, **event_head("invalidate", written)})
+        await self._add_event({"_id": token, **event_head("invalidate", written)})
         self._done = True
 
     def _invalidate_at_once(self, written: Instant) -> None:
@@ -133,7 +133,7 @@ class StreamCursor(Cursor):
         self._notifier.notify()
 
 
-async def _one(event: Document) -> Batches:
+async def _single_batch(event: Document) -> Batches:
     yield [event]
 
 

@@ -79,7 +79,7 @@ class EventBuilder:
             event["fullDocument"] = await self._look_up(line, now)
         elif self._options.full_document != "default":
             image = found.document if found.before is not None else None
-            event["fullDocument"] = self._image(image, self._options.full_document, event, "post")
+            event["fullDocument"] = self._check_image(image, self._options.full_document, event, "post")
         event.update({"ns": namespace, "documentKey": key})
         if found.change is not None:
             event["updateDescription"] = found.change
@@ -112,9 +112,9 @@ class EventBuilder:
     def _add_before(self, event: Document, image: Document | None) -> None:
         wanted = self._options.before_change
         if wanted != "off":
-            event["fullDocumentBeforeChange"] = self._image(image, wanted, event, "pre")
+            event["fullDocumentBeforeChange"] = self._check_image(image, wanted, event, "pre")
 
-    def _image(self, image: Document | None, wanted: str, event: Document, which: str) -> Document | None:
+    def _check_image(self, image: Document | None, wanted: str, event: Document, which: str) -> Document | None:
         if image is None and wanted == "required":
             text = f"Change stream was configured to require a {which}-image for all update"
             text += " and replace events" if which == "post" else ", delete and replace events"

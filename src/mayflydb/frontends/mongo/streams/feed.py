@@ -111,7 +111,7 @@ class Feed:
         self._orderer = orderer
         self._readers: dict[int, _HistoryReader] = {}
         self._known_up_to = 0
-        self._at: Instant = 0
+        self._last_instant: Instant = 0
         self._stamp = NO_STAMP
         self._begin_instant: Instant | None = None
         self._last_lsn = -1
@@ -120,7 +120,7 @@ class Feed:
 
     async def begin_now(self, now: Instant) -> None:
         """Begin after the present: the stream shows later changes alone."""
-        self._at = now
+        self._last_instant = now
         self._stamp = STAMP.pack(await self._engine.lsn(self._orderer), 0)
         for node, lsn, _, _ in await self._find_nodes():
             self._readers[node.id] = _HistoryReader(node.id, lsn)
@@ -133,7 +133,7 @@ class Feed:
         # A change that is exactly as old as the retention may be gone already, so the limit itself is refused.
         if instant <= now - retention:
             raise lost_history_error()
-        self._at = self._begin_instant = instant
+        self._last_instant = self._begin_instant = instant
         found = [node.id for node, *_ in await self._find_nodes()]
         kept = [node.definition.keeps or 0 for node, *_ in await self._find_kept()]
         for id in [*found, *kept]:
@@ -165,21 +165,21 @@ class Feed:
             for id in token.lsns:
                 if id not in kept and await self._engine.node_by_id(id) is None:
                     raise lost_history_error()
-        self._known_up_to, self._at, self._stamp = token.known_up_to, token.at, token.stamp
+        self._known_up_to, self._last_instant, self._stamp = token.known_up_to, token.at, token.stamp
         for id, lsn in token.lsns.items():
             self._readers[id] = _HistoryReader(id, lsn)
 
     # --- reading ---------------------------------------------------------------------------------------------------------
 
     @property
-    def at(self) -> Instant:
+    def last_instant(self) -> Instant:
         """The instant of the last line."""
-        return self._at
+        return self._last_instant
 
     def build_token(self, purpose: Purpose = "event") -> ResumeToken:
         """The token of the position after the last line."""
         lsns = {reader.id: reader.position for reader in self._readers.values()}
-        return ResumeToken(self._scope.digest, self._at, self._stamp, self._known_up_to, lsns, purpose)
+        return ResumeToken(self._scope.digest, self._last_instant, self._stamp, self._known_up_to, lsns, purpose)
 
     async def read_lines(self, now: Instant) -> list[HistoryLine]:
         """Read the next lines before which no line can come any more. The caller passes each to `advance`.
@@ -215,16 +215,16 @@ class Feed:
         if not found:
             # Only with nothing left: lines that were held back must be looked at again.
             self._last_lsn = newest
-        return [self._line(*each) for each in complete]
+        return [self._build_line(*each) for each in complete]
 
-    def _line(self, stamp: bytes, reader: _HistoryReader, version: Version) -> HistoryLine:
+    def _build_line(self, stamp: bytes, reader: _HistoryReader, version: Version) -> HistoryLine:
         return HistoryLine(version, stamp, version.value[STAMP.size :], reader.id, *reader.name_at(version.lsn))
 
     def advance(self, line: HistoryLine) -> bool:
         """Move behind a line. Return True if the line belongs to the stream."""
         reader = self._readers[line.container]
         reader.position = reader.lines.popleft().lsn
-        self._at, self._stamp = line.version.written, line.stamp
+        self._last_instant, self._stamp = line.version.written, line.stamp
         if self._begin_instant is not None and line.version.written < self._begin_instant:
             return False
         return line.version.kind is not Kind.GAP

@@ -43,7 +43,7 @@ async def open_stream(
         raise MqlError(72, text)
     spec = stages[0]["$changeStream"]
     options = parse_stream_options(spec)
-    scope, namespace = _scope(call, target, options)
+    scope, namespace = _resolve_scope(call, target, options)
     if collection is not None and collection.view_on is not None:
         raise MqlError(166, f"Namespace {namespace} is a view, not a collection")
     # Errors of stages have priority over the error of a stage that streams exclude.
@@ -70,7 +70,7 @@ async def open_stream(
     return StreamCursor(namespace, feed, builder, pipeline, session, engine.reaper.notifier, last_token)
 
 
-def _scope(call: Call, target: Any, options: StreamOptions) -> tuple[StreamScope, str]:
+def _resolve_scope(call: Call, target: Any, options: StreamOptions) -> tuple[StreamScope, str]:
     if options.all_databases:
         if call.database != "admin" or type(target) is str:
             text = "A $changeStream with 'allChangesForCluster:true' may only be opened on the 'admin' database"

@@ -65,17 +65,17 @@ def parse_stream_options(spec: Document) -> StreamOptions:
         raise MqlError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage.")
     after = None
     if given and given[0] != "startAtOperationTime":
-        after = ResumeToken.parse(_document(spec, given[0]))
+        after = ResumeToken.parse(_parse_document(spec, given[0]))
         if after.purpose == "invalidate" and given[0] == "resumeAfter":
             text = "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate notification."
             raise MqlError(260, text)
     return StreamOptions(
-        _choice(spec, "fullDocument", _DOCUMENTS),
-        _choice(spec, "fullDocumentBeforeChange", _IMAGES),
+        _parse_choice(spec, "fullDocument", _DOCUMENTS),
+        _parse_choice(spec, "fullDocumentBeforeChange", _IMAGES),
         after,
-        _instant(spec),
-        _flag(spec, "allChangesForCluster"),
-        _flag(spec, "showExpandedEvents"),
+        _parse_start(spec),
+        _parse_flag(spec, "allChangesForCluster"),
+        _parse_flag(spec, "showExpandedEvents"),
     )
 
 
@@ -99,39 +99,39 @@ def first_instant(time: Timestamp) -> Instant:
     return time.time * SECOND + min(max(time.inc - 1, 0), SECOND)
 
 
-def _instant(spec: Mapping[str, Any]) -> Instant | None:
+def _parse_start(spec: Mapping[str, Any]) -> Instant | None:
     given = spec.get("startAtOperationTime")
     if given is None:
         return None
     if type(given) is not Timestamp:
-        raise _mismatch("startAtOperationTime", given, "timestamp")
+        raise _wrong_type("startAtOperationTime", given, "timestamp")
     return first_instant(given)
 
 
-def _choice(spec: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> str:
+def _parse_choice(spec: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> str:
     given = spec.get(field, choices[0])
     if type(given) is not str:
-        raise _mismatch(field, given, "string")
+        raise _wrong_type(field, given, "string")
     if given not in choices:
         raise bad_value(f"Enumeration value '{given}' for field '$changeStream.{field}' is not a valid value.")
     return given
 
 
-def _flag(spec: Mapping[str, Any], field: str) -> bool:
+def _parse_flag(spec: Mapping[str, Any], field: str) -> bool:
     given = spec.get(field, False)
     if type(given) is not bool:
-        raise _mismatch(field, given, "bool")
+        raise _wrong_type(field, given, "bool")
     return given
 
 
-def _document(spec: Mapping[str, Any], field: str) -> Document:
+def _parse_document(spec: Mapping[str, Any], field: str) -> Document:
     given = spec[field]
     if type(given) is not dict:
-        raise _mismatch(field, given, "object")
+        raise _wrong_type(field, given, "object")
     return given
 
 
-def _mismatch(field: str, given: Any, wanted: str) -> MqlError:
+def _wrong_type(field: str, given: Any, wanted: str) -> MqlError:
     return MqlError(
         14, f"BSON field '$changeStream.{field}' is the wrong type '{type_name(given)}', expected type '{wanted}'"
     )
