@@ -1,4 +1,4 @@
-"""`mayfly ydb`: the syntax and the output of YDB's own command line. It imports what it takes when a command runs."""
+"""`mayfly ydb`: the syntax and the output of YDB's own command line. Each command is imported when it runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ COMMANDS: Final = {
 
 
 class YdbGroup(LazyGroup):
-    """What is wrong with a command line is told as YDB's tells it."""
+    """Reports errors of the command line as YDB's program does."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
             return super().make_context(*args, **extra)
+        # click exits with 2 after a wrong command line, and YDB's program with 1.
         except NoArgsIsHelpError as error:
             error.show()
             raise Exit(Misuse.exit_code) from error

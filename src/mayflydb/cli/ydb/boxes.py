@@ -18,7 +18,7 @@ DEFAULT_LINE_WIDTH: Final = 80
 
 
 class BoxRow(msgspec.Struct):
-    """`text`: lines that go below the cells, over the whole width."""
+    """One row of a table. `text`: lines below the cells, over the whole width."""
 
     cells: Sequence[str]
     text: str = ""
@@ -27,7 +27,7 @@ class BoxRow(msgspec.Struct):
 def render_box(
     names: Sequence[str] | None, rows: Sequence[BoxRow | Sequence[str]], *, lines_between: bool = False, width: int = 0
 ) -> str:
-    """A table. `names` None: without a header. `width`: of a whole line; 0: as wide as it takes."""
+    """Return a table. `names` None: without a header. `width`: limit of a whole line, in characters; 0: no limit."""
     box_rows = [each if isinstance(each, BoxRow) else BoxRow(each) for each in rows]
     lines = box_rows if names is None else [BoxRow(names), *box_rows]
     if not lines:
@@ -40,6 +40,7 @@ def render_box(
             out.append(_rule_line(widths, "├┴┤", "╴"))
             out += _text_lines(row.text, sum(widths) + 3 * (len(widths) - 1))
         is_header = names is not None and number == 0
+        # Below a text no cells are joined, so the line has no crossings there.
         if (lines_between and number < len(lines) - 1) or is_header:
             out.append(_rule_line(widths, "├┬┤" if row.text else "├┼┤"))
     out.append(_rule_line(widths, "└─┘" if lines[-1].text else "└┴┘"))
@@ -49,6 +50,8 @@ def render_box(
 def _column_widths(rows: Sequence[Sequence[str]], line: int) -> list[int]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     most = (line or sys.maxsize) - (3 * len(widths) + 1)
+    # As YDB's program does: the widest column is halved, again and again; the last step takes no more than what is too
+    # much.
     while (total := sum(widths)) > most and max(widths) > 1:
         place = widths.index(max(widths))
         wide = widths[place]
@@ -80,7 +83,8 @@ def _text_lines(text: str, width: int) -> Iterator[str]:
 
 
 def render_columns(names: Sequence[str], line: int) -> str:
-    """Names downwards in as many columns as a line takes, two blanks apart."""
+    """Return names in as many columns as fit a line, two blanks apart, ordered downwards."""
+    # The most columns that fit a line; one if even that is too wide.
     count = max((each for each in range(1, len(names) + 1) if _fits(names, each, line)), default=1)
     parts = _split_columns(names, count)
     widths = [max(map(len, part)) + 2 for part in parts[:-1]] + [0]
@@ -98,15 +102,16 @@ def _split_columns(names: Sequence[str], count: int) -> list[Sequence[str]]:
 
 def _fits(names: Sequence[str], count: int, line: int) -> bool:
     parts = _split_columns(names, count)
+    # Two blanks stand behind each column but the last, and no column is narrower than three characters.
     widths = [max(max(map(len, part)) + (2 if part is not parts[-1] else 0), 3) for part in parts]
     return len(parts) == count and sum(widths) < line
 
 
 def terminal_width() -> int:
-    """Of the terminal that is printed to; 0: it is none."""
+    """Return the width of the terminal; 0 if the output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def print_text(text: str) -> None:
-    """Print what ends with its own line's end."""
+    """Print a text that ends with a line break of its own."""
     click.echo(text, nl=False)

@@ -18,6 +18,7 @@ MAX_MESSAGE_BYTES: Final = 64 << 20
 
 SUCCESS: Final = 400000
 
+# Statuses of gRPC, and the names that YDB's program prints for them.
 _TRANSPORT_STATUSES: Final = {
     "UNAVAILABLE": "TRANSPORT_UNAVAILABLE",
     "UNAUTHENTICATED": "CLIENT_UNAUTHENTICATED",
@@ -30,11 +31,11 @@ _TRANSPORT_STATUSES: Final = {
 
 
 class Client:
-    """One connection. Every call raises Refused where the server says no, and prints what it warns of."""
+    """One connection. Each call raises ServerRefusal if the server refuses, and prints the server's warnings."""
 
     def __init__(self, endpoint: Endpoint, database: str, authority: bytes | None, login: Callable[[], Login]) -> None:
-        """`authority`: the certificates to trust, PEM; None: the machine's. `login`: asked at the first call."""
-        # Its own log lines would stand on standard error before what the command says of the same failure.
+        """Connect. `authority`: certificates to trust, PEM; None: the machine's. `login`: called before the first call."""
+        # gRPC would log each failure on standard error, before the command reports it.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         import grpc
 
@@ -54,37 +55,37 @@ class Client:
         self._error: type[Exception] = grpc.RpcError
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._channel.close()
 
     def call(self, method: str, request: Any = None, **fields: Any) -> Any:
-        """One answer of `Ydb.Table.V1.TableService/DropTable`: the message in its `result`, None where there is none.
+        """Call a method such as `Ydb.Table.V1.TableService/DropTable`. Return the message in its `result`, if there is one.
 
-        `request`: a message; `fields`: those of one that is made.
+        `request`: the message to send; None: a message with these `fields`.
         """
         return self._unpack_result(self.call_operation(method, request, **fields))
 
     def call_operation(self, method: str, request: Any = None, **fields: Any) -> Any:
-        """The operation that a call has become, which has gone well."""
+        """Call a method and return its operation, which is running or has succeeded."""
         operation = self.call_raw(method, request, **fields).operation
         if operation.ready:
             self._check(operation)
         return operation
 
     def call_direct(self, method: str, request: Any = None, **fields: Any) -> Any:
-        """The same for answers that carry status and issues themselves."""
+        """Call a method whose answer carries status and issues itself, and return the answer."""
         answer = self.call_raw(method, request, **fields)
         self._check(answer)
         return answer
 
     def call_raw(self, method: str, request: Any = None, **fields: Any) -> Any:
-        """The answer, whatever it says."""
+        """Call a method and return its answer, a refusal included."""
         call, message_to_send = self._build_call(method, request, fields, self._channel.unary_unary)
         with self._translate_errors():
             return call(message_to_send, metadata=self._metadata(method))
 
     def stream(self, method: str, request: Any = None, **fields: Any) -> Iterator[Any]:
-        """The messages of a stream, as long as they go well."""
+        """Yield the messages of a stream. The first refusal ends it."""
         call, message_to_send = self._build_call(method, request, fields, self._channel.unary_stream)
         with self._translate_errors():
             for part in call(message_to_send, metadata=self._metadata(method)):
@@ -93,26 +94,29 @@ class Client:
 
     @contextmanager
     def table_session(self) -> Iterator[str]:
-        """The id of a session of the table service."""
+        """Create a session of the table service for a `with` block; the target is its id."""
         id = self.call("Ydb.Table.V1.TableService/CreateSession").session_id
         try:
             yield id
         finally:
+            # The session ends by itself if this fails.
             with suppress(ServerRefusal):
                 self.call_raw("Ydb.Table.V1.TableService/DeleteSession", session_id=id)
 
     @contextmanager
     def query_session(self) -> Iterator[str]:
-        """The id of a session of the query service, attached."""
+        """Create a session of the query service for a `with` block, and attach to it; the target is its id."""
         id = self.call_direct("Ydb.Query.V1.QueryService/CreateSession").session_id
         attached = self.stream("Ydb.Query.V1.QueryService/AttachSession", session_id=id)
+        # The session may be used once the first message is there.
         next(attached)
         try:
             yield id
         finally:
-            # What has gone wrong before is what is told.
+            # A failure of the clean-up must not hide the failure of the command itself.
             with suppress(ServerRefusal):
                 self.call_raw("Ydb.Query.V1.QueryService/DeleteSession", session_id=id)
+                # The server ends the stream of a deleted session. Reading to its end leaves no call open.
                 for _ in attached:
                     pass
 
@@ -126,6 +130,7 @@ class Client:
 
     def _metadata(self, method: str) -> list[tuple[str, str]]:
         found = [("x-ydb-database", self.database)]
+        # The login itself is called to get the token.
         if method.startswith("Ydb.Auth."):
             return found
         if self._token is None:
@@ -146,6 +151,7 @@ class Client:
             yield
         except self._error as error:
             code, details = error.code(), error.details()  # type: ignore[attr-defined]  # a call that has ended has both
+            # Failures of the connection are printed like issues of the server, in the words of YDB's program.
             issue = message("Ydb.Issue.IssueMessage")
             raise ServerRefusal(
                 _TRANSPORT_STATUSES.get(code.name, "CLIENT_INTERNAL_ERROR"),
@@ -174,12 +180,12 @@ def _serialize(request: Any) -> bytes:
 
 
 def status_name(number: int) -> str:
-    """`SCHEME_ERROR`."""
+    """Return the name of a status: `SCHEME_ERROR` for 400070."""
     return enum_name("Ydb.StatusIds.StatusCode", number)
 
 
 def proto_json(given: Any) -> str:
-    """A message as JSON on one line, its fields by their names in the protocol, bytes in Base64."""
+    """Return a message as JSON on one line, with the names of the protocol's fields, and bytes in Base64."""
     import json
 
     from google.protobuf import json_format

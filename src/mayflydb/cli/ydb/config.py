@@ -1,4 +1,4 @@
-"""`config profile`: options that are kept under a name."""
+"""`config profile`: named sets of options."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 @click.group()
 def config() -> None:
-    """What is kept for the user."""
+    """Settings of the user."""
 
 
 @config.group()
 def profile() -> None:
-    """Options that are kept under a name."""
+    """Named sets of options."""
 
 
 def _profile_options(command: C) -> C:
@@ -58,7 +58,7 @@ def _check_exists(kept: profiles.Profiles, name: str) -> None:
 @profile.command()
 @_profile_options
 def create(name: str, **options: str | None) -> None:
-    """Keep options under a new name."""
+    """Create a profile."""
     kept, given = profiles.read_profiles(), _check_options(options)
     if name in kept.profiles:
         raise OperationFailed(f'Profile "{name}" already exists. Consider using update, replace or delete command.')
@@ -69,7 +69,7 @@ def create(name: str, **options: str | None) -> None:
 @profile.command()
 @_profile_options
 def replace(name: str, **options: str | None) -> None:
-    """Keep options under a name, instead of those that there were."""
+    """Create a profile, or replace all its options."""
     kept = profiles.read_profiles()
     kept.profiles[name] = _check_options(options)
     profiles.write_profiles(kept)
@@ -81,10 +81,11 @@ def replace(name: str, **options: str | None) -> None:
 @click.option("--no-auth", is_flag=True, help="Forget who asks.")
 @_profile_options
 def update(name: str, no_endpoint: bool, no_database: bool, no_auth: bool, **options: str | None) -> None:
-    """Change some of what a profile says."""
+    """Change options of a profile."""
     kept, given = profiles.read_profiles(), _check_options(options)
     _check_exists(kept, name)
     forgotten = ["endpoint"] * no_endpoint + ["database"] * no_database
+    # One way of authentication replaces the other.
     if no_auth or "user" in given or "token_file" in given:
         forgotten += ["user", "password_file", "token_file"]
     remaining = {key: value for key, value in kept.profiles[name].items() if key not in forgotten}
@@ -95,7 +96,7 @@ def update(name: str, no_endpoint: bool, no_database: bool, no_auth: bool, **opt
 @profile.command()
 @click.argument("name")
 def get(name: str) -> None:
-    """What a profile says."""
+    """Print the options of a profile."""
     kept = profiles.read_profiles()
     _check_exists(kept, name)
     _show(kept.profiles[name])
@@ -116,7 +117,7 @@ def _show(options: dict[str, str]) -> None:
 @profile.command("list")
 @click.option("--with-content", is_flag=True, help="With what they say.")
 def list_(with_content: bool) -> None:
-    """All profiles, by name."""
+    """List all profiles."""
     kept = profiles.read_profiles()
     for name in sorted(kept.profiles):
         click.echo(f"{name}{' (active)' if name == kept.active else ''}{':' if with_content else ''}")
@@ -127,7 +128,7 @@ def list_(with_content: bool) -> None:
 @profile.command()
 @click.argument("name")
 def activate(name: str) -> None:
-    """The profile that is meant where none is named."""
+    """Make a profile the active one, which is used unless another is named."""
     kept = profiles.read_profiles()
     _check_exists(kept, name)
     if kept.active == name:
@@ -138,12 +139,13 @@ def activate(name: str) -> None:
     click.echo(f'Profile "{name}" was activated.')
 
 
+# Commands of YDB's program have second names, which scripts use.
 profile.add_command(activate, "set")
 
 
 @profile.command()
 def deactivate() -> None:
-    """None is meant any more where none is named."""
+    """Have no active profile any more."""
     kept = profiles.read_profiles()
     if not kept.active:
         click.echo("There is no profile active. Nothing is done.")
@@ -160,7 +162,7 @@ profile.add_command(deactivate, "unset")
 @click.argument("name")
 @click.option("-f", "--force", is_flag=True, help="Do not ask, and do not mind if it is not there.")
 def delete(name: str, force: bool) -> None:
-    """Forget a profile."""
+    """Delete a profile."""
     kept = profiles.read_profiles()
     if force and name not in kept.profiles:
         return

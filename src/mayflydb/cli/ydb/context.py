@@ -1,4 +1,4 @@
-"""Which server is meant, which database of it, and who asks."""
+"""The context of a command: endpoint, database and login, from options, profile, environment and a running server."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from mayflydb.cli.ydb.client import Client
 
 LOCAL_ENDPOINT: Final = "grpc://localhost:2136"
-"""The server that is meant where nothing is said."""
+"""The endpoint if nothing names one."""
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
-    """The options that stand before the command, each as it was given; None: it was not."""
+    """The options in front of the command. None: the option was not given."""
 
     endpoint: str | None = None
     database: str | None = None
@@ -37,24 +37,28 @@ class ConnectionOptions(msgspec.Struct, frozen=True):
 
 
 class ClientContext:
-    """What was given, completed by the profile, the environment and the running server, in this order."""
+    """Finds endpoint, database and login of a command.
+
+    Sources in this order: options, the profile, the environment, and what a running server says of itself.
+    """
 
     def __init__(self, ctx: click.Context, options: ConnectionOptions) -> None:
         self._ctx = ctx
         self.options = options
         self.asks_admin = False
-        """Whether the command talks to the admin API anyhow, which then says what is not given."""
+        """True if the command uses the admin API anyhow. Then the admin API also gives endpoint and database."""
         self._profile: Mapping[str, str] | None = None
         self._served_address: Mapping[str, str] | None = None
         self._client: Client | None = None
 
     @property
     def client(self) -> Client:
-        """One connection for all that a command asks."""
+        """The connection, opened on first use."""
         if self._client is None:
             from mayflydb.cli.ydb.client import Client
 
             self._client = Client(self.endpoint, self.database, self._read_authority(), self.login)
+            # The connection serves all requests of the command and closes with it.
             self._ctx.find_root().call_on_close(self._client.close)
             if self.options.verbose:
                 click.echo(f"Using endpoint {self.endpoint.address}, database {self.database}", err=True)
@@ -62,13 +66,13 @@ class ClientContext:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where it listens."""
+        """The endpoint of the server."""
         text = self.options.endpoint or self.profile.get("endpoint") or self.served_address.get("endpoint")
         return parse_endpoint(text or LOCAL_ENDPOINT)
 
     @property
     def database(self) -> str:
-        """Its path. Misuse where there is none, or it is no path."""
+        """The absolute path of the database. Misuse if nothing names one, or for a relative path."""
         found = self.options.database or self.profile.get("database") or self.served_address.get("database")
         if not found:
             raise Misuse("Missing required option 'database'.")
@@ -80,17 +84,23 @@ class ClientContext:
 
     @property
     def profile(self) -> Mapping[str, str]:
-        """What the profile says that was named, or else the active one."""
+        """The options of the named profile, or else of the active one."""
         if self._profile is None:
             self._profile = profiles.resolve_profile(self.options.profile)
         return self._profile
 
     @property
     def served_address(self) -> Mapping[str, str]:
-        """The address told by the server that `--url` names, or by the local one where neither it nor a database is named."""
+        """Endpoint and database as a running server announces them: the one at `--url`, or the local one.
+
+        The local server is asked only if neither options nor profile name an endpoint or a database.
+        """
         if self._served_address is None:
+            # `--url` always has a value; what counts is whether it was given.
             source = self._ctx.find_root().get_parameter_source("url")
             named = source not in (None, click.core.ParameterSource.DEFAULT) and self.options.endpoint is None
+            # `--url` names the admin API of the wanted server, which knows its YDB endpoint and database. Commands that
+            # ask the admin API anyhow get both from it.
             if named or self.asks_admin:
                 self._served_address = self._fetch_address()
             else:
@@ -114,7 +124,7 @@ class ClientContext:
             ) from error
 
     def path(self, name: str) -> str:
-        """The absolute path of what is named from the database, or from the root. Misuse outside of the database."""
+        """Return the absolute path of a name, which is relative to the database or absolute. Misuse outside of the database."""
         if not name:
             raise Misuse("Path cannot be empty")
         database = self.database
@@ -133,10 +143,11 @@ class ClientContext:
         return path
 
     def login(self) -> Login:
-        """Who asks. Misuse for two ways at once, or a file that cannot be read."""
+        """Return the credentials. Misuse for two ways of login at once, or a file that cannot be read."""
         options, profile = self.options, self.profile
         if options.token_file and options.user:
             raise Misuse("Options 'token-file' and 'user' are mutually exclusive.")
+        # An option for one way of login overrides the profile's other way.
         token_file = options.token_file or (None if options.user else profile.get("token_file"))
         user = options.user or (None if token_file else profile.get("user"))
         if token_file:
@@ -144,6 +155,7 @@ class ClientContext:
         if not user:
             token = os.environ.get("YDB_TOKEN")
             user = os.environ.get("YDB_USER")
+            # A token in the environment wins over a user in it.
             if token or not user:
                 return Login(token=token or "")
         if options.no_password:
@@ -153,6 +165,7 @@ class ClientContext:
             return Login(user=user, password=_read_text(password_file))
         password = os.environ.get("YDB_PASSWORD")
         if password is None:
+            # The prompt goes to standard error: the output of the command may go to a file.
             password = click.prompt(
                 f"Enter password for user {user}", hide_input=True, err=True, default="", show_default=False
             )
@@ -160,6 +173,7 @@ class ClientContext:
 
     def _read_authority(self) -> bytes | None:
         path = self.options.ca_file or self.profile.get("ca_file") or os.environ.get("YDB_CA_FILE")
+        # A certificate file in the environment must not break plain connections.
         return _read_file(path) if path and self.endpoint.secure else None
 
 
@@ -178,7 +192,7 @@ def _read_text(path: str) -> str:
 
 
 def client_context(ctx: click.Context) -> ClientContext:
-    """That of the command line."""
+    """Return the context of a command."""
     context = ctx.find_object(ClientContext)
     assert context is not None
     return context

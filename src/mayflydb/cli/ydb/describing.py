@@ -1,4 +1,4 @@
-"""What `scheme describe` prints, section by section.
+"""The output of `scheme describe`, section by section.
 
 Texts and order: https://github.com/ydb-platform/ydb `ydb/public/lib/ydb_cli/common/describe.cpp`, `print_utils.cpp`.
 """
@@ -42,7 +42,7 @@ _COMPRESSION_NAMES: Final = {1: "None", 2: "LZ4"}
 
 
 class Sections(msgspec.Struct, frozen=True):
-    """What is shown only where it is asked for."""
+    """The optional sections that the command line asks for."""
 
     permissions: bool = False
     stats: bool = False
@@ -51,19 +51,20 @@ class Sections(msgspec.Struct, frozen=True):
 
 
 def type_name(type: int) -> str:
-    """`table`, `dir`."""
+    """Return the name of an entry's type: `table`, `dir`."""
     return _TYPE_NAMES.get(type, "unknown")
 
 
 def quote_path(path: str) -> str:
-    """A path as YQL has it."""
+    """Quote a path with backticks, for YQL."""
     return "`" + path.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
 def size_text(size: int) -> str:
-    """`0 b`, `4.50 Kb`."""
+    """Return a number of bytes as text: `0 b`, `4.50 Kb`."""
     number, unit = float(size), "b"
     for larger in ("Kb", "Mb", "Gb", "Tb", "Pb", "Eb"):
+        # 1024 bytes are still bytes here, as in YDB's program.
         if number <= 1024:
             break
         number, unit = number / 1024, larger
@@ -71,14 +72,15 @@ def size_text(size: int) -> str:
 
 
 def time_text(time: Any) -> str:
-    """A Timestamp message as local time: `Tue, 01 Jan 2030 00:00:00 UTC`."""
+    """Return a Timestamp message as local time: `Tue, 01 Jan 2030 00:00:00 UTC`."""
+    # An empty Timestamp message stands for an unknown time.
     if not time.seconds and not time.nanos:
         return "Unknown"
     return datetime.fromtimestamp(time.seconds, UTC).astimezone().strftime("%a, %d %b %Y %H:%M:%S %Z")
 
 
 def unused_options_note(path: str, options: Sequence[str]) -> str:
-    """What is said of options that mean nothing here."""
+    """Return the note about options that only tables have."""
     many = len(options) > 1
     verbs = ("are", "have") if many else ("is", "has")
     listed = ", ".join(options)
@@ -89,18 +91,18 @@ def unused_options_note(path: str, options: Sequence[str]) -> str:
 
 
 def entry_text(entry: Any, permissions: bool) -> str:
-    """Type and name of an entry."""
+    """Return type and name of an entry, and its permissions on request."""
     head = f"<{type_name(entry.type)}> {entry.name}\n"
     return f"{head}\n{permissions_text(entry)}" if permissions else head
 
 
 def system_view_text(entry: Any, described: Any) -> str:
-    """A DescribeSystemViewResult."""
+    """Return the text of a DescribeSystemViewResult."""
     return f"{entry_text(entry, False)}Id: {described.sys_view_id} ({described.sys_view_name})\n\n{_columns(described)}"
 
 
 def permissions_text(entry: Any) -> str:
-    """Owner, permissions, and those that are in force."""
+    """Return owner, own permissions and effective permissions of an entry."""
     own, effective = _subjects(entry.permissions), _subjects(entry.effective_permissions)
     return f"Owner: {entry.owner}\n\nPermissions: \n{own}\nEffective permissions: \n{effective}"
 
@@ -111,7 +113,7 @@ def _subjects(permissions: Sequence[Any]) -> str:
 
 
 def table_text(entry: Any, table: Any, sections_wanted: Sections) -> str:
-    """All sections of a DescribeTableResult that there are, each after a blank line."""
+    """Return all sections of a DescribeTableResult, each after a blank line; empty ones are left out."""
     sections = [
         _columns(table),
         _indexes(table),
@@ -134,7 +136,7 @@ def _box(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _flag_text(status: int) -> str:
-    """Of a FeatureFlag."""
+    """Return a FeatureFlag as text."""
     return "true" if status == _ENABLED else "false"
 
 
@@ -274,6 +276,7 @@ def _partitions(table: Any, wanted: Sections) -> str:
         names += ["", "From", "To", ""]
     if wanted.partition_stats:
         names += ["Rows", "Size"]
+    # n bounds divide a table into n + 1 partitions.
     count = max(len(stats), len(bounds) + 1 if wanted.bounds else 0)
     rows = [[str(number + 1), *_partition(number, bounds, stats, wanted)] for number in range(count)]
     return title + (_box(names, rows) if rows else "No data.\n")
@@ -281,6 +284,7 @@ def _partitions(table: Any, wanted: Sections) -> str:
 
 def _partition(number: int, bounds: Sequence[str], stats: Sequence[Any], wanted: Sections) -> Iterator[str]:
     if wanted.bounds:
+        # Partitions include their lower bound, and exclude the upper one.
         yield from ("[", bounds[number - 1]) if 0 < number <= len(bounds) else ("(", "-Inf")
         yield from (bounds[number], ")") if number < len(bounds) else ("+Inf", ")")
     if wanted.partition_stats:

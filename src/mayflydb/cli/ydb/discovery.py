@@ -1,4 +1,4 @@
-"""`discovery`: where the server says it is, and who it takes one for."""
+"""`discovery`: the endpoints of the server, and the name of the user."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SERVICE: Final = "Ydb.Discovery.V1.DiscoveryService"
 
 @click.group()
 def discovery() -> None:
-    """Where the server says it is, and who it takes one for."""
+    """Endpoints of the server, and the name of the user."""
 
 
 @discovery.command("list")
 @click.pass_context
 def list_(ctx: click.Context) -> None:
-    """The endpoints of the database."""
+    """List the endpoints of the database."""
     client = client_context(ctx).client
     endpoints = client.call(f"{SERVICE}/ListEndpoints", database=client.database).endpoints
     for each in endpoints:
@@ -35,7 +35,7 @@ def list_(ctx: click.Context) -> None:
 @click.option("-g", "--groups", is_flag=True, help="With groups.")
 @click.pass_context
 def whoami(ctx: click.Context, groups: bool) -> None:
-    """The user that one is."""
+    """Print the name of the user."""
     answer = client_context(ctx).client.call(f"{SERVICE}/WhoAmI", include_groups=groups)
     if not answer.user:
         return

@@ -1,4 +1,4 @@
-"""What goes wrong, told as YDB's own command line tells it: on standard error, with exit code 1."""
+"""Errors, printed as YDB's own command line prints them: on standard error, with exit code 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEVERITIES: Final = {0: "Fatal", 1: "Error", 2: "Warning", 3: "Info"}
 
 
 class Misuse(click.ClickException):
-    """The command line is not right."""
+    """The command line is invalid."""
 
     exit_code = 1
 
@@ -21,7 +21,7 @@ class Misuse(click.ClickException):
 
 
 class OperationFailed(click.ClickException):
-    """What was asked cannot be done here, whatever the options."""
+    """The command cannot be carried out here. Other options would not help."""
 
     exit_code = 1
 
@@ -30,7 +30,7 @@ class OperationFailed(click.ClickException):
 
 
 class ServerRefusal(click.ClickException):
-    """The server has said no, or was not reached. `issues`: their messages; `status`: a name."""
+    """The server refused a request or was not reached. `status`: the name of a status. `issues`: IssueMessages."""
 
     exit_code = 1
 
@@ -43,7 +43,7 @@ class ServerRefusal(click.ClickException):
 
 
 def answer_text(status: str, issues: Iterable[Any]) -> str:
-    """Status and issues, each on a line of its own."""
+    """Return status and issues as text, each on a line of its own."""
     lines = [f"Status: {status}", "Issues: "]
     for each in issues:
         lines += _issue(each, 0)
@@ -51,7 +51,7 @@ def answer_text(status: str, issues: Iterable[Any]) -> str:
 
 
 def issues_text(issues: Iterable[Any], indent: str = "") -> list[str]:
-    """Lines, those of nested issues indented by 4 more."""
+    """Return the lines of issues. Each level of nested issues is indented by four blanks more."""
     return [indent + line for each in issues for line in _issue(each, 0)]
 
 

@@ -22,7 +22,7 @@ def index() -> None:
 
 @index.group()
 def add() -> None:
-    """Add one, and print the operation that builds it."""
+    """Add an index, and print the operation that builds it."""
 
 
 def _add_index_command(name: str, field: str, about: str) -> None:
@@ -48,6 +48,7 @@ def _add_index_command(name: str, field: str, about: str) -> None:
                 session_id=id,
                 path=absolute,
                 add_indexes=[index_request],
+                # OperationMode.ASYNC: the answer is the operation that builds the index, as YDB's program prints it.
                 operation_params={"operation_mode": 2},
             )
         show_operation(built, form)
@@ -64,7 +65,7 @@ _add_index_command("global-unique", "global_unique_index", "One whose columns no
 @click.argument("path")
 @click.pass_context
 def drop(ctx: click.Context, path: str, index_name: str) -> None:
-    """Drop one."""
+    """Drop an index."""
     context = client_context(ctx)
     absolute = context.path(path)
     with context.client.table_session() as id:
@@ -78,7 +79,7 @@ def drop(ctx: click.Context, path: str, index_name: str) -> None:
 @click.argument("path")
 @click.pass_context
 def rename(ctx: click.Context, path: str, index_name: str, to: str, replace: bool) -> None:
-    """Give one another name."""
+    """Rename an index."""
     context = client_context(ctx)
     absolute = context.path(path)
     item = {"source_name": index_name, "destination_name": to, "replace_destination": replace}

@@ -1,4 +1,5 @@
-"""Values as JSON, both ways: bytes as characters U+0000 to U+00FF or in Base64, moments as text, intervals in microseconds.
+"""Conversion of values to JSON and back: bytes as characters U+0000 to U+00FF or in Base64, instants as text, intervals
+in microseconds.
 
 Form: https://ydb.tech/docs/en/reference/ydb-cli/parameterized-queries-cli and
 https://github.com/ydb-platform/ydb `ydb/public/lib/json_value`.
@@ -48,7 +49,7 @@ _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\f": "\\
 
 
 def to_json(type: Type, value: Value, in_base64: bool = False) -> str:
-    """The JSON text of a value, without blanks."""
+    """Return a value as JSON, without blanks."""
     match type:
         case OptionalType(item):
             return "null" if value is None else to_json(item, _unwrap(value), in_base64)
@@ -98,20 +99,21 @@ def _plain_to_json(type: Type, value: Value, in_base64: bool) -> str:
     if type in INTEGERS or type in (INTERVAL, INTERVAL64):
         return str(value)
     if type in (FLOAT, DOUBLE):
-        # JSON has no numbers for those that are not finite.
+        # JSON has no numbers for inf and NaN.
         return texts.to_text(type, value) if math.isfinite(value) else _format_text(texts.to_text(type, value))
     if type in (STRING, YSON):
         return f'"{base64.b64encode(value).decode()}"' if in_base64 else _format_bytes(value)
     text = texts.to_text(type, value)
     if type == TIMESTAMP or (type == TIMESTAMP64 and "." in text):
-        # A fraction of six digits, whatever they are; in Timestamp64 none where it is 0.
+        # YDB's program prints six digits of a second, zeros included. A Timestamp64 on a whole second has none.
         whole, _, fraction = text[:-1].partition(".")
         text = f"{whole}.{fraction.ljust(6, '0')}Z"
     return _format_text(text)
 
 
 def _format_bytes(value: bytes) -> str:
-    """Each byte as the character of its number."""
+    """Return bytes as a JSON string, each byte as the character of its number."""
+    # Bytes have no encoding: each becomes the character of the same number, U+0000 to U+00FF.
     shown = (_ESCAPES.get(chr(each)) or (chr(each) if 0x20 <= each <= 0x7E else f"\\u{each:04X}") for each in value)
     return f'"{"".join(shown)}"'
 
@@ -121,12 +123,13 @@ def _format_text(text: str) -> str:
 
 
 def from_json(type: Type, given: Any, in_base64: bool = False) -> Value:
-    """The value of this type that a JSON document stands for. Misuse: it does not fit."""
+    """Return the value of this type in a decoded JSON document. Misuse if the document does not fit the type."""
     match type:
         case OptionalType(item):
             if given is None:
                 return None
             inner = from_json(item, given, in_base64)
+            # JSON has one null: in nested Optionals it stands for the outermost level.
             return Just(inner) if isinstance(item, OptionalType) else inner
         case TaggedType(_, item):
             return from_json(item, given, in_base64)
@@ -189,6 +192,7 @@ def _plain_parser(type: Type, in_base64: bool) -> Callable[[Any], Value]:
     return lambda given: texts.from_text(type, given) if isinstance(given, str) else None
 
 
+# bool is a subclass of int in Python, and JSON's true is no number.
 def _is_integer(given: Any) -> bool:
     return isinstance(given, int) and not isinstance(given, bool)
 
@@ -200,6 +204,7 @@ def _parse_float(type: Type, given: Any) -> float | None:
         value = float(given)
     except OverflowError:
         return None
+    # A Float is rounded to single precision, as the server stores it.
     return value if math.isfinite(value) and type == DOUBLE else texts.to_single(value)
 
 

@@ -1,4 +1,4 @@
-"""`operation`: what goes on, or has ended, behind calls that were answered at once."""
+"""`operation`: long-running operations, which go on after their call was answered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _format_option = click.option("--format", "form", type=click.Choice(["pretty", "
 
 @click.group()
 def operation() -> None:
-    """What goes on, or has ended, behind calls that were answered at once."""
+    """Long-running operations."""
 
 
 @operation.command()
@@ -38,8 +38,9 @@ def operation() -> None:
 @_format_option
 @click.pass_context
 def get(ctx: click.Context, id: str, form: str) -> None:
-    """One operation."""
+    """Print an operation."""
     found = client_context(ctx).client.call_raw(f"{SERVICE}/GetOperation", id=_check_id(id)).operation
+    # A running operation has no outcome yet. A cancelled one is shown, and makes the exit code 1.
     status = status_name(found.status) if found.ready else "SUCCESS"
     if status not in ("SUCCESS", "CANCELLED"):
         raise ServerRefusal(status, found.issues)
@@ -60,7 +61,7 @@ def _check_id(id: str) -> str:
 @_format_option
 @click.pass_context
 def list_(ctx: click.Context, kind: str, page_size: int, page_token: str, form: str) -> None:
-    """Those of a kind, the latest first."""
+    """List the operations of a kind, the latest first."""
     if kind not in KINDS:
         raise Misuse(f"Invalid kind. Use one of: {', '.join(KINDS)}")
     client = client_context(ctx).client
@@ -78,7 +79,7 @@ def list_(ctx: click.Context, kind: str, page_size: int, page_token: str, form: 
 @click.argument("id")
 @click.pass_context
 def cancel(ctx: click.Context, id: str) -> None:
-    """Let it go no further."""
+    """Cancel an operation."""
     client_context(ctx).client.call_direct(f"{SERVICE}/CancelOperation", id=_check_id(id))
 
 
@@ -86,12 +87,12 @@ def cancel(ctx: click.Context, id: str) -> None:
 @click.argument("id")
 @click.pass_context
 def forget(ctx: click.Context, id: str) -> None:
-    """Keep nothing of one that has ended."""
+    """Forget a finished operation and its results."""
     client_context(ctx).client.call_direct(f"{SERVICE}/ForgetOperation", id=_check_id(id))
 
 
 def show_operation(given: Any, form: str) -> None:
-    """Print one."""
+    """Print an operation in a format."""
     if form == "pretty":
         print_text(_box([given]) + "\n")
     else:
@@ -99,6 +100,7 @@ def show_operation(given: Any, form: str) -> None:
 
 
 def _box(operations: Sequence[Any]) -> str:
+    # All operations of a list are of one kind.
     kind = operations[0].metadata.type_url.rpartition("/")[2]
     names = _COLUMN_NAMES.get(kind, _COMMON_COLUMNS)
     rows = [

@@ -24,7 +24,11 @@ LINE_FRAMING = "newline-delimited"
 
 
 class ParameterInput(msgspec.Struct, frozen=True):
-    """What the command line says of parameters. `file`: with sets of them; None: standard input, if it is no terminal."""
+    """The options about parameters.
+
+    `given`: values of `-p`. `file`: a file with sets of parameters; None: standard input unless it is a terminal. `form`:
+    the notation of bytes. `stdin_is_taken`: the text of the query comes from there.
+    """
 
     given: Sequence[str] = ()
     file: str | None = None
@@ -58,12 +62,13 @@ def input_options(command: C) -> C:
 
 
 def parameter_sets(client: Client, text: str, source: ParameterInput) -> Iterator[dict[str, Any]]:
-    """TypedValues by name, of the types that the query wants; one set for each time that it runs.
+    """Yield one set of parameters for each run of the query: TypedValues by name, in the types that the query declares.
 
-    The server is asked for types where parameters are given or declared. Standard input is read where one is left to be
-    known. Misuse: one that is malformed, unknown, or of another type.
+    The types come from the server. Standard input is read only if a parameter has no value yet. Misuse for a malformed
+    or unknown parameter, or a value of another type.
     """
     given = _parse_options(source.given)
+    # Saves a request for the types of parameters.
     if not given and source.file is None and "$" not in text:
         yield {}
         return
@@ -72,6 +77,7 @@ def parameter_sets(client: Client, text: str, source: ParameterInput) -> Iterato
         if name not in types:
             raise Misuse(f'Query does not contain parameter "{name}".')
     own = {name: _build_typed_value(name, types[name], value, source) for name, value in given.items()}
+    # Nothing is left to be read, so standard input stays untouched: it may be a terminal, or another program's.
     if types.keys() <= own.keys():
         yield own
         return
@@ -116,7 +122,7 @@ def _build_typed_value(name: str, type: Type, document: Any, source: ParameterIn
 
 
 def _read_sets(source: ParameterInput) -> Iterator[Mapping[str, Any]]:
-    """One empty set where nothing is given: the server then says what it misses."""
+    """Yield the sets in a file or on standard input. Without any, yield an empty set: the server names what is missing."""
     if source.file is not None:
         try:
             text = Path(source.file).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`scheme permissions`: who may do what, which is kept and shown."""
+"""`scheme permissions`: permissions, which are stored and described, and never checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _subject = click.argument("subject")
 
 @click.group()
 def permissions() -> None:
-    """Who may do what."""
+    """Owners and permissions of entries."""
 
 
 def _modify(ctx: click.Context, path: str, *actions: dict[str, Any], clears: bool = False) -> None:
@@ -44,7 +44,7 @@ def chown(ctx: click.Context, path: str, owner: str) -> None:
 @_path
 @click.pass_context
 def clear(ctx: click.Context, path: str) -> None:
-    """Take all permissions away."""
+    """Remove all permissions."""
     _modify(ctx, path, clears=True)
 
 
@@ -54,7 +54,7 @@ def clear(ctx: click.Context, path: str) -> None:
 @_subject
 @click.pass_context
 def grant(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) -> None:
-    """Give permissions."""
+    """Grant permissions."""
     _modify(ctx, path, {"grant": {"subject": subject, "permission_names": names}})
 
 
@@ -64,7 +64,7 @@ def grant(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) -
 @_subject
 @click.pass_context
 def revoke(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) -> None:
-    """Take permissions away."""
+    """Revoke permissions."""
     _modify(ctx, path, {"revoke": {"subject": subject, "permission_names": names}})
 
 
@@ -74,7 +74,7 @@ def revoke(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) 
 @_subject
 @click.pass_context
 def set_(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) -> None:
-    """Give permissions instead of those that there were."""
+    """Replace the permissions of a subject."""
     _modify(ctx, path, {"set": {"subject": subject, "permission_names": names}})
 
 
@@ -82,7 +82,7 @@ def set_(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) ->
 @_path
 @click.pass_context
 def list_(ctx: click.Context, path: str) -> None:
-    """Show owner and permissions."""
+    """Print owner and permissions."""
     context = client_context(ctx)
     entry = context.client.call(f"{SERVICE}/DescribePath", path=context.path(path)).self
     print_text("\n" + describing.permissions_text(entry))

@@ -16,7 +16,7 @@ _NO_EDGE: Final = "   "
 
 
 def show_plan(plan: str, form: str) -> None:
-    """Print a plan, which is JSON: as a tree for `pretty`, else as it is."""
+    """Print a plan, given as JSON: as a tree in the format `pretty`, otherwise as JSON."""
     document = json.loads(plan)
     if form != "pretty":
         click.echo(json.dumps(document, indent=4, ensure_ascii=False))

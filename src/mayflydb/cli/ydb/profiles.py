@@ -1,4 +1,4 @@
-"""Named sets of the options that stand before the command, kept for the user in one file."""
+"""Profiles: named sets of the options in front of a command, stored in one file of the user."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mayflydb.config.load import user_config_directory
 
 
 class Profiles(msgspec.Struct):
-    """By name, what each says of `endpoint`, `database`, `token_file`, `user`, `password_file` and `ca_file`.
+    """All profiles by name.
 
-    `active`: the name of the one that is meant where none is named; empty: none is.
+    The options of a profile: `endpoint`, `database`, `token_file`, `user`, `password_file` and `ca_file`. `active`: the
+    name of the active profile; empty: no profile is active.
     """
 
     profiles: dict[str, dict[str, str]] = {}
@@ -23,12 +24,12 @@ class Profiles(msgspec.Struct):
 
 
 def profiles_path() -> Path:
-    """The file."""
+    """Return the path of the file."""
     return user_config_directory(os.environ) / "ydb-profiles.json"
 
 
 def read_profiles() -> Profiles:
-    """All of them; none where there is no file. Misuse for a file that is not one of ours."""
+    """Return all profiles; none without a file. Misuse for a file of another form."""
     try:
         return msgspec.json.decode(profiles_path().read_bytes(), type=Profiles)
     except FileNotFoundError:
@@ -38,9 +39,10 @@ def read_profiles() -> Profiles:
 
 
 def write_profiles(profiles: Profiles) -> None:
-    """Keep them, for this user's eyes alone."""
+    """Store all profiles, readable by this user alone."""
     path = profiles_path()
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and renamed: after a crash the file is the old or the new one, never half of it.
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.format(msgspec.json.encode(profiles), indent=2))
     new.chmod(0o600)
@@ -48,7 +50,7 @@ def write_profiles(profiles: Profiles) -> None:
 
 
 def resolve_profile(name: str | None) -> Mapping[str, str]:
-    """What the named profile says, or the active one; nothing where there is neither. Misuse: there is none of this name."""
+    """Return the options of the named or the active profile; empty without either. Misuse for an unknown name."""
     profiles = read_profiles()
     if name is None:
         return profiles.profiles.get(profiles.active, {})

@@ -1,4 +1,4 @@
-"""`sql`, `yql` and `table query`: statements, each service's way."""
+"""`sql`, `yql` and `table query`: statements by the query, scripting and table service."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXPLAIN: Final = 30
 EXECUTE: Final = 50
 
 STATS_MODES: Final = {"none": 10, "basic": 20, "full": 30, "profile": 40}
-"""By their numbers in the query service; in the others they have a tenth of these."""
+"""Modes of statistics by their numbers in the query service. The other services have a tenth of each number."""
 
 TRANSACTION_MODES: Final[dict[str, dict[str, Any]]] = {
     "serializable-rw": {"serializable_read_write": {}},
@@ -46,7 +46,7 @@ _file = click.option("-f", "--file", metavar="PATH", help="The text is in this f
 
 
 def read_text(text: str | None, file: str | None, names: tuple[str, str]) -> str:
-    """The text itself, or a file's. Misuse for both, or neither."""
+    """Return the text itself or the text of a file. Misuse for both, or neither."""
     if text is not None and file is not None:
         raise Misuse(f'Both mutually exclusive options "{names[0]} and "{names[1]} were provided.')
     if text is not None:
@@ -94,6 +94,7 @@ def sql(
     _check_explain(explain, explain_ast, explain_analyze, stats)
     client = client_context(ctx).client
     shows_plan = explain or explain_analyze
+    # The syntax tree and the plan are parts of the statistics.
     request: dict[str, Any] = {
         "exec_mode": EXPLAIN if explain or explain_ast else EXECUTE,
         "query_content": {"syntax": 2 if syntax == "pg" else 1, "text": text},
@@ -128,7 +129,7 @@ def _check_explain(explain: bool, ast: bool, analyze: bool, stats: str | None) -
 
 
 def _run_query(client: Client, request: dict[str, Any], printer: Printer | None) -> Any:
-    """Its statistics, if there are any."""
+    """Run a query, print its results, and return its statistics, if the answer has any."""
     query_stats = None
     with client.query_session() as id:
         for part in client.stream(f"{QUERY}/ExecuteQuery", session_id=id, **request):
@@ -142,6 +143,7 @@ def _run_query(client: Client, request: dict[str, Any], printer: Printer | None)
 
 
 def _show_plan(title: str, plan: str, form: str) -> None:
+    # Other formats are for programs, which read the output as one JSON document.
     if form == "pretty":
         click.echo(title)
     show_plan(plan, form)
@@ -153,6 +155,7 @@ def _show_stats(query_stats: Any, stats: str | None, form: str) -> None:
     from google.protobuf import text_format
 
     plan = query_stats.query_plan
+    # The plan is printed as a tree below, and not once more as an escaped text.
     query_stats.query_plan = query_stats.query_ast = ""
     click.echo("\nStatistics:\n" + text_format.MessageToString(query_stats), nl=False)
     if plan:
@@ -274,6 +277,7 @@ def _run_generic(
         "stats_mode": STATS_MODES[stats or "none"],
         "parameters": values,
     }
+    # Without transaction control each query is a transaction of its own.
     if mode not in NO_TX:
         request["tx_control"] = _transaction_control(mode)
     return _run_query(client, request, printer)

@@ -1,4 +1,4 @@
-"""Result sets as they are printed, part by part."""
+"""Printing of result sets, part by part."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ format_option = click.option(
 
 
 class Printer:
-    """Prints in one of FORMATS."""
+    """Prints result sets in one of FORMATS."""
 
     def __init__(self, form: str) -> None:
         self._form = form
@@ -36,12 +36,13 @@ class Printer:
         self._has_rows = False
 
     def add(self, index: int, result_set: Any) -> None:
-        """A part of the result set of this number: a ResultSet message; the columns may stand in the first one alone."""
+        """Print a part of a result set: a ResultSet message. Only the first part of a set needs to have columns."""
         is_first = index != self._index
         if is_first:
             self.end()
             self._index = index
             self._has_rows = False
+            # Later parts of a result set may leave the columns out.
             self._columns = [(column.name, decode_type(column.type)) for column in result_set.columns]
             if self._is_array:
                 click.echo("[", nl=False)
@@ -53,13 +54,14 @@ class Printer:
         self._has_rows = self._has_rows or bool(rows)
 
     def end(self) -> None:
-        """What stands behind the last row of a result set."""
+        """End the output of the current result set."""
         if self._index is not None and self._is_array:
             click.echo("]")
         self._index = None
 
     def _show(self, rows: Sequence[Sequence[Value]], is_first: bool) -> None:
         if self._form == "pretty":
+            # Parts are printed as they come, each as a box of its own; only the first has a header.
             names = [name for name, _ in self._columns] if is_first else None
             cells = [[to_json(type, value) for (_, type), value in self._cells(row)] for row in rows]
             print_text(render_box(names, cells, lines_between=True, width=terminal_width()) if self._columns else "")
@@ -69,6 +71,7 @@ class Printer:
                 click.echo(delimiter.join(to_json(type, value) for (_, type), value in self._cells(row)))
         elif self._is_array:
             for number, row in enumerate(rows):
+                # A comma goes in front of each row but the first, since no part knows whether another follows.
                 click.echo((",\n" if number or self._has_rows else "") + self._object(row), nl=False)
         else:
             for row in rows:

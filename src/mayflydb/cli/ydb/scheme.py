@@ -1,4 +1,4 @@
-"""`scheme`: directories, and what lies in them."""
+"""`scheme`: directories and their entries."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mayflydb.cli.ydb.permissions import permissions
 SERVICE: Final = "Ydb.Scheme.V1.SchemeService"
 
 DIRECTORY_TYPES: Final = (1, 4, 12)
-"""Types of entries that have others in them: DIRECTORY, DATABASE, COLUMN_STORE."""
+"""Types of entries with children: DIRECTORY, DATABASE, COLUMN_STORE."""
 
 TABLE_TYPES: Final = (2, 13)
 
 
 @click.group()
 def scheme() -> None:
-    """Directories, and what lies in them."""
+    """Directories and their entries."""
 
 
 scheme.add_command(permissions)
@@ -60,12 +60,14 @@ def rmdir(ctx: click.Context, path: str, recursive: bool, force: bool, interacti
 def _remove(client: Client, path: str, asks: bool) -> None:
     for child in client.call(f"{SERVICE}/ListDirectory", path=path).children:
         under = f"{path}/{child.name}"
+        # `.sys` and its like belong to the server, and cannot be removed.
         if child.name.startswith("."):
             continue
         if child.type in DIRECTORY_TYPES:
             _remove(client, under, asks)
         elif not asks or click.confirm(f"Remove {describing.type_name(child.type)} {under}?", err=True):
             _drop(client, under, child.type)
+    # Children first: the server removes empty directories only.
     if not asks or click.confirm(f"Remove directory {path}?", err=True):
         client.call(f"{SERVICE}/RemoveDirectory", path=path)
 
@@ -99,7 +101,7 @@ def describe(
     partition_stats: bool,
     form: str,
 ) -> None:
-    """What there is at a path."""
+    """Describe the entry at a path."""
     context = client_context(ctx)
     client, absolute = context.client, context.path(path)
     entry = client.call(f"{SERVICE}/DescribePath", path=absolute).self
@@ -135,7 +137,7 @@ def describe(
 
 
 def describe_table(client: Client, path: str, bounds: bool, stats: bool, partition_stats: bool) -> Any:
-    """A DescribeTableResult, with what of it costs something."""
+    """Return a DescribeTableResult, with the parts that are requested."""
     with client.table_session() as id:
         return client.call(
             "Ydb.Table.V1.TableService/DescribeTable",
@@ -148,7 +150,7 @@ def describe_table(client: Client, path: str, bounds: bool, stats: bool, partiti
 
 
 def _view_query(client: Client, path: str) -> str:
-    """What stands behind AS in the statement that made it."""
+    """Return the query of a view."""
     text = f"SHOW CREATE VIEW {describing.quote_path(path)}"
     with client.query_session() as id:
         parts = list(
@@ -163,6 +165,7 @@ def _view_query(client: Client, path: str) -> str:
         names = [column.name for column in part.result_set.columns]
         for row in part.result_set.rows:
             created: str = row.items[names.index("CreateQuery")].text_value
+            # SHOW CREATE gives the whole statement; the query stands behind the first AS at the end of a line.
             return created.partition(" AS\n")[2].rstrip("\n;") or created
     return ""
 
@@ -175,7 +178,7 @@ def _view_query(client: Client, path: str) -> str:
 @click.option("--format", "form", type=click.Choice(["pretty", "json"]), default="pretty")
 @click.pass_context
 def ls(ctx: click.Context, path: str, long: bool, recursive: bool, one_per_line: bool, form: str) -> None:
-    """What lies in a directory."""
+    """List the entries of a directory."""
     if one_per_line and long:
         raise Misuse("Options -1 and -l are incompatible")
     context = client_context(ctx)
@@ -213,7 +216,7 @@ def _show_names(client: Client, path: str, relative: str, recursive: bool, one_p
 
 
 def _list_entries(client: Client, path: str, recursive: bool, relative: str = "") -> Iterator[tuple[str, str, Any]]:
-    """(path from the first directory, absolute path, entry) of what lies in it; what is no directory itself."""
+    """Yield (path below the first directory, absolute path, entry) of all entries; of a path that is no directory, itself."""
     found = client.call(f"{SERVICE}/ListDirectory", path=path)
     if not relative and found.self.type not in DIRECTORY_TYPES:
         yield found.self.name, path, found.self

@@ -1,4 +1,4 @@
-"""`table`: tables, their attributes, indexes and TTL, and their rows."""
+"""`table`: tables, with their attributes, indexes, TTL and rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ table.add_command(index)
 
 
 def alter(context: ClientContext, path: str, **changes: Any) -> None:
-    """One change of a table."""
+    """Send an AlterTable request with these changes."""
     absolute = context.path(path)
     with context.client.table_session() as id:
         context.client.call(f"{TABLE}/AlterTable", session_id=id, path=absolute, **changes)
@@ -56,7 +56,7 @@ def drop(ctx: click.Context, path: str) -> None:
 
 @table.group()
 def ttl() -> None:
-    """When rows end."""
+    """TTL of tables."""
 
 
 def _unit(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -64,6 +64,7 @@ def _unit(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
         return None
     if value.lower() not in UNITS:
         raise Misuse(f"Unknown unit: {value}\nAllowed units: {ALLOWED}")
+    # The number of ValueSinceUnixEpochModeSettings.Unit.
     return NUMBERS[UNITS[value.lower()]]
 
 
@@ -88,7 +89,8 @@ def _unit(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 @_path
 @click.pass_context
 def set_(ctx: click.Context, path: str, column: str, expire_after: int, unit: int | None, run_interval: int) -> None:
-    """Let rows end. It prints nothing."""
+    """Set the TTL of a table. Prints nothing."""
+    # 0 stands for the server's interval.
     settings: dict[str, Any] = {"run_interval_seconds": run_interval}
     if unit is None:
         settings["date_type_column"] = {"column_name": column, "expire_after_seconds": expire_after}
@@ -105,7 +107,7 @@ def set_(ctx: click.Context, path: str, column: str, expire_after: int, unit: in
 @_path
 @click.pass_context
 def reset(ctx: click.Context, path: str) -> None:
-    """Let rows stay. It prints nothing."""
+    """Remove the TTL of a table. Prints nothing."""
     alter(client_context(ctx), path, drop_ttl_settings={})
 
 
@@ -138,7 +140,7 @@ def add_attributes(ctx: click.Context, path: str, given: tuple[str, ...]) -> Non
 @_path
 @click.pass_context
 def drop_attributes(ctx: click.Context, path: str, attributes: str) -> None:
-    """Take attributes away."""
+    """Remove attributes."""
     alter(client_context(ctx), path, alter_attributes=dict.fromkeys(attributes.split(","), ""))
 
 
@@ -188,6 +190,7 @@ def read(
         request: dict[str, Any] = {"session_id": id, "path": absolute, "ordered": ordered, "row_limit": limit}
         described = client.call(f"{TABLE}/DescribeTable", session_id=id, path=absolute)
         if count_only:
+            # Counting needs no values, so the least of each row is sent.
             request["columns"] = list(described.primary_key)
         elif columns:
             request["columns"] = columns.split(",")
@@ -217,7 +220,7 @@ def _show_rows(client: Client, request: dict[str, Any], printer: Printer | None)
 
 
 def _key(described: Any, text: str, option: str, in_base64: bool) -> Any:
-    """The first values of a key as a tuple, from a JSON list."""
+    """Return the TypedValue of a tuple with the first values of a key, from a JSON list."""
     try:
         values = json.loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`ttl`: the removal of rows, seen and moved. YDB has no such commands; they ask the admin API that `--url` names."""
+"""`ttl`: removal runs of tables. YDB's program has no such commands; they use the admin API at `--url`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ _path = click.argument("path")
 @click.group()
 @click.pass_context
 def ttl(ctx: click.Context) -> None:
-    """The removal of rows, seen and moved. (YDB has no such commands.)"""
+    """Removal of expired rows. (YDB's own program has no such commands.)"""
     client_context(ctx).asks_admin = True
 
 
 def _target(ctx: click.Context, path: str) -> str:
+    # Targets are percent-encoded; a path of YDB may have any printable character.
     return "ydb:" + quote(client_context(ctx).path(path), safe="/!$&'()*+,;=@")
 
 
 def _fetch_status(ctx: click.Context, path: str) -> dict[str, Any]:
+    # The target names one table, so there is one row.
     rows = admin_client(ctx).get("ttl", {"target": _target(ctx, path)})["targets"]
     found = {name: value for name, value in rows[0].items() if name not in _HIDDEN_FIELDS}
     return found | {"why": _explain_status(found)}
 
 
 def _explain_status(row: Mapping[str, Any]) -> str:
-    """Why rows that are due are there, or are not."""
+    """Return the reason why due rows are still there, or why none are."""
     if not row.get("indexes"):
         return "the table has no TTL: rows stay"
     if row["paused"]:
@@ -51,7 +53,7 @@ def _explain_status(row: Mapping[str, Any]) -> str:
 @_path
 @click.pass_context
 def run(ctx: click.Context, path: str, wait: bool) -> None:
-    """Remove what is due now, whatever the run interval and pauses say. The next run is an interval from now."""
+    """Remove the rows that are due now, regardless of run interval and pause. The next run is an interval from now."""
     admin_client(ctx).post("purge", {"target": _target(ctx, path)})
     show(ctx, _fetch_status(ctx, path))
 
@@ -61,7 +63,7 @@ def run(ctx: click.Context, path: str, wait: bool) -> None:
 @_path
 @click.pass_context
 def status(ctx: click.Context, path: str) -> None:
-    """Last run, next run, what is due, and whether it is paused."""
+    """Print the last run, the next run, the number of due rows, and the pause."""
     show(ctx, _fetch_status(ctx, path))
 
 
@@ -70,7 +72,7 @@ def status(ctx: click.Context, path: str) -> None:
 @_path
 @click.pass_context
 def pause(ctx: click.Context, path: str) -> None:
-    """Remove nothing any more, but by `run`."""
+    """Pause the scheduled runs. `run` still removes rows."""
     admin_client(ctx).post("ttl/pause", {"target": _target(ctx, path)})
     show(ctx, _fetch_status(ctx, path))
 
@@ -80,6 +82,6 @@ def pause(ctx: click.Context, path: str) -> None:
 @_path
 @click.pass_context
 def resume(ctx: click.Context, path: str) -> None:
-    """Let removal go on."""
+    """Resume the scheduled runs."""
     admin_client(ctx).post("ttl/resume", {"target": _target(ctx, path)})
     show(ctx, _fetch_status(ctx, path))

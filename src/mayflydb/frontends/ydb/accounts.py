@@ -37,8 +37,8 @@ TOKEN_LIFETIME: Final[Span] = 12 * HOUR
 MAX_FAILURES: Final = 5
 """Wrong passwords in a row before a user is locked out."""
 
-# How long a user is locked out.
 LOCKOUT: Final[Span] = MINUTE
+"""The time for which a user is locked out."""
 
 MAX_UNKNOWN_NAMES: Final = 10_000
 """Unknown names whose failed logins are counted. Clients choose the names, so the number has a limit."""
@@ -116,8 +116,11 @@ class Accounts:
         async with self._login_lock:
             user = await self.find(name)
             failures = self._unknown_failures if user is None else self._failures
+            # Clients choose the names: digests are of one length.
             digest = sha256(name.encode()).digest()
             count, last = failures.get(digest, (0, 0))
+            # `0 <=`: after the clock was set back, a failure lies in the future, and must not lock the user out until
+            # then.
             if count >= MAX_FAILURES and 0 <= now - last < LOCKOUT:
                 raise fault(f"User {name} login denied: too many failed password attempts", status="UNAUTHORIZED")
             if user is None or not user.login or not await self._verify_password(user, password):
@@ -142,6 +145,7 @@ class Accounts:
             raise LoginRequired(_NO_TOKEN)
         try:
             signed, _, signature = ticket.removeprefix("Bearer ").rpartition(".")
+            # header.claims.signature, each in base64url. The comparison takes the same time wherever the difference is.
             is_valid = hmac.compare_digest(signature.encode(), _encode_base64url(self._signature(signed)).encode())
             token = msgspec.json.decode(_decode_base64url(signed.partition(".")[2]), type=Claims)
         except (ValueError, msgspec.MsgspecError):
@@ -149,6 +153,7 @@ class Accounts:
         if not is_valid:
             raise LoginRequired(_BAD_TOKEN)
         user = await self.find(token.sub)
+        # `exp` is exclusive: at that second the token is no longer valid (RFC 7519, 4.1.4).
         if user is None or user.state != token.state or not user.login or now // SECOND >= token.exp:
             raise LoginRequired(_BAD_TOKEN)
         return user.name
@@ -169,6 +174,7 @@ class Accounts:
         if user.secret is None:
             return not password
         salt, kept = (base64.b64decode(part) for part in (user.secret.salt, user.secret.hash))
+        # Argon2id is slow by design: a thread keeps the event loop free.
         return hmac.compare_digest(kept, await asyncio.to_thread(derive_hash, password, salt))
 
     def _signature(self, signed: str) -> bytes:
@@ -178,6 +184,7 @@ class Accounts:
 
     async def find(self, name: str) -> User | None:
         """Return the user with this name; None if no such user exists."""
+        # Read before the user: a change in between empties the cache at the next lookup.
         version = self._engine.catalog_version
         if version != self._cached_version:
             self._cached_version, self._cached_users = version, {}
@@ -193,6 +200,7 @@ class Accounts:
         taken = fault(f"User already exists: {name}")
         if name == ROOT:
             raise taken
+        # 53 bits: the state stands in tokens, and many JSON parsers keep whole numbers exactly only up to 2^53.
         user = User(name, await self._hash_password(password), login, self._chance.getrandbits(53))
         try:
             await self._create_node(f"user {name}", msgspec.to_builtins(user), now)
@@ -239,6 +247,8 @@ class Accounts:
             if not if_exists:
                 raise fault(f"Group not found: {name}")
             return
+        # Memberships first: a crash in between leaves an empty group, which can be dropped again, and no membership in
+        # a group that is gone.
         for each in await self._engine.children(node.parent):
             if each.name.startswith("user ") and name in msgspec.convert(each.body, User).groups:
                 await self.set_membership(each.name.removeprefix("user "), name, False, now)
@@ -283,6 +293,7 @@ def derive_hash(password: str, salt: bytes) -> bytes:
     """Return the Argon2id hash of a password."""
     from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
+    # Parameters that OWASP recommends for Argon2id: 19 MiB, two passes, one lane.
     return Argon2id(salt=salt, length=32, iterations=2, lanes=1, memory_cost=19_456).derive(password.encode())
 
 

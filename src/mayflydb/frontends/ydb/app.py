@@ -77,6 +77,8 @@ class YdbApp:
         try:
             call, request = await self._parse_call(method, data, metadata)
             handler: Any = _get_handler(method)
+            # A CancelledError comes from this limit or from gRPC, whose client has gone. Only the first becomes a
+            # status.
             async with asyncio.timeout(None) as limit:
                 timeout_status = _apply_timeouts(method, request, limit)
                 try:
@@ -89,9 +91,12 @@ class YdbApp:
             return method.refuse("TIMEOUT", fault(_TIMEOUT_TEXTS["TIMEOUT"], status="TIMEOUT").issues)
         except MayflyError as error:
             return method.refuse(*describe_error(error))
+        # The server ends the call with a status of gRPC instead of an answer.
         except LoginRequired:
             raise
         except Exception:
+            # An exception that reached gRPC would become UNKNOWN: clients then drop the channel, and wait for up to a
+            # minute.
             log.exception("a call was not answered: %s", method.name)
             return method.refuse(*internal_error())
 
@@ -100,6 +105,8 @@ class YdbApp:
         try:
             call, request = await self._parse_call(method, data, metadata)
             handler: Any = _get_handler(method)
+            # If the client goes, the handler ends here and now, and frees its session and snapshot. Otherwise the
+            # garbage collector would end it at some later time.
             async with aclosing(handler(self.services, call, request)) as messages:
                 async for each in messages:
                     yield _check_size(each)
@@ -116,6 +123,7 @@ class YdbApp:
             request = method.request.FromString(data)
         except DecodeError:
             raise fault("The request cannot be read.", status="BAD_REQUEST") from None
+        # Read once: token, TTL and CurrentUtcTimestamp() of one call see the same instant.
         now = await self.services.engine.now()
         user = await self._authenticate(method, metadata, now)
         database = self._resolve_database(method, metadata.database)
@@ -128,6 +136,7 @@ class YdbApp:
         if not named:
             return databases[0]
         path = join_path(named)
+        # Clients do not retry SCHEME_ERROR, so a wrong database shows at once.
         if path not in databases and method.service not in SERVICES_WITHOUT_DATABASE:
             raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
         return path
@@ -139,8 +148,9 @@ class YdbApp:
 
 
 def _check_size(answer: bytes) -> bytes:
-    """Return an answer unless it is larger than gRPC allows. gRPC would refuse a larger one, and the client would try
-    again.
+    """Return an answer. Faults: PRECONDITION_FAILED if the answer is larger than a message of gRPC.
+
+    gRPC itself would break off such a message, and the client would repeat the call.
     """
     if len(answer) > MAX_MESSAGE_BYTES:
         text = f"Query result size limit exceeded. ({len(answer)} > {MAX_MESSAGE_BYTES})"
@@ -170,6 +180,7 @@ def _apply_timeouts(method: Method, request: Any, limit: asyncio.Timeout) -> Sta
         timeouts.append((parameters.operation_timeout.seconds + parameters.operation_timeout.nanos / 1e9, "TIMEOUT"))
     if parameters.HasField("cancel_after"):
         timeouts.append((parameters.cancel_after.seconds + parameters.cancel_after.nanos / 1e9, "CANCELLED"))
+    # A duration of 0 sets no limit.
     timeouts = [each for each in timeouts if each[0] > 0]
     if not timeouts:
         return "TIMEOUT"

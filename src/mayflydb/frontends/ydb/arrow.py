@@ -83,6 +83,7 @@ class ArrowMessages:
         head = columns_field(self._columns) if self._with_schema else b""
         schema = wire.bytes_field(1, batch.schema.serialize().to_pybytes()) if self._with_schema else b""
         self._with_schema = not self._schema_once
+        # Fields of ResultSet: 1 columns, 4 format, 5 arrow_format_meta (its field 1 is the schema), 15 data.
         return (
             head
             + wire.int_field(4, ARROW_FORMAT)
@@ -95,6 +96,7 @@ class ArrowMessages:
             return self._batches[0]
         if not self._batches:
             return self._build_batch(())
+        # Rows were converted slice by slice, and a message holds a single record batch.
         table = self._arrow.Table.from_batches(self._batches).combine_chunks()
         return table.to_batches()[0]
 
@@ -116,6 +118,7 @@ class ArrowMessages:
         with ipc.new_stream(sink, batch.schema, options=self._options) as stream:
             stream.write_batch(batch)
         messages = ipc.MessageReader.open_stream(sink.getvalue())
+        # The first message of the stream is the schema.
         messages.read_next_message()
         message: bytes = messages.read_next_message().serialize().to_pybytes()
         return message
@@ -154,6 +157,7 @@ def _arrow_type(arrow: Any, type: Type) -> tuple[Any, Callable[[Value], Value]]:
     if isinstance(type, OptionalType):
         type = type.item
     if isinstance(type, Primitive) and type.name in _SIMPLE:
+        # YDB has a byte for a Bool, and Arrow's own bool is a bit.
         convert: Callable[[Value], Value] = int if type.name == "Bool" else _identity
         return getattr(arrow, _SIMPLE[type.name])(), convert
     if isinstance(type, DecimalType):

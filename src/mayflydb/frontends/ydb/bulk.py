@@ -51,9 +51,11 @@ async def write_effects(engine: Engine, effects: Sequence[tuple[RowLayout, Effec
                     yield from space.run(command)
                 except Conflict:
                     raise key_conflict(effect) from None
+                # OwnerNotFound is a NotFound as well: a dropped table is an error.
                 except OwnerNotFound:
                     raise
                 except NotFound:
                     pass  # A DELETE of a missing row has nothing to do.
 
+    # YDB answers ABORTED where the engine would wait for a lock, and its clients repeat the query.
     await engine.transact(decide, now, waits=False)

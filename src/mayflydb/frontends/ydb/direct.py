@@ -22,7 +22,7 @@ from mayflydb.query.yql.schemas import Access, Effect, Row
 
 
 class DirectTables:
-    """`Tables` of one run of a plan.
+    """Implements `Tables` for one run of a plan.
 
     `open_tables` opens the tables of a snapshot; the run does so when it needs more than a point read or blind writes.
     """
@@ -53,6 +53,7 @@ class DirectTables:
     async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
         """Yield the rows of an access in batches. Errors as of `StoreTables.read`."""
         view = self._views[access.table]
+        # Only the first read may go without a snapshot. Two of them could see two different states.
         if self._tables is None and self._point_read is None and self._plan.read_only and isinstance(view, TableView):
             key = point_key(view, access)
             if key is not None and access.limit != 0:
@@ -74,6 +75,8 @@ class DirectTables:
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Apply an effect at once, or keep it for `finish`. Errors as of `StoreTables.write`."""
+        # RETURNING and UPDATE need the stored rows, and a plan that also reads has to see its own writes. All other
+        # effects wait for `finish`, which writes them in one decision.
         if self._tables is None and effect.returning is None and effect.verb != "UPDATE" and not self._plan.reads:
             view = self._views[effect.table]
             assert isinstance(view, TableView)
@@ -91,6 +94,7 @@ class DirectTables:
                 record = await self._tables.get_record(layout.view.node.id, key)
                 if (None if record is None else record.lsn) != lsn:
                     raise WriteConflict(READ_CHANGED, container=layout.view.node.id)
+            # Statements see the snapshot from now on, so the effects that were kept before are written into it.
             effects, self._effects = self._effects, []
             for effect in effects:
                 await self._tables.write(effect)

@@ -52,7 +52,9 @@ class Environment:
         """
         container = error.detail.get("container")
         path = await self.schemes.path_of(container) if isinstance(container, int) else None
+        # A container without a path has been dropped meanwhile.
         is_dropped = path is None and container is not None
+        # Some conflicts name no container. If the query has one table only, the conflict is there.
         if path is None and len(views) == 1:
             path = next(iter(views))
         if isinstance(error, OwnerNotFound) or is_dropped or error.detail.get("scheme"):

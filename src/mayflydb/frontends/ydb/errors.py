@@ -10,6 +10,7 @@ from mayflydb.query.yql.faults import Fault, Issue, Status
 
 _STATUSES: Final[tuple[tuple[type[kinds.MayflyError], Status, int], ...]] = (
     # The first matching kind counts. Code 0 stands for an issue without a code.
+    # Subclasses stand before their bases: Unsupported and BadQuery are BadRequests, OwnerNotFound is a NotFound.
     (kinds.Unsupported, "UNSUPPORTED", 0),
     (kinds.Unauthenticated, "UNAUTHORIZED", 0),
     (kinds.Forbidden, "UNAUTHORIZED", 2018),
@@ -35,6 +36,7 @@ class LoginRequired(Exception):
 def describe_error(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
     """Return status and issues of an error."""
     if isinstance(error, kinds.WriteConflict):
+        # YDB has two refusals for what the engine calls a write conflict: changed rows, and a changed table.
         error = schema_conflict(None) if error.detail.get("scheme") else invalid_locks(None)
     if isinstance(error, Fault):
         return error.status, error.issues

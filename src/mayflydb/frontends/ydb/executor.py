@@ -111,6 +111,7 @@ class Executor:
         conflict.
         """
         began_us = self._stopwatch()
+        # Errors of parsing and planning end the transaction too. From there on, `QueryRun.run` ends it.
         with self._end_on_failure(session, control):
             script = self.cache.parse(text)
             if _changes_scheme(script):
@@ -172,6 +173,7 @@ class Executor:
             except Fault as error:
                 if error.status != "ABORTED" or is_sent or attempt == MAX_ATTEMPTS:
                     raise
+            # The conflict may be a changed table, so the plan is made anew.
             types = {name: type for name, (type, _) in parameters.items()}
             query_run.prepared, _ = await self._prepare(query_run.call, text, query_run.script, types)
 
@@ -188,6 +190,8 @@ class Executor:
         shown_count = 0
         for each in script.statements:
             if isinstance(each, Pragma):
+                # A pragma counts for the statements behind it, and each definition commits alone: an error leaves the
+                # earlier ones in place.
                 prefix = each.values[-1] if is_prefix_pragma(each) else prefix
             elif isinstance(each, ShowCreate):
                 text = await ddl.show_create(self._schemes, call, each, prefix)
@@ -231,6 +235,7 @@ class Executor:
             # Definitions have no plan.
             script = Script(())
         prepared, _ = await self._prepare(call, text, script, parameters or {})
+        # The same text gets the same id, so a client that prepares a query again does not fill the cache.
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
         self.cache.keep_text(id, text)
         return QueryDescription(id, text, prepared.plan)
@@ -259,6 +264,8 @@ class Executor:
     ) -> tuple[PreparedQuery, bool]:
         """Return the plan of a query, and True if the plan was cached."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
+        # Read before the tables. A change in between makes the plan look older than it is, and it is checked once more;
+        # the other way round, an outdated plan would pass as new.
         version = self._engine.catalog_version
         known = self.cache.plans.get(key)
         if known is not None and known.version == version:
@@ -278,6 +285,8 @@ class Executor:
     async def _schemas(self, paths: Sequence[str], database: str) -> Schemas:
         """Return the tables and views at these paths, and those that the queries of views name."""
         found: dict[str, Table | View] = {}
+        # Queries of views name tables and further views. Each path is looked up once, so views that name each other
+        # end.
         while paths:
             new = await self._schemes.schemas(paths)
             found.update(new)
@@ -288,6 +297,7 @@ class Executor:
 
     async def _are_current(self, views: Views) -> bool:
         for path, view in views.items():
+            # A lookup returns the same object as long as the definition is the same.
             if await self._schemes.find(path) is not view:
                 return False
         return True

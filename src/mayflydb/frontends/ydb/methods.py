@@ -70,6 +70,7 @@ def all_methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
                 "operation_params" in request_type.fields_by_name,
                 unclaimed.pop(f"{name}/{each.name}", None),
             )
+    # A handler under a misspelt name would never be called.
     if unclaimed:
         raise KeyError(next(iter(unclaimed)))
 

@@ -31,8 +31,9 @@ MAX_KEPT_SCRIPTS: Final = 1000
 """Scripts that are kept. A new script removes the oldest finished one."""
 
 
-# One result set of a script.
 class ScriptResultSet(msgspec.Struct):
+    """One result set of a script."""
+
     columns: Sequence[tuple[str, Type]]
     rows: list[Row]
 
@@ -70,6 +71,7 @@ class Operations:
         """Run a script in the background. Faults: OVERLOADED if the limit of running scripts is reached."""
         self._remove_outdated(script.began)
         if len(self._scripts) >= MAX_KEPT_SCRIPTS:
+            # The dictionary is in the order of the starts, so the first finished script is the oldest.
             ended = next((each for each in self._scripts.values() if each.status is not None), None)
             if ended is None:
                 raise fault("Too many scripts are running", status="OVERLOADED")
@@ -85,6 +87,7 @@ class Operations:
     def get(self, id: str, user: str, now: Instant) -> ScriptRun:
         """Return a script of this user. Faults: NOT_FOUND for an unknown id, and once the results are too old."""
         script = self._scripts.get(id)
+        # Scripts of other users are unknown, and not forbidden: no answer confirms an id.
         if script is None or script.user != user or self._is_outdated(script, now):
             raise Fault("NOT_FOUND", Issue(f"Operation not found: {id}"))
         return script
@@ -131,6 +134,7 @@ async def _run(script: ScriptRun, parts: AsyncIterator[ResultPart]) -> None:
                 kept.rows.extend(part.rows)
             script.stats = part.stats or script.stats
         script.status = "SUCCESS"
+    # Cancelling is an outcome of the script. The task itself ends without an error.
     except asyncio.CancelledError:
         script.status, script.issues = "CANCELLED", (Issue("Operation cancelled."),)
     except MayflyError as error:

@@ -34,6 +34,9 @@ _BOOL_ITEMS: Final = (b"\x62\x02\x08\x00", b"\x62\x02\x08\x01")
 _SHORT_BYTES: Final = 126
 """Texts with fewer bytes than this have all their lengths in one byte, so their heads are precomputed."""
 
+# An element of `items` (tag 62) is a Value:    62 05 | 15 | 4 bytes of an int32
+#                                               62 n+2 | 4A n | n bytes of a text
+# A row of `rows` (tag 12) is a Value of items: 12 n | 62 .. | 62 .. | ..
 _TEXT_HEADS: Final = tuple(bytes((0x62, size + 2, 0x4A, size)) for size in range(_SHORT_BYTES))
 _BYTES_HEADS: Final = tuple(bytes((0x62, size + 2, 0x42, size)) for size in range(_SHORT_BYTES))
 _ROW_HEADS: Final = tuple(bytes((0x12, size)) for size in range(128))
@@ -61,6 +64,7 @@ def _rows_encoder(types: tuple[Type, ...]) -> RowsEncoder:
         return lambda rows: b"\x12\x00" * len(rows)
 
     def encode(rows: Sequence[Row]) -> bytes:
+        # Columns first, because each is then one loop in C; the outer zip turns columns back into rows.
         encoded = [column(values) for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
         contents = list(map(b"".join, zip(*encoded, strict=True)))
         return b"".join([_row_head(len(content)) + content for content in contents])
@@ -92,6 +96,8 @@ def _optional_encoder(present: ColumnEncoder) -> ColumnEncoder:
     def pack(values: Sequence[Value]) -> Iterable[bytes]:
         if None not in values:
             return present(values)
+        # NULLs are taken out, so that the packer of the column sees values of one kind only, and are put back at their
+        # places.
         found = iter(present([value for value in values if value is not None]))
         return [_NULL_ITEM if value is None else next(found) for value in values]
 

@@ -60,6 +60,7 @@ class LruCache(Generic[K, V]):
         _, before = self._entries.pop(key, (None, 0))
         self._entries[key] = value, size
         self._size += size - before
+        # The newest entry stays even if it is larger than the cache: its query is about to run.
         while len(self._entries) > self._max_count or (self._size > self._max_size and len(self._entries) > 1):
             _, (_, dropped_size) = self._entries.popitem(last=False)
             self._size -= dropped_size

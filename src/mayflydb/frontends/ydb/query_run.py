@@ -99,6 +99,7 @@ class QueryRun:
         """
         plan = self.prepared.plan
         commit = commit or plan.commit
+        # An empty id tells the client that the transaction is over.
         id = "" if commit or plan.rollback else transaction.id
         # Results are held back until the commit has succeeded. Otherwise a client could see rows of a transaction that
         # then fails. A transaction that only reads cannot fail at its end.
@@ -114,15 +115,19 @@ class QueryRun:
             tables = await self._open_tables(transaction, transactions is None, row_counts)
             async with aclosing(self._run_plan(tables, id)) as parts:
                 async for part in parts:
+                    # The latest part is always held: the last one carries the statistics.
                     if held_back and not holds_back:
                         yield held_back.pop()
                     held_back.append(part)
             if commit and not plan.rollback:
+                # A query without a snapshot writes here, and `commit` has nothing to do; otherwise `finish` does
+                # nothing.
                 await tables.finish()
                 await transaction.commit(self.call.now)
         except (WriteConflict, OwnerNotFound) as error:
             _end_transaction(transactions, transaction)
             raise await self._environment.conflict_fault(error, self.prepared.views) from error
+        # Cancelled calls and clients that have gone included: their transaction must not stay open.
         except BaseException:
             _end_transaction(transactions, transaction)
             raise
@@ -145,6 +150,7 @@ class QueryRun:
                 transaction.snapshot = await environment.snapshot(self.call, serializable)
             return environment.tables(transaction.snapshot, views, transaction.mode, row_counts)
 
+        # A plan without tables reads nothing, so it needs no snapshot in any transaction.
         if alone or not plan.tables:
             return DirectTables(
                 environment.engine,

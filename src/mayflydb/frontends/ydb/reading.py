@@ -23,6 +23,9 @@ READ_CHANGED: Final = "A concurrent transaction changed a row that was read."
 READ_BATCH: Final = 256
 """Rows in one batch of a read."""
 
+# For the prefix (1) of a key (Int64, Utf8), in hex:
+#     an entry's key:   20 <8 bytes of 1> 20 61 00 00 | 8 bytes of the partition
+#     upper bound:      20 <8 bytes of 1> FF FF FF FF FF FF FF FF FF
 PREFIX_END: Final = b"\xff" * (HASH_BYTES + 1)
 """The suffix that makes a key an upper bound of all entries that begin with the key.
 
@@ -34,7 +37,7 @@ END_OF_KEYS: Final = b"\xff" * 16
 
 
 class KeyBounds(msgspec.Struct, frozen=True):
-    """lower <= key < upper. Both are full keys, and may end in PREFIX_END."""
+    """All keys with lower <= key < upper. Both bounds are full keys, and may end in PREFIX_END."""
 
     lower: bytes
     upper: bytes
@@ -50,6 +53,8 @@ class KeyBounds(msgspec.Struct, frozen=True):
         Entries hold only a prefix of a long key, so the range may contain other keys too.
         """
         upper = self.upper
+        # Entries have only the prefix of a long bound. So the range ends behind the last entry with the prefix, or
+        # begins at the first one, and `contains` sorts out the rest.
         if not is_ordered_exactly(upper.removesuffix(PREFIX_END)):
             upper = upper[:PREFIX_BYTES] + PREFIX_END
         lower = self.lower if is_ordered_exactly(self.lower.removesuffix(PREFIX_END)) else self.lower[:PREFIX_BYTES]
@@ -60,6 +65,8 @@ def key_bounds(encode: Callable[[Sequence[object]], bytes], within: KeyRange) ->
     """Return the bounds of a key range. `encode` encodes the first columns of a key."""
     lower = encode(within.lower) if within.lower else b""
     upper = encode(within.upper) if within.upper else END_OF_KEYS
+    # lower < key begins behind all keys with the prefix `lower`; key <= upper ends behind all keys with the prefix
+    # `upper`.
     if within.lower and within.lower_open:
         lower += PREFIX_END
     if within.upper and not within.upper_open:
@@ -134,6 +141,7 @@ class TableReader:
         seen: set[bytes] = set()
         for within in distinct:
             async for records in self._walk_range(index, within, descending, limit):
+                # One range gives each row once. Ranges may overlap, and then the keys of all rows are kept in memory.
                 if len(distinct) == 1:
                     yield records
                     continue
@@ -172,6 +180,7 @@ class TableReader:
         async for batch in walk:
             done: list[Record] = []
             for key, record in batch:
+                # Another prefix: all records of the group are there, and can be put in order.
                 if same_prefix and key[:PREFIX_BYTES] != prefix:
                     done += sort_same_prefix()
                     same_prefix.clear()

@@ -87,6 +87,7 @@ class RowMessages:
         """See `ResultMessages.add`."""
         start = 0
         while start < len(rows):
+            # A slice either fits into the message that is being filled, or, if that one is full, into the next.
             room = self._max_rows - self._rows or self._max_rows
             slice_rows = rows[start : start + min(self._slice_rows, room)]
             start += len(slice_rows)
@@ -98,8 +99,10 @@ class RowMessages:
                 self._size += len(content)
                 self._rows += count
                 encoded += len(content)
+            # Rows of one result set are alike, so this slice tells how many rows the next one may have.
             fitting = SLICE_BYTES * len(slice_rows) // max(1, encoded)
             self._slice_rows = max(1, min(fitting, SLICE_ROWS))
+            # Work is counted in rows: SLICE_BYTES count as much as SLICE_ROWS rows, whichever is more.
             self._work_since_turn += max(encoded * SLICE_ROWS // SLICE_BYTES, len(slice_rows))
             if self._work_since_turn >= SLICE_ROWS:
                 self._work_since_turn = 0
@@ -148,6 +151,8 @@ async def encode_results(
     last: ResultPart | None = None
     warnings: tuple[Issue, ...] = ()
     async for part in results:
+        # The last message of a result set is held until the next part is there: statistics belong into the very last
+        # message, and only then it is known that this one is not it.
         warnings += part.warnings
         if messages is not None and last is not None and part.index != last.index:
             yield ResponsePart(last.index, messages.flush(), last.tx_id, None, warnings)

@@ -26,6 +26,12 @@ from mayflydb.query.yql.keys import encode_key, key_encoder
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DYNUMBER, DecimalType, Type, Value, bare
 
+# A record:       key         encode_key(primary key)     20 <body> | 20 <body> | ..
+#                 partition   blake2b(key), 8 bytes
+#                 value       MessagePack array           93 | 01 | A1 61 | C0        (1, "a", NULL)
+# An entry's key: up to MAX_ENTRY_KEY_BYTES               key | partition
+#                 longer                                  PREFIX_BYTES of the key | blake2b(key), 32 bytes | partition
+#                 of a unique index                       as above, with 8 zero bytes in place of the partition
 MAX_ENTRY_KEY_BYTES: Final = LONGEST_ORDERED - HASH_BYTES
 """The longest key that fits into an index entry, in bytes."""
 
@@ -49,6 +55,7 @@ Values = list[Value]
 
 def partition_of(key: bytes) -> bytes:
     """Return the partition of the record with this key."""
+    # YDB's tables have no partition key, so each row is a partition of its own.
     return blake2b(key, digest_size=HASH_BYTES).digest()
 
 
@@ -59,6 +66,8 @@ def shorten_key(key: bytes) -> bytes:
 
 def is_ordered_exactly(key: bytes) -> bool:
     """True if entries with this key are in the key's own order. Longer keys are ordered by their prefix only."""
+    # Keys from PREFIX_BYTES to MAX_ENTRY_KEY_BYTES are stored whole, but lie between shortened keys with the same
+    # prefix, whose digests are in no order.
     return len(key) < PREFIX_BYTES
 
 
@@ -148,6 +157,7 @@ class RowLayout:
         """Return the row in a record's value."""
         values: Values = _unpack(value)
         stored_width = len(values)
+        # The row is older than some columns. Defaults are values already, so they are not loaded from a stored form.
         if stored_width < self.width:
             values += self._default_row[stored_width:]
         for number, (_, load) in self._coders:
@@ -248,6 +258,8 @@ class RowLayout:
 
         WriteConflict if that definition has other columns than this layout.
         """
+        # The writer passes the same object until the definition changes. Comparing identities costs nothing on the way
+        # of each row.
         if self._ttl_cache is None or self._ttl_cache[0] is not definition:
             self._ttl_cache = definition, self._resolve_ttl(definition)
         ttl = self._ttl_cache[1]
@@ -259,8 +271,10 @@ class RowLayout:
 
     def _resolve_ttl(self, definition: Definition) -> tuple[int, int, str, str | None] | None:
         body = msgspec.convert(definition.body, TableBody)
+        # The row was encoded by the columns of this layout, and the table has others now.
         if body.columns != self.view.body.columns or body.key != self.view.body.key:
             raise WriteConflict(SCHEME_CHANGED, container=self.view.node.id, scheme=True)
+        # A slot that is being removed takes no new dates, or they would be left behind.
         live_slots = {slot.number for slot in definition.slots if slot.state != "dropped"}
         if body.ttl is None or body.ttl.slot not in live_slots:
             return None
@@ -284,6 +298,7 @@ class RowLayouts:
         known = self._known.get(view.node.id)
         if known is None or known.view is not view:
             if len(self._known) >= MAX_LAYOUTS:
+                # Layouts are cheap to build, so no order of use is kept.
                 self._known.clear()
             known = self._known[view.node.id] = RowLayout(view)
         return known

@@ -48,6 +48,8 @@ class Sequences:
         found = [await self.draw(view, column, len(effect.rows), now) for column in missing]
         rows = [(*row, *numbers) for row, numbers in zip(effect.rows, zip(*found, strict=True), strict=True)]
         names = tuple(column.name for column in missing)
+        # An UPSERT of an existing row leaves its numbers alone. Key columns are no matter of merging: a new number is a
+        # new row.
         generated = tuple(name for name in names if name not in view.table.key) if effect.verb == "UPSERT" else ()
         return msgspec.structs.replace(effect, columns=(*effect.columns, *names), rows=rows, generated=generated)
 
@@ -62,6 +64,7 @@ class Sequences:
             return found.after, found
 
         found: Draw = await self._transact(view, column, draw_from, now)
+        # The last numbers were drawn and are lost; the statement needs more.
         if found.count < count:
             raise _exhaustion(view, column)
         return list(found.numbers)
@@ -92,6 +95,7 @@ class Sequences:
         self, view: TableView, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]], now: Instant
     ) -> Any:
         home = await self._engine.node(*home_of(SPACE, view.node.id))
+        # The first draw creates the container of the table's sequences.
         if home is None:
             home = await self._engine.companions.home(SPACE, view.node.id, now)
         return await self._engine.transact(_change_decision(home, column, change), now)

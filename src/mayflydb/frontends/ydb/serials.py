@@ -80,6 +80,7 @@ def draw_numbers(sequence: Sequence, count: int) -> Draw:
     step = sequence.increment
     left = count
     number: int | None = _number_after(sequence, sequence.next) if sequence.used else sequence.next
+    # Each turn takes a whole run of numbers; only a sequence that cycles needs more than one.
     while left and number is not None and sequence.low <= number <= sequence.high:
         last = sequence.high if step > 0 else sequence.low
         taken = min(left, (last - number) // step + 1)
@@ -88,6 +89,7 @@ def draw_numbers(sequence: Sequence, count: int) -> Draw:
         number = _number_after(sequence, ranges[-1][-1])
     if not ranges:
         return Draw((), sequence)
+    # The end is reached. As in YDB, `next` keeps the last number, and `used` says that it is gone.
     if number is None:
         return Draw(tuple(ranges), msgspec.structs.replace(sequence, next=ranges[-1][-1], used=True))
     return Draw(tuple(ranges), msgspec.structs.replace(sequence, next=number, used=False))

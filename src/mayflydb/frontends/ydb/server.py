@@ -45,6 +45,8 @@ class GrpcServer:
         methods_by_service: dict[str, list[Method]] = {}
         for each in all_methods(app.handlers):
             methods_by_service.setdefault(each.service, []).append(each)
+        # Handlers without serializers get and give the bytes of messages; `app` parses them with a descriptor pool of
+        # its own.
         self._server.add_generic_rpc_handlers(
             tuple(
                 grpc.method_handlers_generic_handler(name, self._rpc_handlers(methods_by_service[name]))
@@ -64,6 +66,7 @@ class GrpcServer:
                 bound = self._server.add_secure_port(address, grpc.ssl_server_credentials([credentials]))
         except RuntimeError as error:
             raise OSError(str(error)) from error
+        # gRPC tells of a taken port in two ways: by RuntimeError, and by 0 as the number of the bound port.
         if not bound:
             raise OSError(f"{address} cannot be listened on")
 
@@ -93,9 +96,11 @@ class GrpcServer:
             try:
                 answer = await app.answer(method, data, _metadata_of(context, served_port))
             except LoginRequired as denied:
+                # `abort` raises; the `raise` below shows readers and type checkers that the function ends here.
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
                 raise
             if app.stopping:
+                # Sessions of the table service have no stream that could announce the shutdown, so each answer does.
                 context.set_trailing_metadata(SESSION_CLOSE_HINT)
             return answer
 
@@ -112,7 +117,10 @@ class GrpcServer:
         return handle
 
     def _refusing_handler(self, method: Method) -> Callable[[Any, Any], Any]:
-        """Methods with a stream of requests are not supported: the first request gets the refusal."""
+        """Return the handler of a method with a stream of requests.
+
+        No such method is supported: the first request gets the refusal.
+        """
 
         async def handle(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
             async for first in requests:
@@ -121,12 +129,15 @@ class GrpcServer:
                         yield each
                 except LoginRequired as denied:
                     await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
+                # The refusal is the whole answer. A client may keep its own stream open for ever.
                 return
 
         return handle
 
 
 def _metadata_of(context: Any, served_port: ServedPort) -> CallMetadata:
+    # gRPC does not show handlers the name that the client dialed (`:authority`). The port is known all the same, since
+    # each port has a server of its own.
     metadata = CallMetadata(peer=context.peer(), remaining=context.time_remaining(), served_port=served_port)
     for key, value in context.invocation_metadata():
         if key == _DATABASE_KEY:

@@ -69,6 +69,8 @@ class Session:
 
     async def wait_for_close(self) -> CloseHint | None:
         """Wait until the session is closed. Return the reason, unless the client closed it."""
+        # Several streams wait for the one future. Without the shield, the end of one stream would cancel it for the
+        # others.
         return await asyncio.shield(self._close_hint)
 
     def roll_back(self) -> None:
@@ -85,6 +87,7 @@ class Session:
         self.set_close_timer(None)
         if not self._close_hint.done():
             self._close_hint.set_result(hint)
+        # A running request still works with its transactions; `SessionHold.release` rolls them back after it.
         if not self.busy:
             self.roll_back()
 
@@ -110,6 +113,7 @@ class SessionHold:
 
         A stream calls this before its last message, because the client sends its next request at once.
         """
+        # Streams release early, and `with` releases once more. By then the next request may hold the session.
         if not self._active:
             return
         self._active = False
@@ -141,6 +145,7 @@ class Sessions:
         self._idle = idle / SECOND
         self._max_sessions = max_sessions
         self._sessions: dict[str, Session] = {}
+        # The least recently used session is the first, so `_close_idle` looks at the head alone.
         self._table_sessions_by_use: OrderedDict[str, Session] = OrderedDict()
 
     def __len__(self) -> int:
@@ -151,6 +156,7 @@ class Sessions:
         self._close_idle()
         if len(self._sessions) >= self._max_sessions:
             raise fault("Active sessions limit exceeded", status="OVERLOADED")
+        # Without login, an id is all that protects a session: 192 bits cannot be guessed.
         secret = base64.urlsafe_b64encode(self._chance.getrandbits(192).to_bytes(24)).decode()
         id = f"ydb://session/3?node_id=1&id={secret}"
         session = self._sessions[id] = Session(id, kind, call.database, call.user, self._time())
@@ -190,6 +196,7 @@ class Sessions:
 
     def close(self, session: Session, hint: CloseHint | None = None) -> None:
         """Close a session and roll back its transactions, those in use when the request is done."""
+        # Timers, clients and shutdown may all close a session. Only the first of them counts.
         if self._sessions.pop(session.id, None) is not None:
             self._table_sessions_by_use.pop(session.id, None)
             session.mark_closed(hint)
@@ -208,6 +215,7 @@ class Sessions:
         """Note the end of a stream. The session ends soon unless another stream is attached."""
         session.attached_streams -= 1
         if not (session.attached_streams or session.closed):
+            # A client whose connection broke attaches again.
             self._close_after(session, DETACH_TIMEOUT)
 
     def _close_after(self, session: Session, seconds: float) -> None:
@@ -217,6 +225,7 @@ class Sessions:
         now = self._time()
         while self._table_sessions_by_use:
             oldest = next(iter(self._table_sessions_by_use.values()))
+            # A busy session ends the search: those behind it were used later, and a later call closes them.
             if now - oldest.last_used <= self._idle or oldest.busy:
                 break
             self.close(oldest)

@@ -46,7 +46,7 @@ class RowCounts(msgspec.Struct):
 
 
 class StoreTables:
-    """`Tables` over a snapshot. `accessed` collects the numbers of rows by table."""
+    """Implements `Tables` over a snapshot. `accessed` collects the numbers of rows by table."""
 
     def __init__(
         self,
@@ -127,6 +127,8 @@ def select_rows(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
     def lies_in(place: list[object], part: KeyRange) -> bool:
         lower = [by(value) for by, value in zip(order, part.lower, strict=False)]
         upper = [by(value) for by, value in zip(order, part.upper, strict=False)]
+        # A bound may have fewer values than the key. Only these are compared, so the bound covers all keys that begin
+        # with them.
         low, high = place[: len(lower)], place[: len(upper)]
         return (low > lower or (low == lower and not part.lower_open) or not lower) and (
             high < upper or (high == upper and not part.upper_open) or not upper
@@ -135,5 +137,6 @@ def select_rows(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
     placed = sorted(((sort_place(row), row) for row in rows), key=lambda each: each[0], reverse=access.descending)
     found: dict[int, Row] = {}
     for part in access.ranges or (KeyRange(),):
+        # Ranges may overlap, and each row counts once: rows are told apart by identity.
         found.update({id(row): row for place, row in placed if lies_in(place, part)})
     return [tuple(row[place] for place in places) for row in found.values()][: access.limit]

@@ -28,6 +28,7 @@ Only queries begin such a transaction, and in the table service the same query h
 """
 
 
+# Crockford's Base32, which the ids of YDB use too: without i, l, o and u.
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 

@@ -53,10 +53,17 @@ def anchor_of(type_name: str, unit: str | None, value: Any) -> Instant | None:
     if value is None:
         return None
     instant = value * DATE_TYPES[type_name] if unit is None else _number_to_instant(type_name, unit, value)
+    # The store holds no dates beyond this limit, and no clock reaches it: such a row never expires, or has long
+    # expired.
     return None if instant > DATE_LIMIT else max(-DATE_LIMIT, instant)
 
 
 def _number_to_instant(type_name: str, unit: str, value: Any) -> Instant:
+    # The first instant at which a row is due, with expire_after 0:
+    #     Uint64 SECONDS           100               100 s
+    #     DyNumber SECONDS         100.5             101 s           100.5 <= 100 is false, 100.5 <= 101 is true
+    #     Uint64 NANOSECONDS       100_000_001_999   100.000001 s    rounded down
+    #     DyNumber NANOSECONDS     100_000_001_999   100.000002 s    rounded up
     unit_span = UNITS[unit]
     # YDB compares integers in whole nanoseconds, rounded down, and DyNumbers exactly. So a DyNumber is due at the next
     # whole unit.

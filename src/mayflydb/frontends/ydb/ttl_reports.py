@@ -52,6 +52,7 @@ def key_text(node: Node, key: bytes) -> str:
 def parse_identities(node: Node, id: str) -> list[tuple[bytes, bytes]]:
     """Return the (partition, key) pairs that a text may stand for. BadRequest if the text is no key of the table."""
     types = _key_types(node)
+    # A key of one column may be written bare or as a list of one; `[1]` may also be a text.
     readings: list[list[Any]] = [[id]] if len(types) == 1 else []
     try:
         given = msgspec.json.decode(id)
@@ -140,6 +141,7 @@ def preview_change(database: str, node: Node, change: Change) -> Proposal:
         raise BadRequest("a TTL column has a span of 0 seconds or more")
     unit, runs = _resolve_unit(body, column, change), _resolve_run_interval(body, column, change)
     has_dates = body.ttl is not None and (body.ttl.column, body.ttl.unit) == (column.name, unit)
+    # The real change would give a new column or unit this number too.
     slot = body.ttl.slot if body.ttl is not None and has_dates else next_number(node.definition)
     ttl = TtlSettings(column.name, change.seconds, unit, runs, slot)
     rule = rule_of(ttl, body.attributes, hides=any(rule.hides for rule in node.definition.rules))
@@ -147,8 +149,11 @@ def preview_change(database: str, node: Node, change: Change) -> Proposal:
     return Proposal((rule,), current, column.name, add_date, _statements(database, node.name, ttl))
 
 
-# A new column or unit has no dates in the store yet, so the preview derives them from the rows.
 def _date_adder(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> Callable[[Record], Record]:
+    """Return the function that adds the date of a new TTL column or unit to a record.
+
+    The store has no such dates yet, so the preview derives them from the rows.
+    """
     layout, type_name = RowLayout(table_view(node, node.name)), str(bare(parse_stored_type(column.type)))
 
     def add_date(record: Record) -> Record:
@@ -162,6 +167,7 @@ async def change_ttl(schemes: Schemes, database: str, node: Node, change: Change
     """Change the TTL of a table. Errors as of `preview_change`, and the refusals of TTL settings."""
     body = body_of(node.definition)
     column = _resolve_column(body, change)
+    # Refuses what the preview refuses, in the same words.
     preview_change(database, node, change)
     now = await schemes.engine.now()
     path = paths.join_path(database, node.name)

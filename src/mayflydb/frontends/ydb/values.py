@@ -111,6 +111,7 @@ def encode_type(type: Type) -> bytes:
             )
         case TaggedType(tag, item):
             return wire.bytes_field(107, wire.text_field(1, tag) + wire.bytes_field(2, encode_type(item)))
+    # The empty types hold no message but a NullValue, an enumeration whose only value is 0.
     special = {VoidType: 201, NullType: 202, EmptyListType: 203, EmptyDictType: 204}[type.__class__]
     return wire.varint(special << 3) + b"\x00"
 
@@ -130,6 +131,7 @@ def decode_type(given: Any) -> Type:
     return _decode_type_bytes(given.SerializeToString(deterministic=True))
 
 
+# Messages cannot be the key of a cache, and their bytes can.
 @lru_cache(4096)
 def _decode_type_bytes(data: bytes) -> Type:
     return _decode_type(message("Ydb.Type").FromString(data), 0)
@@ -137,6 +139,7 @@ def _decode_type_bytes(data: bytes) -> Type:
 
 def _decode_type(given: Any, depth: int) -> Type:
     kind = given.WhichOneof("type")
+    # Clients send types: without a limit, a deep one would exhaust the stack.
     if depth > _MAX_DEPTH:
         raise _bad_request("a type is nested too deep")
     if kind == "type_id":
@@ -196,6 +199,15 @@ def columns_field(columns: Iterable[tuple[str, Type]]) -> bytes:
 # --- values to bytes -----------------------------------------------------------------------------------------------------
 
 
+# The fields of Value by their tags (number << 3 | wire type):
+#
+#     08 bool   15 int32   1D uint32   21 int64   29 uint64   35 float   39 double   followed by the number
+#     79 low_128   81 01 high_128                                                    followed by 8 bytes
+#     42 bytes   4A text   5A nested_value   62 items   6A pairs                     followed by length and content
+#     50 00 NULL   70 variant_index
+#
+# Numbers are little-endian. Fields 1 to 11 and low_128 are one oneof, whose member is written even if it is 0 or empty:
+# a Value without a member is not 0 but invalid.
 def _fixed_size_encoder(tag: bytes, form: str) -> ValueEncoder:
     pack = struct.Struct(f"<{len(tag)}s{form}").pack
     return lambda value: pack(tag, value)
@@ -228,6 +240,7 @@ def _encode_halves(value: bytes) -> bytes:
     The lower half is a member of the oneof and always present; the upper half is a field of its own, left out when 0.
     """
     low, high = value[:8], value[8:]
+    # 79 | bytes 0 to 7 | 81 01 | bytes 8 to 15
     return b"\x79" + low if high == _ZERO_HALF else b"\x79" + low + b"\x81\x01" + high
 
 
@@ -283,6 +296,8 @@ def _text_encoder(type: Type) -> ValueEncoder:
 
 def _optional_encoder(item: Type) -> ValueEncoder:
     inner = encoder(item)
+    # A present value is written bare. Only where the inner type has a NULL of its own, the levels are nested, so that
+    # "present and NULL" differs from "NULL".
     if isinstance(item, (OptionalType, NullType)):
 
         def encode_level(value: Value) -> bytes:
@@ -368,6 +383,8 @@ def _mismatch(type: Type, given: Any) -> Fault:
     return _bad_request(f"Invalid value representation for type: {format_long(type)}, found {found}")
 
 
+# Date, Datetime and Timestamp end before 2106-01-01, exclusive. An Interval is shorter than the whole span, in either
+# direction. The 64-bit types have inclusive limits.
 _END_DAY: Final = 49_673
 _END_SECOND: Final = _END_DAY * 86_400
 _END_MICROSECOND: Final = _END_SECOND * 1_000_000
@@ -461,10 +478,12 @@ def _uuid_decoder(type: Type) -> ValueDecoder:
 
 
 def _decimal_decoder(type: DecimalType) -> ValueDecoder:
+    # YDB encodes inf, -inf and NaN as 10^35, -10^35 and 10^35 + 1, beyond every number of 35 digits.
     largest, infinite = 10**type.precision, 10**35
 
     def decode(given: Any) -> Value:
         low, high = _read_halves(type, given)
+        # Both halves arrive without a sign. Bit 127 stands for -2^127, as in all two's complements.
         value = (high << 64 | low) - ((high >> 63) << 128)
         if abs(value) >= largest and value not in (infinite, -infinite, infinite + 1):
             raise _bad_request(f"Value is out of range for type {format_long(type)}")

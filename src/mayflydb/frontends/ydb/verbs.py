@@ -41,7 +41,10 @@ VARIABLE_LENGTH: Final = frozenset(("String", "Utf8", "Yson", "Json", "JsonDocum
 """Types with values of any length."""
 
 UNMEASURED_BYTES: Final = 32 << 10
-"""Key values of at most this many bytes or characters cannot exceed a limit together, so they are not measured."""
+"""Rows whose key values all have at most this many bytes or characters are not measured.
+
+20 key columns of ASCII text of this length stay below MAX_KEY_BYTES.
+"""
 
 BATCH_ROWS: Final = 64
 """Rows after which a loop over a client's rows lets other tasks run. The loop can be cancelled there."""
@@ -66,6 +69,7 @@ async def keyed_rows(effect: Effect, rows: GivenRows) -> list[tuple[bytes, Row]]
         return keyed
     if not effect.ignore_existing:
         raise constraint_violation(effect.table, DUPLICATE_KEYS)
+    # Of several rows with one key, the first is put in last, and so replaces the others.
     return list({key: (key, row) for key, row in reversed(keyed)}.values())[::-1]
 
 
@@ -118,6 +122,8 @@ class GivenRows:
 
     def _check_sizes(self, row: Row) -> None:
         sizes = {place: _value_bytes(row[place]) for place in self._variable_places}
+        # Values of fixed size count as 8 bytes each: with at most 20 key columns, they hardly matter beside a limit of
+        # a megabyte.
         key = sum(sizes.get(place, 8) for place in self._key_places)
         if key > MAX_KEY_BYTES:
             raise _too_large("key", key, MAX_KEY_BYTES)
@@ -149,6 +155,7 @@ class GivenRows:
         if before is None:
             return self.new_row(row)
         values = self._layout.decode(before.value)
+        # Without generated values: an existing row keeps the numbers of its Serial columns.
         for place, number in self._merged_places:
             values[number] = row[place]
         return values

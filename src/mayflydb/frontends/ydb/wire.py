@@ -24,6 +24,7 @@ def varint(number: int) -> bytes:
     """Encode a whole number that is not negative."""
     if number < 128:
         return _SMALL[number]
+    # Seven bits to a byte, the lowest first. Bit 7 is set in every byte but the last.
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -34,6 +35,7 @@ def varint(number: int) -> bytes:
 
 def bytes_field(field: int, content: bytes) -> bytes:
     """Encode a field of bytes, text or a message."""
+    # The last three bits of a tag are the wire type: 0 is a varint, 2 a length with as many bytes.
     return varint(field << 3 | 2) + varint(len(content)) + content
 
 
@@ -55,6 +57,8 @@ def status_number(status: str) -> int:
 
 def issue_message(given: Issue) -> bytes:
     """Encode an IssueMessage."""
+    # Fields of IssueMessage: 1 position, 2 message, 3 end_position, 4 issue_code, 5 severity, 6 issues. An issue has
+    # one position here, which is its end as well.
     place = b"" if given.position is None else _position(given.position)
     inner = b"".join(bytes_field(6, issue_message(each)) for each in given.issues)
     end = bytes_field(3, place) if place else b""
@@ -84,6 +88,8 @@ def any_message(type_name: str, content: bytes) -> bytes:
 
 @cache
 def _ready_field(status: str) -> bytes:
+    # 10 01: field 2, `ready`, is true. Clients in Go and C++ insist on `ready` and `status`; the one in Python does
+    # not.
     return b"\x10\x01" + int_field(3, status_number(status))
 
 
@@ -116,6 +122,7 @@ def operation_message(
 
     A running operation has a status too: that of the request that began it.
     """
+    # Fields of Operation: 1 id, 2 ready, 3 status, 4 issues, 5 result (an Any), 6 metadata.
     content = text_field(1, id) + (_ready_field(status) if ready else int_field(3, status_number(status)))
     if issues:
         content += issues_field(4, issues)
@@ -150,6 +157,7 @@ def query_response_part(
     `result_set`: the inside of a ResultSet; None: the message has none. `tx_id`: None: the message says nothing of a
     transaction; empty: the transaction has ended. `stats`: a QueryStats.
     """
+    # Fields: 08 status, 12 issues, 18 result_set_index, 22 result_set, 2A exec_stats, 32 tx_meta.
     pieces = [_status_field(status)]
     if issues:
         pieces.append(issues_field(2, issues))

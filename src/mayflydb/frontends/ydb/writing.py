@@ -38,6 +38,7 @@ class TableWriter:
             keyed = await self._new_rows(effect, keyed)
         command = None if effect.verb == "UPDATE" else command_factory(effect, rows)
         for number, (key, row) in enumerate(keyed, 1):
+            # Writes into the snapshot do not wait for anything, so without this no other task would run.
             if not number % BATCH_ROWS:
                 await asyncio.sleep(0)
             try:
@@ -74,6 +75,7 @@ class TableWriter:
         blind = self._blind and effect.returning is None
         try:
             written = await self._snapshot.run(self._container, command, blind=blind)
+        # OwnerNotFound is a NotFound as well: a dropped table is an error.
         except OwnerNotFound:
             raise
         except NotFound:
@@ -82,6 +84,7 @@ class TableWriter:
 
     async def _check_written_row(self, effect: Effect, rows: GivenRows, row: Row, key: bytes) -> None:
         if merges_rows(effect, rows):
+            # An UPSERT that names no column of a unique index changes none of its values.
             if any(name in index.columns for index in self._unique for name in effect.columns):
                 await self._check_unique(effect, key, rows.merge_into(await self._get(key), row))
         else:
@@ -106,6 +109,7 @@ class TableWriter:
         table = self._layout.view.table
         for index in self._unique:
             own = tuple(values[self._layout.numbers[name]] for name in index.columns)
+            # NULLs equal nothing. An index that is still being built, or that an UPDATE does not touch, is not checked.
             if None in own or not (
                 index.ready and (effect.verb != "UPDATE" or set(index.columns) & set(effect.columns))
             ):

@@ -90,6 +90,7 @@ class _Dialect(csv.excel):
 
 def _from_csv(view: TableView, settings: Any, data: bytes) -> tuple[list[str], list[Row]]:
     try:
+        # The csv module reads a dialect from the attributes of a class.
         dialect = type("_Given", (_Dialect,), _dialect_settings(settings))
         # Only CR and LF end a line here; Unicode has other line ends.
         lines = islice(io.StringIO(data.decode(), newline=""), settings.skip_rows, None)

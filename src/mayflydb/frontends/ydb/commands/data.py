@@ -46,6 +46,8 @@ class ResultSets:
         """Add rows to a result set."""
         self._columns[index] = columns
         kept = self._rows.setdefault(index, [])
+        # Rows above the limit show that the set is truncated. Further ones are read and dropped, so memory stays
+        # bounded.
         if not self._max_rows or len(kept) <= self._max_rows:
             kept.extend(rows)
 
@@ -92,6 +94,7 @@ async def execute_data_query(services: Services, call: GrpcCall, request: Any) -
                 sets.add(part.index, part.columns, part.rows)
             tx_id, stats = part.tx_id, part.stats
             warnings += part.warnings
+        # Fields of ExecuteQueryResult: 1 result_sets, 2 tx_meta, 3 query_meta (id, types of parameters), 4 query_stats.
         result = sets.encode_fields(1) + wire.bytes_field(2, wire.text_field(1, tx_id))
         if request.query_cache_policy.keep_in_cache or request.query.WhichOneof("query") == "id":
             described = await executor.describe_query(

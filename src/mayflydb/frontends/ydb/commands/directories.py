@@ -26,6 +26,7 @@ async def list_directory(services: Services, call: GrpcCall, request: Any) -> by
     if entry is not None:
         result.self.CopyFrom(entry_message(entry))
         result.children.extend([entry_message(each) for each in await schemes.children(path)])
+    # The root lies above all databases and has no entry of its own.
     elif path == "/":
         result.self.name = "/"
         result.self.type = 1

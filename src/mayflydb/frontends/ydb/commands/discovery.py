@@ -50,11 +50,13 @@ async def list_endpoints(services: Services, call: GrpcCall, request: Any) -> by
     advertised = services.options.advertise
     port = 0 if served_port is None else served_port.port
     if advertised is not None:
+        # Behind a proxy or in a container, this process does not know the address that clients use.
         host_address, port = HostAddress(advertised[0]), advertised[1] or port
     else:
         host_address = await asyncio.to_thread(reachable_address, call.peer)
     endpoint = b"".join(
         (
+            # Fields of EndpointInfo: 1 address, 2 port, 4 ssl, 5 service, 6 location, 7 node_id, 9 ip_v6.
             wire.text_field(1, host_address.host),
             wire.int_field(2, port),
             wire.int_field(4, int(served_port is not None and served_port.tls)),
@@ -70,6 +72,7 @@ async def list_endpoints(services: Services, call: GrpcCall, request: Any) -> by
 
 def reachable_address(peer: str) -> HostAddress:
     """Return the address by which a peer, as gRPC writes it, reaches this machine."""
+    # gRPC writes `ipv4:127.0.0.1:40000`, `ipv6:%5B::1%5D:40000` (percent-encoded brackets) or `unix:path`.
     kind, _, rest = unquote(peer).partition(":")
     host = rest.rpartition(":")[0].strip("[]").partition("%")[0]
     if kind not in ("ipv4", "ipv6"):

@@ -39,6 +39,7 @@ async def list_operations(services: Services, call: GrpcCall, request: Any) -> b
     if start < 0 or size < 0:
         raise fault("Invalid page token or size", status="BAD_REQUEST")
     page = b"".join(wire.bytes_field(3, encode_operation(each)) for each in found[start : start + size])
+    # The token of a page is the number of operations before it.
     following = str(start + size) if start + size < len(found) else ""
     return wire.plain_response(rest=page + wire.text_field(4, following))
 

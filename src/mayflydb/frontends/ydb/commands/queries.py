@@ -22,6 +22,7 @@ SYNTAX_PG: Final = 2
 FORMAT_ARROW: Final = 2
 SCHEMA_FIRST_ONLY: Final = 2
 
+# The keys are the names of fields of TransactionSettings; the values are the same texts as literals of the type.
 MODES: Final[Mapping[str, TransactionMode]] = {
     "serializable_read_write": "serializable_read_write",
     "online_read_only": "online_read_only",
@@ -115,6 +116,7 @@ async def _encode_messages(
     is_tx_named = not in_transaction
     async with aclosing(encode_results(results, result_format)) as pieces:
         async for piece in pieces:
+            # Clients read the transaction from the first message, and need it before they ask for more.
             tx_id = None if is_tx_named else piece.tx_id
             is_tx_named = True
             stats = b"" if piece.stats is None else stats_message(piece.stats, with_plan)
@@ -147,6 +149,9 @@ def stats_message(stats: QueryStats, with_plan: bool) -> bytes:
         )
         for path, each in stats.row_counts.items()
     )
+    # QueryStats: 1 query_phases {1 duration, 2 table_access {1 name, 3 reads, 4 updates, 5 deletes}, 3 CPU time}, 2
+    # compilation {1 from_cache, 2 duration, 3 CPU time}, 3 CPU time of the process, 4 plan, 6 duration, 7 CPU time of
+    # all. Times are microseconds; CPU time is not measured, and the duration stands for it.
     running = max(0, stats.total_us - stats.planning_us)
     phase = wire.int_field(1, running) + tables + wire.int_field(3, running)
     compilation = (

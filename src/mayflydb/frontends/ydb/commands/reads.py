@@ -107,6 +107,7 @@ def _check_types(table: Table, given: Sequence[Type]) -> None:
 
 async def stream_read_table(services: Services, call: GrpcCall, request: Any) -> AsyncIterator[bytes]:
     """`StreamReadTable`: rows of a table or an index in a key range, from one snapshot."""
+    # The session is only marked as used: a stream may run beside other requests of its session.
     if request.session_id:
         services.sessions.get(call, request.session_id)
     view = await _get_readable(services, call, request.path)
@@ -123,6 +124,8 @@ async def stream_read_table(services: Services, call: GrpcCall, request: Any) ->
     most_bytes = min(request.batch_limit_bytes or DEFAULT_MESSAGE_BYTES, DEFAULT_MESSAGE_BYTES)
     messages = RowMessages(block, encode, most_bytes, request.batch_limit_rows)
     node = view.node if isinstance(view, TableView) else view.view.node
+    # A VirtualTimestamp: plan_step in milliseconds, and the table's lsn as tx_id. Read before the snapshot begins, so
+    # it is never newer than the rows.
     snapshot_field = wire.int_field(1, call.now // 1000) + wire.int_field(2, await services.engine.lsn(node.id))
     snapshot, tables = await _open_tables(services, call, view)
     try:
@@ -172,6 +175,7 @@ async def stream_execute_scan_query(services: Services, call: GrpcCall, request:
     described = await executor.describe_query(call, text, {name: type for name, (type, _) in parameters.items()})
     if described.writes:
         raise fault("Scan query cannot have data modifications.", status="PRECONDITION_FAILED", code=2029)
+    # A stream of a scan query does not number its result sets.
     if len(described.results) != 1:
         raise fault("Scan query should have a single result set.", status="PRECONDITION_FAILED", code=2029)
     if request.mode == _EXPLAIN:

@@ -45,6 +45,7 @@ async def alter_table(services: Services, call: GrpcCall, request: Any) -> bytes
         spec = alter_spec(request)
     view = await services.schemes.alter(path, spec, call.now)
     if spec.add_indexes:
+        # Otherwise the client's next query may name an index that is not complete, which is refused.
         await services.schemes.builds.wait_until_complete(view)
         return wire.operation_response(metadata=_build_metadata(path, request))
     return wire.operation_response()
@@ -145,6 +146,7 @@ async def describe_system_view(services: Services, call: GrpcCall, request: Any)
 
 
 _SERVICE: Final = "Ydb.Table.V1.TableService"
+# IndexBuildState.STATE_DONE
 _BUILD_DONE: Final = 4
 
 COMMANDS: Final[Mapping[str, Unary]] = {

@@ -57,6 +57,7 @@ async def fetch_script_results(services: Services, call: GrpcCall, request: Any)
     if start < 0 or request.rows_limit < 0:
         raise fault("Invalid fetch token or limit", status="BAD_REQUEST")
     end = start + (min(request.rows_limit, MAX_PAGE_ROWS) or MAX_PAGE_ROWS)
+    # The token of a page is the number of rows before it. A finished script does not change.
     following = str(end) if end < len(found.rows) else ""
     rows = encode_result_set(found.columns, found.rows[start:end])
     rest = wire.int_field(3, request.result_set_index) + wire.bytes_field(4, rows) + wire.text_field(5, following)

@@ -12,6 +12,7 @@ from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.query.yql.faults import fault
 
 _STATUS_READY = wire.int_field(1, 1)
+# Field numbers of SessionState: an empty message in the field is the hint.
 _HINT_FIELDS: Final = {"session_shutdown": 3, "node_shutdown": 4}
 
 
@@ -24,6 +25,7 @@ async def create_table_session(services: Services, call: GrpcCall, request: Any)
 async def keep_alive(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`KeepAlive`: marks the session used; its status is ready unless a request uses it."""
     session = services.sessions.get(call, request.session_id)
+    # KeepAliveResult.session_status: 1 is READY, 2 is BUSY.
     status = wire.int_field(1, 2) if session.busy else _STATUS_READY
     return wire.operation_response(result=status, type_name="Ydb.Table.KeepAliveResult")
 
@@ -46,6 +48,7 @@ async def attach(services: Services, call: GrpcCall, request: Any) -> AsyncItera
     session = sessions.get(call, request.session_id)
     sessions.attach(session)
     try:
+        # At once: clients take a session for usable when the first message is there.
         yield wire.plain_response()
         hint = await session.wait_for_close()
         if hint is not None:

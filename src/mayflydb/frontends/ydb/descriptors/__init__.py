@@ -33,6 +33,7 @@ def _files(described: bytes) -> Iterator[bytes]:
 
     Importing the set's own class would take long.
     """
+    # One field, again and again:  0A | length as a varint | FileDescriptorProto.
     place = 0
     while place < len(described):
         place += 1

@@ -67,12 +67,15 @@ class Builds:
         for task in tasks:
             task.cancel()
         if tasks:
+            # `wait` collects the cancelled tasks without raising.
             await asyncio.wait(tasks)
 
     async def _run_task(self, id: int, path: str) -> None:
         try:
             recheck = True
             while recheck:
+                # Cleared before the work: a change during the work sets the mark again. No `await` stands between the
+                # last check and the removal of the task below, so no change slips through there.
                 self._recheck.discard(id)
                 await self._build_all(id, path)
                 recheck = id in self._recheck
@@ -85,6 +88,7 @@ class Builds:
 
     async def _build_all(self, id: int, path: str) -> None:
         while (node := await self._engine.node_by_id(id)) is not None and _needs_builds(node):
+            # The node is read in each round, since a change may have added indexes or dropped slots meanwhile.
             view = self._lookup.view(node, path)
             for slot in node.definition.slots:
                 if slot.state == "dropped":

@@ -231,7 +231,9 @@ class Schemes(Lookup):
             return with_rule(node.definition, self.ttl_policy, now)
 
         for view in await self.tables():
+            # Settings of the server are part of the rules. Tables whose rules stay the same are not written.
             if _without_stamps(change(view.node)) != _without_stamps(view.node.definition):
+                # Another node may have dropped the table since the list was read.
                 with contextlib.suppress(NotFound):
                     await self.engine.definitions.replace(view.node.id, change, now)
             self.builds.start(view)

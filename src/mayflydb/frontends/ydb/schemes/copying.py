@@ -53,6 +53,8 @@ async def copy_tables(schemes: Schemes, copies: Sequence[TableCopy], now: Instan
             await schemes.sequences.copy(view, copy, now)
         named = [(node.id, *place) for node, place in zip(created, places, strict=True)]
         await schemes.publish(named, now)
+    # Also after a cancelled call: nothing leads to the hidden tables, so nothing else would drop them before the next
+    # start.
     except BaseException:
         for node in created:
             with contextlib.suppress(NotFound):
@@ -80,6 +82,7 @@ async def _begin_snapshot(
 def _copy_definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Instant) -> Definition:
     before = view.node.definition
     indexes = tuple(
+        # The rows are written with all entries, so no index is left to build.
         msgspec.structs.replace(index, state="ready")
         for index in before.indexes
         if index.state != "dropped" and (is_primary(index) or not omit_indexes)

@@ -74,6 +74,7 @@ async def show_create(schemes: Schemes, call: GrpcCall, statement: ast.ShowCreat
     """
     path = resolve_path(call.database, prefix, statement.name)
     entry = await schemes.find(path)
+    # SHOW CREATE shows names below the database, so that the statement runs in another one as well.
     name = path.removeprefix(call.database + "/")
     if isinstance(entry, TableView) and statement.kind == "TABLE":
         sequences = await schemes.sequences.states(entry, call.now)
@@ -131,6 +132,7 @@ async def _drop_table(schemes: Schemes, call: GrpcCall, statement: ast.DropTable
 
 async def _alter_sequence(schemes: Schemes, call: GrpcCall, statement: ast.AlterSequence, prefix: str | None) -> None:
     path = resolve_path(call.database, prefix, statement.name)
+    # The path of a sequence is that of its table and `_serial_column_` with the column's name.
     table, _, name = path.rpartition("/")
     entry = await schemes.find(table)
     columns = entry.body.columns if isinstance(entry, TableView) else ()

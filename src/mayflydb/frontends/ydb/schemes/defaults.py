@@ -95,6 +95,7 @@ def parse_literal(text: str, type: Type) -> Value:
 def _convert(tree: Tree, type: Type) -> Value:
     literal = _evaluate_literal(tree, type)
     if literal.type == NULL:
+        # NULL as the default of a column that is NOT NULL.
         if bare(type) == type:
             raise _mismatch(tree, literal.type, type)
         return None
@@ -119,6 +120,7 @@ def _evaluate_literal(tree: Tree, type: Type) -> Expression:
             return _constant(BOOL, value)
         case Literal_(kind="integer", value=int(value), suffix=suffix):
             types = _INTEGER_TYPES.get(suffix, (INT32, INT64, UINT64))
+            # A literal without suffix has the first of Int32, Int64 and Uint64 that holds it, as elsewhere in YQL.
             fits = [each for each in types if value < 1 << _magnitude_bits(each)]
             return _constant((fits or [types[-1]])[0], value)
         case Literal_(kind="float" | "double", value=value, suffix=suffix):

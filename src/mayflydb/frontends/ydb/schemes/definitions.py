@@ -95,10 +95,12 @@ def new_table(spec: TableSpec, owner: str, policy: TtlPolicy, now: Instant) -> D
     )
     primary = Index(FIRST_ORDERED, (), "ready", spec=PRIMARY_SPEC)
     definition = Definition({}, now, indexes=(primary,), numbered=FIRST_ORDERED)
+    # `add_indexes` numbers the indexes of a node; there is none yet. An empty table needs no build.
     node, _ = add_indexes(Node(0, 0, "", definition), [index_definition(each) for each in spec.indexes], "ready")
     definition = node.definition
     if spec.ttl is not None:
         definition, slot = with_slot(definition)
+        # The empty table has no dates to build either.
         definition = msgspec.structs.replace(definition, slots=(Slot(slot, "ready"),))
         body = msgspec.structs.replace(body, ttl=stored_ttl(spec.ttl, slot))
     return with_rule(msgspec.structs.replace(definition, body=body_to_builtins(body)), policy, now)
@@ -118,6 +120,7 @@ def with_rule(definition: Definition, policy: TtlPolicy, now: Instant) -> Defini
         return msgspec.structs.replace(definition, rules=(), schedule=before and end_schedule(before, now))
     rule = rule_of(body.ttl, body.attributes, policy.hides)
     interval = policy.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
+    # Runs of a table begin at full ticks, at least an interval apart, even across RESET and SET of its TTL.
     schedule = following(before, interval, now, policy.tick)
     same = [msgspec.structs.replace(each, version=0, not_before=None) for each in definition.rules] == [rule]
     if same and before is not None and before.until is None and before.every == schedule.every:
@@ -190,6 +193,7 @@ def _alter_columns(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[st
         for column in body.columns
         if column.name not in spec.drop_columns
     )
+    # Numbers of dropped columns stay taken: older rows still have values under them.
     new = tuple(stored_column(column, number) for number, column in enumerate(spec.add_columns, body.numbered))
     if len(kept) + len(new) > MAX_COLUMNS:
         raise Invalid(
@@ -273,6 +277,8 @@ def _alter_indexes(definition: Definition, body: TableBody, spec: AlterSpec) -> 
     taken = secondary_indexes(indexes)
     for new in spec.add_indexes:
         _check_addable(new, taken)
+    # The engine counts on from the highest number ever given, so entries of a dropped index cannot pass for those of a
+    # new one.
     definition = msgspec.structs.replace(definition, indexes=indexes, numbered=next_number(definition) - 1)
     node, _ = add_indexes(Node(0, 0, "", definition), [index_definition(each) for each in spec.add_indexes])
     return node.definition
@@ -318,6 +324,7 @@ def _alter_ttl(
             definition = without_slot(definition, before.slot)
         return definition, msgspec.structs.replace(body, ttl=None)
     check_ttl(spec.ttl, types, spec.drop_columns, now, policy.min_run_interval)
+    # The dates in the slot do not depend on span and interval, so nothing is built, however large the table.
     if before is not None and (before.column, before.unit) == (spec.ttl.column, spec.ttl.unit):
         return definition, msgspec.structs.replace(body, ttl=stored_ttl(spec.ttl, before.slot))
     if before is not None:

@@ -52,6 +52,7 @@ def entry_message(entry: Entry) -> Any:
                 into.add(subject=subject, permission_names=names)
     created = created_of(entry)
     if created:
+        # A VirtualTimestamp, whose plan_step is in milliseconds.
         found.created_at.plan_step = created // MILLISECOND
         found.created_at.tx_id = 1
     return found
@@ -130,6 +131,7 @@ def _describe_index(index: Index, into: Any) -> None:
     into.name = index.name
     into.index_columns.extend(index.columns)
     into.data_columns.extend(index.cover)
+    # An empty message: its presence is the information.
     getattr(into, _INDEX_FIELDS[index.kind]).SetInParent()
     into.status = READY if index.ready else BUILDING
 

@@ -76,6 +76,7 @@ def _initial_partitions(request: Any) -> dict[str, Any]:
     policy = request.profile.partitioning_policy
     found: dict[str, Any] = {}
     if policy.auto_partitioning:
+        # PartitioningPolicy.AutoPartitioningPolicy: 1 is DISABLED, 2 AUTO_SPLIT, 3 AUTO_SPLIT_MERGE.
         found["AUTO_PARTITIONING_BY_SIZE"] = FEATURE_FLAGS[2 if policy.auto_partitioning == 1 else 1]
     for given, keys in ((request, "partition_at_keys"), (policy, "explicit_partitions")):
         form = given.WhichOneof("partitions")
@@ -123,6 +124,7 @@ def _ttl_action(request: Any) -> TtlAction:
 
 def ttl_spec(given: Any) -> TtlSpec:
     """Return the spec in TtlSettings. Invalid: no mode, or an unknown unit."""
+    # 0 is the default of the field, and means the server's interval.
     interval = given.run_interval_seconds or None
     match given.WhichOneof("mode"):
         case "date_type_column":
@@ -141,6 +143,7 @@ def ttl_spec(given: Any) -> TtlSpec:
 def _column(given: Any) -> ColumnSpec:
     type = decode_type(given.type)
     if given.HasField("not_null"):
+        # The field wins over the type; without it, the type says whether the column takes NULL.
         type = bare(type) if given.not_null else optional(type)
     family = "" if given.family == "default" else given.family
     match given.WhichOneof("default_value"):

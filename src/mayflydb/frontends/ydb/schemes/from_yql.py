@@ -149,6 +149,7 @@ def _is_column_store(setting: ast.Setting) -> bool:
 
 def ttl_spec(given: ast.Ttl) -> TtlSpec:
     """Return the spec of a TTL setting. Faults: a missing or invalid Interval; Invalid: tiers."""
+    # Tiers are parsed in order to be refused by name; a single tier without a destination is a plain TTL.
     spans = [_interval_seconds(interval) for interval, _ in given.tiers]
     if len(given.tiers) > 1 or given.tiers[0][1] is not None:
         check_tiers([(span, source) for span, (_, source) in zip(spans, given.tiers, strict=True)])
@@ -170,6 +171,7 @@ def _interval_seconds(given: Expression) -> int:
         raise fault(f'Invalid value "{text}" for type Interval', given.at)
     if length < 0:
         raise fault("Interval value cannot be negative", given.at)
+    # TTL counts whole seconds, rounded down: PT1.5S is 1.
     return length // SECOND
 
 
@@ -246,6 +248,7 @@ def _set_settings(spec: AlterSpec, given: Sequence[ast.Setting]) -> AlterSpec:
     for setting in given:
         if setting.name.upper() in settings.UNALTERABLE:
             raise fault(f"{setting.name.upper()} alter is not supported", setting.at)
+    # Of several actions, the last one that names TTL counts.
     physical, ttl, _ = _split_settings(given)
     ttl = spec.ttl if isinstance(ttl, KeepTtl) else ttl
     return msgspec.structs.replace(spec, settings={**spec.settings, **physical}, ttl=ttl)

@@ -62,6 +62,7 @@ def check_index(spec: IndexSpec, columns: Mapping[str, Type], key: Sequence[str]
             raise Invalid(f"The same column can't be used as key column and data column for one index: {name}")
     if tuple(spec.columns) == tuple(key):
         raise Invalid("Index keys are the same as table primary key, index is useless")
+    # `taken` counts the indexes before this one, so the limit itself is allowed.
     if len(taken) >= MAX_INDEXES:
         raise Invalid(f"indexes count has reached maximum value in the table, limit: {MAX_INDEXES}")
 

@@ -63,6 +63,8 @@ class Lookup:
             version = await self._refresh()
             if path in self._entries:
                 return self._entries[path]
+            # If the catalogue changes during the lookup, the result may mix two states: it is dropped, and looked up
+            # again.
             entry = await self._resolve(path)
             if self.engine.catalog_version == version:
                 if len(self._entries) >= MAX_PATHS:
@@ -102,6 +104,7 @@ class Lookup:
             return list(system_tables(database))
         nodes = await self._nodes(database)
         prefix = f"{name}/" if name else ""
+        # Entries deeper down make the directories in between visible, with or without nodes of their own.
         leaves = {node[len(prefix) :].partition("/")[0] for node in nodes if node.startswith(prefix)}
         below = [await self.find(paths.join_path(path, leaf)) for leaf in sorted(leaves - {""})]
         system = [DirectoryEntry(paths.join_path(path, paths.SYSTEM_DIRECTORY))] if not name else []
@@ -117,7 +120,7 @@ class Lookup:
         return found
 
     async def database_ids(self) -> list[int]:
-        """Return the catalogue nodes whose children are tables."""
+        """Return the ids of the databases' nodes. All tables are children of these nodes."""
         return [node.id for node in await self._database_nodes()]
 
     async def path_of(self, container: int) -> str | None:
@@ -162,6 +165,7 @@ class Lookup:
         nodes = await self._nodes(database)
         if any(each.startswith(f"{name}/") for each in nodes):
             return DirectoryEntry(path)
+        # Last, since real entries win: an index is read as `t/idx/indexImplTable`.
         return self._find_index_entry(database, name, nodes)
 
     def _find_index_entry(self, database: str, name: str, nodes: dict[str, Node]) -> Entry | None:
@@ -175,6 +179,7 @@ class Lookup:
     def view(self, node: Node, path: str) -> TableView:
         """Return the decoded table of a node, cached for each definition."""
         known = self._views.get(node.id)
+        # The engine returns the same object until the node changes.
         if known is None or known.node is not node or known.table.path != path:
             known = self._views[node.id] = table_view(node, path)
         return known

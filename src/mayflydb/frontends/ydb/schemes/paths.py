@@ -46,6 +46,7 @@ def split_path(databases: Iterable[str], path: str) -> tuple[str, str] | None:
     found = [each for each in databases if path == each or path.startswith(each + "/")]
     if not found:
         return None
+    # Databases may lie in each other: `/Root` and `/Root/test`.
     database = max(found, key=len)
     return database, path[len(database) + 1 :]
 
@@ -80,6 +81,7 @@ def _part_violation(part: str) -> str | None:
     if not part.strip("."):
         return f"is not allowed path part contains only dots '{part}'"
     for character in part:
+        # Printable ASCII without the blank. Slashes are gone by the split.
         if not "!" <= character <= "~":
             return f"symbol '{character}' is not allowed in the path part '{part}'"
     return None

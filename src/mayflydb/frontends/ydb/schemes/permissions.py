@@ -65,6 +65,7 @@ def grant(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]
 
 def revoke(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
     """Return the body of an entry without these permissions; ALL removes all."""
+    # REVOKE ALL takes everything, also what was granted by name.
     left = {
         each: () if FULL_PERMISSION in names else tuple(n for n in _permissions_of(body, each) if n not in names)
         for each in subjects

@@ -63,6 +63,7 @@ def describe_partitioning(settings: Mapping[str, Any], into: Any, by_hash: bool)
 
     `by_hash`: rows are spread by hash, as in column tables.
     """
+    # Only column tables are divided by hash; the setting of a row table is kept and not shown.
     if by_hash:
         into.partition_by.extend(settings.get("PARTITION_BY", ()))
     into.partitioning_by_size = _FLAG_NUMBERS[settings.get("AUTO_PARTITIONING_BY_SIZE", "ENABLED")]

@@ -52,6 +52,7 @@ def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | N
 def _alter_sequence(view: TableView, column: str, state: Sequence) -> str:
     parts = [f"START WITH {state.start}"] if state.start != 1 else []
     parts += [f"INCREMENT BY {state.increment}"] if state.increment != 1 else []
+    # A new sequence begins at 1. RESTART without a number goes back to the start.
     if state.next != 1:
         parts.append("RESTART" if state.next == state.start else f"RESTART WITH {state.next}")
     path = quote(f"{view.table.path}/{sequence_name(column)}")

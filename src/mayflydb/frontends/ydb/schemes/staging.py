@@ -17,6 +17,7 @@ HIDDEN_SPACE: Final = "ydb copies"
 async def create_hidden_table(engine: Engine, definition: Definition, now: Instant) -> Node:
     """Create a hidden table."""
     space = await engine.definitions.space(HIDDEN_SPACE, now)
+    # Names only have to differ. A copy that runs at the same time may take one first; then the next number is tried.
     count = len(await engine.children(space.id))
     while True:
         try:

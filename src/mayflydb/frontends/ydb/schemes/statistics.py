@@ -50,6 +50,7 @@ async def describe_statistics(engine: Engine, view: TableView, into: Any, reques
 
 def partition_share(total: int, count: int, number: int) -> int:
     """Return the share of partition `number` in a total that is divided evenly."""
+    # The remainder goes to the first partitions, one each, so the shares add up to the total.
     return total // count + (number < total % count)
 
 
@@ -71,6 +72,7 @@ def _split_points(view: TableView, key: list[Type]) -> list[list[Value]]:
     settings = view.body.settings
     if "UNIFORM_PARTITIONS" in settings:
         count, bits = partition_count(settings), _KEY_BITS.get(bare(key[0]))  # type: ignore[call-overload]
+        # YDB divides the values of the first key column evenly, and only unsigned integers can be divided so.
         return [] if bits is None else [[(number << bits) // count] for number in range(1, count)]
     borders = [
         [_split_value(value, type) for value, type in zip(each, key, strict=False)]

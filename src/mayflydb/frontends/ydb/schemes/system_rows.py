@@ -44,6 +44,7 @@ async def _partition_rows(lookup: Lookup, entry: SystemEntry, now: Instant) -> l
                 "RowCount": partition_share(rows, count, part),
                 "IndexSize": 0,
                 "CPUCores": 0.0,
+                # Any number that differs for each partition.
                 "TabletId": view.node.id << 16 | part,
                 "Path": view.table.path,
                 "NodeId": NODE_ID,

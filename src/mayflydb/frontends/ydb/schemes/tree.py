@@ -51,6 +51,7 @@ def create_entry(
     taken = yield from catalog.find(database_node.id, name)
     if (
         taken is None
+        # A directory without a node of its own takes its path as well.
         and kind_of(definition) != "directory"
         and (yield from _has_entries_below(catalog, database_node, name))
     ):
@@ -87,6 +88,7 @@ def replace_body(
     before = yield from _find_database(catalog, database)
     if before is not None and name:
         before = yield from catalog.find(before.id, name)
+    # Another entry may have taken the path since the caller looked it up.
     if before is None or before.id != id:
         raise missing_path(join_path(database, name))
     definition = msgspec.structs.replace(before.definition, body=update(before))

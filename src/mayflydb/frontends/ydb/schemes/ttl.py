@@ -61,6 +61,7 @@ def check_ttl(
             "The ttl behaviour is undefined before 1970."
         )
     min_seconds = min_run_interval // SECOND
+    # The limit itself is allowed: 900 is, and 899 is not.
     if ttl.run_interval is not None and ttl.run_interval < min_seconds:
         raise Invalid(f"TTL run interval cannot be less than limit: {min_seconds}")
 

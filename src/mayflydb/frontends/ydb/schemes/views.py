@@ -38,6 +38,8 @@ def table_view(node: Node, path: str) -> TableView:
     """Return the decoded table of a node."""
     body = body_of(node.definition)
     indexes = secondary_indexes(node.definition.indexes)
+    # Plans compare tables by this version. An index that becomes complete is a part of it, since plans may use the
+    # index from then on.
     version = (node.id, node.definition.version, *(each.number for each in indexes.values() if each.state == "ready"))
     table = Table(
         path,
@@ -61,6 +63,7 @@ def index_entry(view: TableView, name: str) -> IndexEntry | None:
     """Return the entry of `t/name/indexImplTable`, with the columns of the index, those of the key, and the covered
     ones; None if the index does not exist or is not complete.
     """
+    # The key of an index is its columns and the rest of the primary key, as in YDB's table behind it.
     index = next((each for each in view.table.indexes if each.name == name and each.ready), None)
     if index is None:
         return None
