@@ -74,7 +74,16 @@ def test_paths(document: str, path: str, lax: Any, strict: Any) -> None:
             assert json_path.parse(f"{mode} {path}")(given, {}) == expected
 
 
-@pytest.mark.parametrize("path", ["", "$.", "$[", "$ $", "$.a.nothing()", "1 +", "$ ? @.a", "#", '$."a', "(" * 500])
+TOO_DEEP = [
+    "(" * 500,
+    "-" * 5000 + "1",
+    "!" * 5000 + "true",
+    "$" + "[$" * 5000 + "]" * 5000,
+    "$" + " ? (@" * 500 + ")" * 500,
+]
+
+
+@pytest.mark.parametrize("path", ["", "$.", "$[", "$ $", "$.a.nothing()", "1 +", "$ ? @.a", "#", '$."a', *TOO_DEEP])
 def test_invalid_paths_are_refused(path: str) -> None:
     with pytest.raises(Fault, match="Invalid JsonPath"):
         json_path.parse(path)

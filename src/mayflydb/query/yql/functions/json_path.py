@@ -94,13 +94,9 @@ class _PathParser:
     # predicates
 
     def _parse_or(self) -> Step:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise fault("Invalid JsonPath: too deep")
         left = self._parse_and()
         while self._skip("||"):
             left = _or(left, self._parse_and())
-        self._depth -= 1
         return left
 
     def _parse_and(self) -> Step:
@@ -143,14 +139,21 @@ class _PathParser:
         return self._tokens[self._at - 1][1]
 
     def _parse_unary(self) -> Step:
+        # Brackets, filters, subscripts and signs all come back to this rule, so counting here bounds every nesting.
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise fault("Invalid JsonPath: too deep")
         if self._skip("-"):
-            return _with_sign(self._parse_unary(), -1)
-        if self._skip("+"):
-            return _with_sign(self._parse_unary(), 1)
-        if self._skip("!"):
+            step = _with_sign(self._parse_unary(), -1)
+        elif self._skip("+"):
+            step = _with_sign(self._parse_unary(), 1)
+        elif self._skip("!"):
             inner = self._parse_unary()
-            return lambda context: [_not(_truth(inner(context)))]
-        return self._parse_accessors(self._parse_primary())
+            step = lambda context: [_not(_truth(inner(context)))]  # noqa: E731
+        else:
+            step = self._parse_accessors(self._parse_primary())
+        self._depth -= 1
+        return step
 
     def _parse_primary(self) -> Step:
         kind, word = self._peek()
