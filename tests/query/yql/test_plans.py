@@ -430,6 +430,11 @@ def test_parameters(text: str, parameters: dict[str, Any], expected: list[tuple[
 
 
 REFUSED = [
+    (
+        "SELECT COUNT(*) FROM (SELECT ListFromRange(0, 100000) AS a, ListFromRange(0, 100000) AS b) FLATTEN LIST BY (a, b)",
+        "GENERIC_ERROR",
+        "Memory limit exceeded: the query holds too many rows at once",
+    ),
     ("SELECT * FROM nope", "SCHEME_ERROR", "Cannot find table 'db.[/local/nope]' because it does not exist"),
     ("SELECT q FROM t", "GENERIC_ERROR", "Member not found: q"),
     ("SELECT t.q FROM t", "GENERIC_ERROR", "Member not found: q"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import product
+from math import prod
 
 import msgspec
 
@@ -42,13 +43,15 @@ class FlattenRows(msgspec.Struct, frozen=True):
         async for batch in self.source.batches(run, tables):
             found = []
             for row in batch:
-                # Several containers give each combination of their items.
-                for values in product(*[listed(of(row, run)) for of, listed, _ in self.items]):
+                lists = [listed(of(row, run)) for of, listed, _ in self.items]
+                # Several containers give each combination of their items. Reserved before any is built: two lists of
+                # 100,000 items would be 10^10 rows.
+                reserve_rows(run, prod(map(len, lists)))
+                for values in product(*lists):
                     fresh = list(row)
                     for value, (_, _, place) in zip(values, self.items, strict=True):
                         fresh[place : place + 1] = [value]
                     found.append(tuple(fresh))
-            reserve_rows(run, len(found))
             yield found
             run.budget += len(found)
 
