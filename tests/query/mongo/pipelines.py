@@ -25,8 +25,8 @@ T = TypeVar("T")
 NOW = 1_700_000_000_000
 
 
-def chances() -> Any:
-    """Numbers in [0, 1) that a run can repeat."""
+def repeatable_random() -> Any:
+    """Return a source of numbers in [0, 1) that are the same in each run."""
     state = 7
 
     def draw() -> float:
@@ -37,23 +37,23 @@ def chances() -> Any:
     return draw
 
 
-def driven(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that waits for nothing."""
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
         result: T = stop.value
         return result
-    raise AssertionError("it waited")
+    raise AssertionError("the coroutine waited")
 
 
-async def batched(documents: Sequence[Document], size: int) -> Batches:
+async def iterate_batches(documents: Sequence[Document], size: int) -> Batches:
     for start in range(0, len(documents), size):
         yield list(documents[start : start + size])
 
 
 class Memory:
-    """A `PipelineSource` over lists. `found` holds the queries it was asked."""
+    """A `PipelineSource` over lists. `found`: the queries of its reads."""
 
     def __init__(self, collections: Mapping[str, list[Document]], size: int = 3) -> None:
         self.database = "db"
@@ -66,10 +66,10 @@ class Memory:
         assert namespace[0] == "db"
         self.found.append((namespace[1], query))
         matches = compile_filter(query, Env(NOW)).matches
-        return batched([each for each in self.collections.get(namespace[1], []) if matches(each)], self.size)
+        return iterate_batches([each for each in self.collections.get(namespace[1], []) if matches(each)], self.size)
 
     def stage_documents(self, name: str, spec: Value) -> Batches:
-        return batched([{"stage": name, "spec": spec}], self.size)
+        return iterate_batches([{"stage": name, "spec": spec}], self.size)
 
     async def replace_collection(self, target: Out, batches: Batches) -> None:
         self.collections[target.target[1]] = [document async for batch in batches for document in batch]
@@ -78,15 +78,21 @@ class Memory:
         self.merged.append((target, list(rows)))
 
 
-def made(source: Memory, pipeline: Value, limit: int = MEMORY_LIMIT, **variables: Value) -> Pipeline:
-    return compile_pipeline(pipeline, Env(NOW, variables, random=chances()), source, limit)
+def compile_in_memory(source: Memory, pipeline: Value, limit: int = MEMORY_LIMIT, **variables: Value) -> Pipeline:
+    return compile_pipeline(pipeline, Env(NOW, variables, random=repeatable_random()), source, limit)
 
 
 def run(collections: Mapping[str, list[Document]], pipeline: Value, **variables: Value) -> list[Document]:
-    """The result of a pipeline over the collection `c`. What was in the collections must not have changed."""
+    """Return the result of a pipeline over the collection `c`. The documents of the collections must be unchanged."""
     before = {name: [encode(each) for each in documents] for name, documents in collections.items()}
     source = Memory(collections)
-    result = driven(collect(made(source, pipeline, **variables).run_over(batched(source.collections.get("c", []), 3))))
+    result = run_coroutine(
+        collect(
+            compile_in_memory(source, pipeline, **variables).run_over(
+                iterate_batches(source.collections.get("c", []), 3)
+            )
+        )
+    )
     assert {name: [encode(each) for each in documents] for name, documents in collections.items()} == before
     return result
 
@@ -99,8 +105,8 @@ async def collect(batches: Batches) -> list[Document]:
     return out
 
 
-def outcome(collections: Mapping[str, list[Document]], pipeline: Value) -> list[Document] | int:
-    """The documents, or the code it was refused with."""
+def run_or_code(collections: Mapping[str, list[Document]], pipeline: Value) -> list[Document] | int:
+    """Return the documents, or the code of the refusal."""
     try:
         return run(collections, pipeline)
     except MqlError as error:

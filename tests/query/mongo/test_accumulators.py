@@ -1,4 +1,4 @@
-"""Accumulators: what a group of documents comes to."""
+"""Accumulators: the results of groups of documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAYERS = [
 ]
 
 
-def gathered(name: str, spec: Any, documents: Any = PLAYERS, key: Any = None) -> Any:
+def accumulate(name: str, spec: Any, documents: Any = PLAYERS, key: Any = None) -> Any:
     accumulator = compile_accumulator(name, spec, ENV)(key)
     for document in documents:
         accumulator.add(frame_of(document, ENV))
@@ -72,8 +72,8 @@ RESULTS = [
 
 
 @pytest.mark.parametrize(("name", "spec", "expected"), RESULTS)
-def test_a_group_comes_to(name: str, spec: Any, expected: Any) -> None:
-    assert typed(gathered(name, spec)) == typed(expected)
+def test_the_result_of_a_group(name: str, spec: Any, expected: Any) -> None:
+    assert typed(accumulate(name, spec)) == typed(expected)
 
 
 EMPTY: list[tuple[str, Any, Any]] = [
@@ -93,8 +93,8 @@ EMPTY: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "spec", "expected"), EMPTY)
-def test_an_empty_group_comes_to(name: str, spec: Any, expected: Any) -> None:
-    assert typed(gathered(name, spec, [])) == typed(expected)
+def test_the_result_of_an_empty_group(name: str, spec: Any, expected: Any) -> None:
+    assert typed(accumulate(name, spec, [])) == typed(expected)
 
 
 REFUSED = [
@@ -123,17 +123,17 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "spec", "code"), REFUSED)
 def test_a_wrong_accumulator_is_refused(name: str, spec: Any, code: int) -> None:
     with pytest.raises(MqlError) as refusal:
-        gathered(name, spec)
+        accumulate(name, spec)
     assert refusal.value.code == code
 
 
-def test_how_many_may_depend_on_the_groups_key() -> None:
+def test_n_may_depend_on_the_key_of_the_group() -> None:
     spec = {"n": {"$cond": [{"$eq": ["$game", "G2"]}, 1, 3]}, "input": "$name"}
-    assert gathered("$firstN", spec, key={"game": "G2"}) == ["Ann"]
-    assert gathered("$firstN", spec, key={"game": "G1"}) == ["Ann", "Bob", "Cy"]
+    assert accumulate("$firstN", spec, key={"game": "G2"}) == ["Ann"]
+    assert accumulate("$firstN", spec, key={"game": "G1"}) == ["Ann", "Bob", "Cy"]
 
 
-def test_a_result_may_be_asked_for_before_the_group_is_complete() -> None:
+def test_a_result_may_be_read_before_the_group_is_complete() -> None:
     for name, spec in (("$push", "$a"), ("$sum", "$a"), ("$mergeObjects", "$$ROOT")):
         accumulator = compile_accumulator(name, spec, ENV)()
         accumulator.add(frame_of({"a": 1}, ENV))
@@ -143,14 +143,14 @@ def test_a_result_may_be_asked_for_before_the_group_is_complete() -> None:
         assert typed(early) == kept != typed(accumulator.result())
 
 
-def test_top_of_many_documents_holds_what_sorting_them_all_gives() -> None:
+def test_top_equals_a_sort_of_all_documents() -> None:
     documents = [{"k": (index * 7919) % 1009, "i": index} for index in range(1000)]
     spec = {"n": 5, "sortBy": {"k": -1}, "output": "$i"}
     wanted = [each["i"] for each in sorted(documents, key=lambda each: -each["k"])[:5]]
-    assert gathered("$topN", spec, documents) == wanted
+    assert accumulate("$topN", spec, documents) == wanted
 
 
-def test_all_accumulators_of_the_contract_are_there() -> None:
+def test_all_documented_accumulators_exist() -> None:
     contract = (
         "sum avg min max first last push addToSet count mergeObjects stdDevPop stdDevSamp top bottom topN bottomN "
         "firstN lastN minN maxN"

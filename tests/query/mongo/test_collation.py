@@ -1,4 +1,4 @@
-"""How strings compare under collations."""
+"""The comparison of strings under collations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from mayflydb.query.mongo.values import order_key
         (SIMPLE, ["A", "B", "a", "b", "á"]),
     ],
 )
-def test_strings_come_in_order(collation: Collation, texts: list[str]) -> None:
+def test_strings_sort_by_the_collation(collation: Collation, texts: list[str]) -> None:
     for one, other in pairwise(texts):
         assert collation.key(one) < collation.key(other), (one, other)
 
@@ -80,13 +80,13 @@ def test_strings_come_in_order(collation: Collation, texts: list[str]) -> None:
         (SIMPLE, "a", "A", False),
     ],
 )
-def test_strings_are_one_or_not(collation: Collation, one: str, other: str, same: bool) -> None:
+def test_strings_are_equal_or_not(collation: Collation, one: str, other: str, same: bool) -> None:
     assert (collation.key(one) == collation.key(other)) is same
     assert (hash(collation.key(one)) == hash(collation.key(other))) is same
     assert (collation.order_key({"x": [one]}) == collation.order_key({"x": [other]})) is same
 
 
-def test_other_values_compare_as_ever() -> None:
+def test_other_values_compare_without_the_collation() -> None:
     values: list[Any] = [None, 1, 2.5, "a", {"a": 1}, [1, "x"], b"x", True]
     keys = [Collation("en").order_key(value) for value in values]
     assert sorted(keys) == [Collation("en").order_key(value) for value in sorted(values, key=order_key)]
@@ -103,7 +103,7 @@ def test_other_values_compare_as_ever() -> None:
         ({"locale": "en", "caseLevel": False, "caseFirst": "off", "alternate": "non-ignorable"}, Collation("en")),
     ],
 )
-def test_a_collation_is_read(document: dict[str, Any], expected: Collation) -> None:
+def test_a_collation_is_parsed(document: dict[str, Any], expected: Collation) -> None:
     found = Collation.parse(document)
     assert found == expected
     assert Collation.parse(found.document()) == expected

@@ -1,4 +1,4 @@
-"""What explain answers, stage by stage."""
+"""The reply of explain, stage by stage."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_stages_of_a_plan(asked: ExplainedCommand, expected: Document) -> No
     assert stages(plan(asked.query, asked.sort, None, [A], Env(0), ()), asked) == expected
 
 
-def test_a_run_is_counted() -> None:
+def test_execution_stats_have_the_counts_of_the_run() -> None:
     asked = ExplainedCommand({"a": 1})
     found = execution_stats(plan(asked.query, None, None, [A], Env(0), ()), asked, RunCounts(2, 4, 3, 1, 7))
     assert [found[name] for name in ("nReturned", "totalKeysExamined", "totalDocsExamined", "hiddenByTtl")] == [
@@ -92,7 +92,7 @@ def test_a_run_is_counted() -> None:
     assert (fetch["inputStage"]["nReturned"], fetch["inputStage"]["keysExamined"]) == (3, 4)
 
 
-def test_the_whole_answer_has_the_order_of_the_servers() -> None:
+def test_the_fields_of_the_reply_come_in_the_servers_order() -> None:
     asked = ExplainedCommand({})
     found = explanation(
         plan({}, None, None, [], Env(0)), asked, "db.c", {"find": "c"}, {"host": "h"}, RunCounts(0, 0, 0)
@@ -113,5 +113,5 @@ def test_the_whole_answer_has_the_order_of_the_servers() -> None:
         ),
     ],
 )
-def test_a_query_as_it_was_understood(query: Document, expected: Document) -> None:
+def test_a_query_as_parsed_query_prints_it(query: Document, expected: Document) -> None:
     assert format_query(query) == expected

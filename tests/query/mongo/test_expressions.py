@@ -1,4 +1,4 @@
-"""What expressions yield: paths, variables, comparisons, logic, conditionals, documents, and what they refuse."""
+"""Expressions: paths, variables, comparisons, logic, conditionals, documents, and refusals."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_types_have_names(value: Any, name: str) -> None:
     check({"$type": value}, name)
 
 
-def test_counts_of_operands_are_named() -> None:
+def test_wrong_numbers_of_operands_are_refused() -> None:
     with pytest.raises(MqlError, match=r"^Expression \$eq takes exactly 2 arguments\. 3 were passed in\.$"):
         compile_expression({"$eq": [1, 2, 3]}, ENV)
     with pytest.raises(
@@ -300,18 +300,18 @@ def test_frames_bind_the_variables_they_are_compiled_for() -> None:
     assert expression(frame) == 42
 
 
-def test_what_reads_nothing_is_computed_once() -> None:
+def test_constant_expressions_are_folded() -> None:
     expression = compile_expression({"$add": [1, {"$multiply": ["$$limit", 2]}]}, ENV)
     assert type(expression) is Constant and expression.value == 7
 
 
-def test_what_fails_when_computed_once_fails_when_asked() -> None:
+def test_a_constant_that_fails_fails_at_evaluation() -> None:
     expression = compile_expression({"$divide": [1, 0]}, ENV)
     with pytest.raises(MqlError, match=r"^can't \$divide by zero$"):
         expression(frame_of({}, ENV))
 
 
-def test_chance_comes_from_the_environment() -> None:
+def test_random_numbers_come_from_the_environment() -> None:
     drawn = iter([0.25, 0.75, 0.25, 0.75])
     env = Env(now=0, random=lambda: next(drawn))
     rand = compile_expression({"$rand": {}}, env)
@@ -339,7 +339,7 @@ READS = [
 
 
 @pytest.mark.parametrize(("spec", "fields"), READS)
-def test_the_fields_an_expression_reads_are_known(spec: Any, fields: set[str] | None) -> None:
+def test_the_fields_that_an_expression_reads(spec: Any, fields: set[str] | None) -> None:
     assert depends_on(spec) == fields
 
 
@@ -372,7 +372,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("spec", "code"), LIMITS)
-def test_what_would_take_all_memory_is_refused(spec: Any, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_results_are_refused(spec: Any, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "MAX_DOCUMENT_SIZE", 100_000)
     with pytest.raises(MqlError) as refusal:
         compile_expression(spec, ENV)(frame_of({"a": 1, "long": "x" * 10_000}, ENV))
@@ -437,5 +437,5 @@ def test_texts_are_shorter_than_16_mb(name: str) -> None:
         assert size == len((text or "").encode())
 
 
-def test_nesting_that_documents_allow_is_fine() -> None:
+def test_nesting_within_the_limit_of_documents_is_accepted() -> None:
     assert compile_expression(nested(90), ENV)(frame_of({"a": -1}, ENV)) == 1

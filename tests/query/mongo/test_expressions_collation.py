@@ -50,7 +50,7 @@ EXPRESSIONS = [
 
 
 @pytest.mark.parametrize(("spec", "expected"), EXPRESSIONS)
-def test_expressions_compare_by_it(spec: Any, expected: Any) -> None:
+def test_expressions_compare_by_the_collation(spec: Any, expected: Any) -> None:
     assert compile_expression(spec, ENV)(frame_of({}, ENV)) == expected
 
 
@@ -64,7 +64,7 @@ ACCUMULATORS = [
 
 
 @pytest.mark.parametrize(("name", "spec", "expected"), ACCUMULATORS)
-def test_accumulators_compare_by_it(name: str, spec: Any, expected: Any) -> None:
+def test_accumulators_compare_by_the_collation(name: str, spec: Any, expected: Any) -> None:
     accumulator = compile_accumulator(name, spec, ENV)()
     for text in ("b", "A", "a", "B"):
         accumulator.add(frame_of({"v": text}, ENV))

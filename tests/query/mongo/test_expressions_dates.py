@@ -372,14 +372,14 @@ def test_the_calendar_agrees_with_pythons(chance: Random) -> None:
         assert days_of(parts.year, parts.month, parts.day) == parts.days
 
 
-def test_text_that_was_written_is_read_again(chance: Random) -> None:
+def test_a_formatted_date_is_parsed_again(chance: Random) -> None:
     for _ in range(200):
         date = DatetimeMS(chance.randrange(-30_000_000_000_000, 200_000_000_000_000))
         assert evaluate({"$toDate": format_iso(int(date))}) == typed(date)
 
 
 @pytest.mark.parametrize("year", [10_400, 12_000, 200_000_000])
-def test_zones_keep_their_rules_in_years_python_has_not(year: int) -> None:
+def test_time_zones_keep_their_rules_outside_of_pythons_years(year: int) -> None:
     zone = dates.zone_of("Europe/Berlin")
     for month, hours in ((1, 1), (7, 2)):
         instant = days_of(year, month, 15) * dates.DAY
@@ -387,12 +387,12 @@ def test_zones_keep_their_rules_in_years_python_has_not(year: int) -> None:
         assert zone.instant(zone.local(instant)) == instant
 
 
-def test_zones_keep_the_clocks_time_of_the_sun_before_they_had_rules() -> None:
+def test_local_mean_time_applies_before_the_first_rule_of_a_time_zone() -> None:
     zone = dates.zone_of("Europe/Berlin")
     assert {zone.offset(days_of(year, 1, 15) * dates.DAY) for year in (-300_000, 0, 1000)} == {3_208_000}
 
 
-def test_a_clock_set_back_shows_its_first_time_and_one_set_forward_moves_on() -> None:
+def test_local_times_that_exist_twice_or_never() -> None:
     zone = dates.zone_of("America/New_York")
     assert zone.instant(int(at("2024-11-03T01:30"))) == int(at("2024-11-03T05:30"))
     assert zone.instant(int(at("2024-03-10T02:30"))) == int(at("2024-03-10T07:30"))

@@ -1,4 +1,4 @@
-"""Arithmetic: promotions, overflow, rounding, powers, trigonometry, bits; what nulls do; totals over arrays."""
+"""Arithmetic: promotions, overflow, rounding, powers, trigonometry, bits, null operands, totals over arrays."""
 
 from __future__ import annotations
 

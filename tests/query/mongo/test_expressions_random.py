@@ -1,4 +1,4 @@
-"""Every operator, given anything: a value that BSON can hold, or a refusal; never another exception."""
+"""Random operands for every operator: the result is a value of BSON or an MqlError, never another exception."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ FIELDS = {
 }
 
 
-def anything(chance: Random, name: str) -> Any:
+def random_argument(chance: Random, name: str) -> Any:
     def value() -> Any:
         return (
             f"$v{chance.randrange(len(VALUES) + 1)}" if chance.random() < 0.7 else {"$literal": chance.choice(VALUES)}
@@ -103,7 +103,7 @@ def test_an_operator_yields_a_value_or_refuses(name: str, chance: Random) -> Non
     env = Env(now=0, random=chance.random)
     frame = frame_of(DOCUMENT, env)
     for _ in range(60):
-        spec = {name: anything(chance, name)}
+        spec = {name: random_argument(chance, name)}
         try:
             value = compile_expression(spec, env)(frame)
         except MqlError:

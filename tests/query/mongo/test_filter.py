@@ -1,4 +1,4 @@
-"""What queries match."""
+"""Queries and the documents that they match."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ TOP: list[Row] = [
 
 
 @pytest.mark.parametrize(("query", "document", "expected"), [*EQUALITY, *PATHS, *ORDER, *OPERATORS, *TOP])
-def test_a_query_matches_what_the_server_says(query: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
+def test_a_query_matches_as_on_the_server(query: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
     assert matches(query, document) is expected
 
 
@@ -344,7 +344,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
 
 
 @pytest.mark.parametrize(("query", "code", "message"), REFUSED)
-def test_what_is_no_query_is_refused_in_the_servers_words(query: dict[str, Any], code: int, message: str) -> None:
+def test_an_invalid_query_is_refused_in_the_servers_words(query: dict[str, Any], code: int, message: str) -> None:
     with pytest.raises(MqlError, match=f"^{re.escape(message)}$") as refusal:
         compile_filter(query, ENV)
     assert refusal.value.code == code
@@ -385,7 +385,7 @@ def test_a_filter_knows_the_element_it_matched_by(query: dict[str, Any], documen
         ({"a": 1, "$jsonSchema": {}}, None),
     ],
 )
-def test_a_filter_knows_the_fields_it_looks_at(query: dict[str, Any], fields: set[str] | None) -> None:
+def test_the_fields_that_a_filter_reads(query: dict[str, Any], fields: set[str] | None) -> None:
     assert compile_filter(query, ENV).fields == fields
 
 
@@ -493,7 +493,7 @@ def test_words_are_found_by_their_stems(search: dict[str, Any], expected: Any) -
     ],
     ids=str,
 )
-def test_text_is_searched_once_and_at_the_top(query: dict[str, Any]) -> None:
+def test_text_is_refused_in_other_places(query: dict[str, Any]) -> None:
     with pytest.raises(MqlError) as refusal:
         compile_filter(query, ENV, TextIndex({"t": 1}))
     assert refusal.value.code == 2

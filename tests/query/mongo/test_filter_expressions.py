@@ -1,4 +1,4 @@
-"""Expressions where queries and projections take them."""
+"""Expressions in queries and projections."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_projection_computes(spec: dict[str, Any], expected: dict[str, Any]) -
     assert list(result) == list(expected)
 
 
-def test_an_operator_there_is_not_is_named() -> None:
+def test_the_refusal_names_an_unknown_operator() -> None:
     with pytest.raises(MqlError, match=r"^Unknown expression \$foo$") as refusal:
         compile_projection({"b": {"$foo": 1}}, ENV)
     assert refusal.value.code == 31325

@@ -105,11 +105,11 @@ def test_documents_that_cannot_be_indexed(key: Document, document: Document, cod
     ("document", "count"),
     [({}, 0), ({"a": None}, 1), ({"b": 1}, 1), ({"a": []}, 1), ({"c": 1}, 0)],
 )
-def test_sparse_indexes_leave_out_what_lacks_all_paths(document: Document, count: int) -> None:
+def test_sparse_indexes_leave_out_documents_without_any_path(document: Document, count: int) -> None:
     assert len(keys_of(spec({"a": 1, "b": 1}, sparse=True), document)) == count
 
 
-def test_partial_indexes_hold_what_meets_the_filter() -> None:
+def test_partial_indexes_hold_documents_that_match_the_filter() -> None:
     partial = compile_keys(spec({"a": 1}, partialFilterExpression={"b": {"$gt": 5}}))
     assert [len(partial.document_keys({"a": 1, "b": b})) for b in (5, 6, "6", [1, 9])] == [0, 1, 0, 1]
 
@@ -122,7 +122,7 @@ def test_unique_keys_are_equal_for_equal_values() -> None:
     assert unique.document_keys({}) == unique.document_keys({"a": None})
 
 
-def test_collations_fold_what_they_do_not_tell_apart() -> None:
+def test_strings_that_a_collation_holds_equal_have_one_key() -> None:
     english = compile_keys(spec({"a": 1}, collation={"locale": "en", "strength": 1}))
     assert (
         english.document_keys({"a": "Ébène"})
@@ -185,9 +185,7 @@ def test_text_indexes_hold_words() -> None:
     ],
     ids=str,
 )
-def test_text_indexes_hold_what_words_are_found_by(
-    options: dict[str, Any], document: dict[str, Any], expected: Any
-) -> None:
+def test_text_indexes_hold_stems_by_language(options: dict[str, Any], document: dict[str, Any], expected: Any) -> None:
     index = parse_spec({"key": {"a": "text"}, "name": "t", **options})
     found: Any
     try:
@@ -208,7 +206,7 @@ def test_long_keys_are_cut_and_stay_different() -> None:
     assert low < keys[:1] < high
 
 
-def test_keys_order_as_values_but_for_runs(chance: random.Random) -> None:
+def test_keys_sort_as_values_except_those_with_one_prefix(chance: random.Random) -> None:
     values = [1, None, "", "a", "x" * 490, "x" * 700, "x" * 700 + "y", {"a": "z" * 600}, ["q"], True, Regex("a")]
     for ways in itertools.product((1, -1), repeat=2):
         index = compile_keys(spec({"a": ways[0], "b": ways[1]}))

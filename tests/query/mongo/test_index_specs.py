@@ -1,4 +1,4 @@
-"""Index specifications: what createIndexes, collMod and dropIndexes take and refuse, word for word."""
+"""Index specifications: accepted and refused by createIndexes, collMod and dropIndexes, with the texts of the refusals."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_keys_that_cannot_expire() -> None:
         assert spec.expire_after == 5 and not spec.expires_by_date("both")
 
 
-def test_expiry_inside_the_key_is_a_field() -> None:
+def test_expire_after_seconds_within_the_key_is_a_path() -> None:
     spec = parse_spec({"key": {"t": 1, "expireAfterSeconds": 5}, "name": "x"})
     assert spec.expire_after is None and spec.key == (("t", 1), ("expireAfterSeconds", 1))
 
@@ -135,7 +135,7 @@ def test_options_combine_with_expiry() -> None:
 
 @pytest.mark.parametrize("profile", ["both", "cosmos"])
 @pytest.mark.parametrize(("sent", "stored"), [(-1, -1), (-1.0, -1), (Int64(1), 1), (INT32_MAX, INT32_MAX)])
-def test_cosmos_lives(profile: Profile, sent: Any, stored: int) -> None:
+def test_seconds_of_cosmos_ttl_indexes(profile: Profile, sent: Any, stored: int) -> None:
     spec = parse_spec(ttl(sent, {"_ts": -1}), profile)
     assert spec.expire_after == stored and spec.is_cosmos_ttl(profile) and not spec.expires_by_date(profile)
 
@@ -163,11 +163,11 @@ def test_cosmos_prints_a_version_and_the_namespace() -> None:
         (ttl(10, {"_ts": 1, "a": 1}), 67),
     ],
 )
-def test_what_no_cosmos_ttl_index_can_be(document: Document, code: int) -> None:
+def test_cosmos_ttl_indexes_that_are_refused(document: Document, code: int) -> None:
     assert refusal(document)[0] == code == refusal(document, "cosmos")[0]
 
 
-def test_profiles() -> None:
+def test_the_profile_decides_the_meaning_of_ts() -> None:
     assert parse_spec(ttl(0, {"_ts": 1}), "native").expires_by_date("native")
     assert refusal(ttl(-1, {"_ts": 1}), "native")[0] == 67
     text = "The 'expireAfterSeconds' option is supported on '_ts' field only."
@@ -370,7 +370,7 @@ EXISTING = parse_spec(ttl(100))
         (ttl(100, unique=True), 86, None),
     ],
 )
-def test_indexes_that_are_in_the_way(document: Document, code: int, message: str | None) -> None:
+def test_indexes_that_conflict_with_existing_ones(document: Document, code: int, message: str | None) -> None:
     with pytest.raises(MqlError) as refused:
         compare_with_existing(parse_spec(document), [ID, EXISTING])
     assert refused.value.code == code
@@ -388,7 +388,7 @@ def test_indexes_that_are_in_the_way(document: Document, code: int, message: str
         ({"key": {"t": 1}, "name": "u", "collation": {"locale": "en"}}, "new"),
     ],
 )
-def test_indexes_that_are_there_or_new(document: Document, expected: str) -> None:
+def test_indexes_that_exist_already_or_are_new(document: Document, expected: str) -> None:
     assert compare_with_existing(parse_spec(document), [ID, EXISTING]) == expected
 
 
@@ -474,7 +474,7 @@ def test_coll_mod_replies_with_what_it_changed() -> None:
     assert unique.unique and reply == {"unique_new": True}
 
 
-def test_coll_mod_keeps_the_rules_of_cosmos_lives() -> None:
+def test_coll_mod_keeps_the_rules_of_cosmos_ttl_indexes() -> None:
     spec = parse_spec(ttl(10, {"_ts": 1}))
     assert modify_index(spec, {"expireAfterSeconds": -1})[0].expire_after == -1
     for seconds, code in ((0, 72), (-2, 72)):

@@ -1,4 +1,4 @@
-"""Bytes of values: they compare as the values do, none begins another, and complements compare the other way round."""
+"""Bytes of values: they sort as the values, none is a prefix of another, and complements reverse the order."""
 
 from __future__ import annotations
 
@@ -112,21 +112,23 @@ OTHERS: list[Any] = [
 VALUES = NUMBERS + OTHERS
 
 
-def a_value(chance: random.Random, depth: int = 2) -> Any:
+def random_value(chance: random.Random, depth: int = 2) -> Any:
     """A value of any type, most of them small so that many are near each other."""
     draw = chance.random()
     if depth and draw < 0.12:
-        return [a_value(chance, depth - 1) for _ in range(chance.randrange(3))]
+        return [random_value(chance, depth - 1) for _ in range(chance.randrange(3))]
     if depth and draw < 0.24:
-        return {chance.choice(["a", "b", "ab", ""]): a_value(chance, depth - 1) for _ in range(chance.randrange(3))}
+        return {
+            chance.choice(["a", "b", "ab", ""]): random_value(chance, depth - 1) for _ in range(chance.randrange(3))
+        }
     if draw < 0.4:
         return "".join(chance.choice("\0\x01\x02abé￿") for _ in range(chance.randrange(4)))
     if draw < 0.7:
-        return a_number(chance)
+        return random_number(chance)
     return chance.choice(OTHERS[:1] + OTHERS[2:])
 
 
-def a_number(chance: random.Random) -> Any:
+def random_number(chance: random.Random) -> Any:
     whole = chance.choice(
         [chance.randrange(-3, 4), chance.getrandbits(63) - (1 << 62), (1 << 53) + chance.randrange(4)]
     )
@@ -137,7 +139,7 @@ def a_number(chance: random.Random) -> Any:
     return float(number) if kind < 3 else Decimal128(str(number)[:34])
 
 
-def check(one: Any, other: Any) -> None:
+def check_order(one: Any, other: Any) -> None:
     a, b = encode_value(one), encode_value(other)
     left, right = order_key(one), order_key(other)
     assert (a < b, a == b) == (left < right, left == right), (one, other)
@@ -149,13 +151,13 @@ def check(one: Any, other: Any) -> None:
 
 def test_bytes_order_as_the_values_do() -> None:
     for one, other in itertools.product(VALUES, VALUES):
-        check(one, other)
+        check_order(one, other)
 
 
-def test_bytes_order_as_values_drawn_by_chance_do(chance: random.Random) -> None:
-    values = [a_value(chance) for _ in range(150)]
+def test_bytes_order_as_random_values_do(chance: random.Random) -> None:
+    values = [random_value(chance) for _ in range(150)]
     for one, other in itertools.combinations(values, 2):
-        check(one, other)
+        check_order(one, other)
 
 
 @pytest.mark.parametrize("group", [(5, Int64(5), 5.0, Decimal128("5.0")), ({"a": 1}, {"a": 1.0}), (b"x", Binary(b"x"))])
@@ -164,7 +166,7 @@ def test_equal_ids_are_one(group: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("prefix", [b"a", b"a\xff", b"a\xff\xff", b"\x00"])
-def test_after_lies_above_all_with_a_prefix_and_below_the_others(prefix: bytes) -> None:
+def test_prefix_end_is_above_all_with_the_prefix_and_below_the_others(prefix: bytes) -> None:
     bound = prefix_end(prefix)
     assert prefix < bound and prefix + b"\xff" * 9 < bound
     assert not any(prefix + b"\xff" * 9 < each < bound for each in (prefix[:-1] + bytes((n,)) for n in range(256)))

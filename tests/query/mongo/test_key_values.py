@@ -1,4 +1,4 @@
-"""Keys read back: the value of a key has that key, and is the plainest of those that have it."""
+"""Decoded keys: the value of a key has that key, and the narrowest type among the values that have it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId
 
 from mayflydb.query.mongo.indexes.key_bytes import id_key
 from mayflydb.query.mongo.indexes.key_values import decode_key
-from query.mongo.test_key_bytes import VALUES, a_value
+from query.mongo.test_key_bytes import VALUES, random_value
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_a_value_read_back_has_the_same_key(value: Any) -> None:
+def test_a_decoded_value_has_the_same_key(value: Any) -> None:
     assert id_key(decode_key(id_key(value))) == id_key(value)
 
 
-def test_so_has_any(chance: random.Random) -> None:
+def test_a_decoded_random_value_has_the_same_key(chance: random.Random) -> None:
     for _ in range(2000):
-        key = id_key(a_value(chance))
+        key = id_key(random_value(chance))
         assert id_key(decode_key(key)) == key
 
 
@@ -47,7 +47,7 @@ def test_so_has_any(chance: random.Random) -> None:
     ],
     ids=repr,
 )
-def test_the_plainest_value(value: Any, read: Any) -> None:
+def test_a_key_decodes_to_the_narrowest_type(value: Any, read: Any) -> None:
     found = decode_key(id_key(value))
     assert (found, type(found)) == (read, type(read))
 
@@ -55,6 +55,6 @@ def test_the_plainest_value(value: Any, read: Any) -> None:
 @pytest.mark.parametrize(
     "key", [b"", b"\0", b"\x01x", id_key("a")[:-1], id_key("a") + b"\0", id_key(5)[:-2], id_key(5)[:1]]
 )
-def test_what_is_no_key(key: bytes) -> None:
+def test_invalid_keys_are_refused(key: bytes) -> None:
     with pytest.raises(ValueError, match=r"no key|not found"):
         decode_key(key)

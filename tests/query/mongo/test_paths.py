@@ -1,4 +1,4 @@
-"""Where dotted paths lead."""
+"""The values at dotted paths."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ from mayflydb.query.mongo.values import MISSING, order_key
         ("a.$id", {"a": {"$ref": "c", "$id": 5}}, [5], [5]),
     ],
 )
-def test_a_query_finds(path: str, document: dict[str, Any], whole: list[Any], spread: list[Any]) -> None:
+def test_the_values_that_a_query_finds(
+    path: str, document: dict[str, Any], whole: list[Any], spread: list[Any]
+) -> None:
     found = sorted(find_values(document, split_path(path), spread=False), key=order_key)
     assert found == sorted(whole, key=order_key)
     assert sorted(find_values(document, split_path(path)), key=order_key) == sorted(spread, key=order_key)
 
 
-def test_positions_are_of_the_same_values(chance: Random) -> None:
+def test_locate_values_finds_the_values_of_find_values(chance: Random) -> None:
     def value(depth: int) -> Any:
         kind = chance.randrange(4 if depth else 2)
         if kind == 2:

@@ -1,4 +1,4 @@
-"""Plans: which one a query gets, and by chance that none misses a document, gives one twice or in another order."""
+"""Plans: the plan of a query; and of random queries, that no plan misses or repeats a document or breaks the order."""
 
 from __future__ import annotations
 
@@ -182,57 +182,59 @@ KEYS: list[Document] = [
 ]
 
 
-def a_value(chance: random.Random, depth: int) -> Any:
+def random_value(chance: random.Random, depth: int) -> Any:
     draw = chance.random()
     if depth and draw < 0.25:
-        return [a_value(chance, depth - 1) for _ in range(chance.randrange(3))]
+        return [random_value(chance, depth - 1) for _ in range(chance.randrange(3))]
     if depth and draw < 0.5:
-        return {name: a_value(chance, depth - 1) for name in ("b", "c") if chance.random() < 0.7}
+        return {name: random_value(chance, depth - 1) for name in ("b", "c") if chance.random() < 0.7}
     return chance.choice(SCALARS)
 
 
-def a_document(chance: random.Random, n: int) -> Document:
-    return {"_id": n} | {name: a_value(chance, 3) for name in ("a", "b") if chance.random() < 0.8}
+def random_document(chance: random.Random, n: int) -> Document:
+    return {"_id": n} | {name: random_value(chance, 3) for name in ("a", "b") if chance.random() < 0.8}
 
 
-def an_operand(chance: random.Random) -> Any:
-    return a_value(chance, 1) if chance.random() < 0.2 else chance.choice(SCALARS)
+def random_operand(chance: random.Random) -> Any:
+    return random_value(chance, 1) if chance.random() < 0.2 else chance.choice(SCALARS)
 
 
-def a_condition(chance: random.Random, element: bool = False) -> Any:
+def random_condition(chance: random.Random, element: bool = False) -> Any:
     conditions: Document = {}
     for _ in range(chance.choice([1, 1, 2])):
         operator = chance.choice(
             ["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$exists", "$elemMatch", "$all", "$ne", "$regex"]
         )
         if operator in ("$in", "$all"):
-            conditions[operator] = [an_operand(chance) for _ in range(chance.randrange(3))]
+            conditions[operator] = [random_operand(chance) for _ in range(chance.randrange(3))]
         elif operator == "$exists":
             conditions[operator] = chance.random() < 0.5
         elif operator == "$regex":
             conditions[operator] = chance.choice(["^a", "b", "^x*", "^(a|b)", "^B"])
         elif operator != "$elemMatch":
-            operand = an_operand(chance)
+            operand = random_operand(chance)
             conditions[operator] = 1 if type(operand) is Regex and operator != "$eq" else operand
         elif not element:
             draw = chance.random() < 0.5
-            conditions[operator] = a_condition(chance, True) if draw else a_query(chance, ["b", "c", "0"], True)
+            conditions[operator] = (
+                random_condition(chance, True) if draw else random_query(chance, ["b", "c", "0"], True)
+            )
     return conditions or {"$gt": 0}
 
 
-def a_query(chance: random.Random, paths: list[str], element: bool = False) -> Document:
+def random_query(chance: random.Random, paths: list[str], element: bool = False) -> Document:
     query: Document = {}
     for _ in range(chance.choice([1, 1, 2, 3])):
         path = chance.choice(paths)
-        query[path] = a_condition(chance, element) if chance.random() < 0.7 else an_operand(chance)
+        query[path] = random_condition(chance, element) if chance.random() < 0.7 else random_operand(chance)
     if not element and chance.random() < 0.2:
-        query["$or"] = [a_query(chance, paths) for _ in range(2)]
+        query["$or"] = [random_query(chance, paths) for _ in range(2)]
     if not element and chance.random() < 0.1:
-        query["$and"] = [a_query(chance, paths) for _ in range(2)]
+        query["$and"] = [random_query(chance, paths) for _ in range(2)]
     return query
 
 
-def an_index(chance: random.Random) -> IndexSpec:
+def random_index(chance: random.Random) -> IndexSpec:
     key, options = chance.choice(KEYS), dict[str, Any]()
     if key not in ({"_id": 1}, {"$**": 1}, {"a.$**": 1}):
         if chance.random() < 0.2:
@@ -246,7 +248,7 @@ def an_index(chance: random.Random) -> IndexSpec:
     return spec(key, **options)
 
 
-def read(found: Plan, documents: list[Document], held: dict[str, list[tuple[bytes, int]]]) -> list[int]:
+def run_plan(found: Plan, documents: list[Document], held: dict[str, list[tuple[bytes, int]]]) -> list[int]:
     """The places of the documents a plan finds, in the order in which an engine would find them."""
     if found.kind == "scan":
         return [*range(len(documents))]
@@ -254,7 +256,7 @@ def read(found: Plan, documents: list[Document], held: dict[str, list[tuple[byte
         wanted = {id_key(each) for each in found.ids}
         return [n for n, each in enumerate(documents) if id_key(each["_id"]) in wanted]
     if found.kind == "either":
-        return [n for branch in found.branches for n in read(branch, documents, held)]
+        return [n for branch in found.branches for n in run_plan(branch, documents, held)]
     if found.kind == "none":
         return []
     assert found.index is not None
@@ -273,10 +275,10 @@ def read(found: Plan, documents: list[Document], held: dict[str, list[tuple[byte
 def collection(
     chance: random.Random,
 ) -> tuple[list[Document], IndexSpec, dict[str, list[tuple[bytes, int]]], list[str]]:
-    index = an_index(chance)
+    index = random_index(chance)
     keys, documents, entries, multikey = compile_keys(index), list[Document](), list[tuple[bytes, int]](), False
     for n in range(25):
-        document = a_document(chance, n)
+        document = random_document(chance, n)
         try:
             found = keys.document_keys(document)
         except MqlError:
@@ -292,12 +294,12 @@ def test_no_plan_misses_a_document(chance: random.Random) -> None:
     for _ in range(150):
         documents, index, held, multikey = collection(chance)
         for _ in range(12):
-            query = a_query(chance, PATHS)
+            query = random_query(chance, PATHS)
             env = Env(0, collation=chance.choice([SIMPLE, SIMPLE, ENGLISH]))
             wanted = compile_filter(query, env)
             found = plan(query, None, None, [index], env, chance.choice([multikey, None]))
             kinds[found.kind] = kinds.get(found.kind, 0) + 1
-            places = read(found, documents, held)
+            places = run_plan(found, documents, held)
             missed = [each for n, each in enumerate(documents) if n not in places and wanted.matches(each)]
             assert not missed, (query, index, found, missed, env.collation.locale)
             assert found.duplicates or len(places) == len(set(places))
@@ -312,14 +314,14 @@ def test_walks_give_the_order_that_is_asked_for(chance: random.Random) -> None:
         way = chance.choice([1, -1])
         sort = {path: each * way for path, each in index.key if isinstance(each, int) and "$" not in path}
         sort = dict([*sort.items()][chance.randrange(2) :][: chance.choice([1, 2])])
-        query = a_query(chance, PATHS[:3]) if chance.random() < 0.5 else {}
+        query = random_query(chance, PATHS[:3]) if chance.random() < 0.5 else {}
         found = plan(query, sort, None, [index], env, chance.choice([multikey, None]))
         if found.kind != "walk":
             continue
         walks += 1
         keys, wanted = compile_sort(sort, env), compile_filter(query, env)
         long = {n for key, n in held[index.name] if truncated_prefix(key) is not None}
-        places = [n for n in dict.fromkeys(read(found, documents, held)) if wanted.matches(documents[n])]
+        places = [n for n in dict.fromkeys(run_plan(found, documents, held)) if wanted.matches(documents[n])]
         assert len(places) == sum(map(wanted.matches, documents))
         order = [keys.key(documents[n]) for n in places if n not in long]
         places = [n for n in places if n not in long]

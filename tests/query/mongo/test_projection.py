@@ -1,4 +1,4 @@
-"""What of a document is given."""
+"""The documents that projections give."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_text_score_is_given_beside_the_rest() -> None:
         ({"a": {"$meta": "textScore"}}, 40218, "query requires text score metadata, but it is not available"),
     ],
 )
-def test_what_is_no_projection_is_refused(spec: dict[str, Any], code: int, message: str) -> None:
+def test_invalid_projections_are_refused(spec: dict[str, Any], code: int, message: str) -> None:
     with pytest.raises(MqlError, match=f"^{re.escape(message)}$") as refusal:
         compile_projection(spec, ENV)
     assert refusal.value.code == code
@@ -172,7 +172,7 @@ def test_what_is_no_projection_is_refused(spec: dict[str, Any], code: int, messa
         ({"a": {"$elemMatch": {}}, "b.$": 1}, 31256),
     ],
 )
-def test_a_positional_projection_is_one_and_of_the_query(spec: dict[str, Any], code: int) -> None:
+def test_invalid_positional_projections_are_refused(spec: dict[str, Any], code: int) -> None:
     with pytest.raises(MqlError) as refusal:
         compile_projection(spec, ENV, compile_filter({"a": 1, "b": 1}, ENV))
     assert refusal.value.code == code

@@ -1,4 +1,4 @@
-"""What conforms to a `$jsonSchema`, and what is said of documents that do not."""
+"""Conformance to a `$jsonSchema`, and the details of failures."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_value_conforms_or_not(schema: dict[str, Any], value: Any, expected: b
     assert (not compiled.failures(value)) is expected
 
 
-def test_a_refused_document_is_told_by_what_it_fails() -> None:
+def test_the_details_of_a_refused_document() -> None:
     schema = {
         "required": ["name", "year"],
         "properties": {
@@ -183,7 +183,7 @@ def test_a_refused_document_is_told_by_what_it_fails() -> None:
         ),
     ],
 )
-def test_a_broken_rule_says(schema: dict[str, Any], value: Any, details: dict[str, Any]) -> None:
+def test_the_details_of_a_broken_rule(schema: dict[str, Any], value: Any, details: dict[str, Any]) -> None:
     assert compile_schema(schema).failures(value) == [details]
 
 
@@ -210,7 +210,7 @@ def test_a_broken_rule_says(schema: dict[str, Any], value: Any, details: dict[st
         ),
     ],
 )
-def test_what_is_no_schema_is_refused(schema: dict[str, Any], code: int, message: str) -> None:
+def test_invalid_schemas_are_refused(schema: dict[str, Any], code: int, message: str) -> None:
     with pytest.raises(MqlError, match=f"^{re.escape(message)}$") as refusal:
         compile_schema(schema)
     assert refusal.value.code == code

@@ -92,7 +92,7 @@ def test_documents_are_sorted(spec: dict[str, Any], documents: list[dict[str, An
     assert sort.first(iter(documents), 2) == expected[:2]
 
 
-def test_the_first_are_those_of_the_whole_order(chance: Random) -> None:
+def test_first_equals_the_beginning_of_the_whole_order(chance: Random) -> None:
     values = [None, 1, 2.0, "x", [3, 1], [], {"y": 1}]
     documents = [{"_id": n, "a": chance.choice(values), "b": chance.choice(values[:4])} for n in range(200)]
     for spec in (
@@ -109,7 +109,7 @@ def test_the_first_are_those_of_the_whole_order(chance: Random) -> None:
         assert sorted(documents, key=sort.key) == ordered
 
 
-def test_arrays_side_by_side_have_no_order() -> None:
+def test_parallel_arrays_are_refused() -> None:
     sort = compile_sort({"a": 1, "b": 1}, ENV)
     with pytest.raises(MqlError, match="cannot sort with keys that are parallel arrays"):
         sort.order([{"a": [1], "b": [1]}])
@@ -121,7 +121,7 @@ def test_strings_sort_by_the_collation() -> None:
     assert [each["a"] for each in by_root.order(documents)] == ["10", "9", "a", "b", "B", "e", "é"]
 
 
-def test_text_scores_go_down() -> None:
+def test_text_scores_sort_descending() -> None:
     sort = compile_sort({"s": {"$meta": "textScore"}, "a": 1}, ENV, score=lambda document: float(document["n"]))
     assert sort.order([{"n": 1, "a": 2}, {"n": 2, "a": 1}, {"n": 1, "a": 1}]) == [
         {"n": 2, "a": 1},
@@ -147,7 +147,7 @@ def test_text_scores_go_down() -> None:
         ({"$a": 1}, 16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."),
     ],
 )
-def test_what_is_no_sort_is_refused(spec: dict[str, Any], code: int, message: str) -> None:
+def test_invalid_sorts_are_refused(spec: dict[str, Any], code: int, message: str) -> None:
     with pytest.raises(MqlError, match=f"^{re.escape(message)}$") as refusal:
         compile_sort(spec, ENV)
     assert refusal.value.code == code

@@ -17,7 +17,16 @@ from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.stages import Head, compile_pipeline
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
-from query.mongo.pipelines import NOW, Memory, batched, collect, driven, made, outcome, run
+from query.mongo.pipelines import (
+    NOW,
+    Memory,
+    collect,
+    compile_in_memory,
+    iterate_batches,
+    run,
+    run_coroutine,
+    run_or_code,
+)
 
 ITEMS: list[Document] = [
     {"_id": 1, "k": "a", "n": 5, "tags": ["x", "y"], "at": {"p": 1, "q": [1, 2]}},
@@ -166,8 +175,8 @@ PLAIN: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("pipeline", "expected"), PLAIN)
-def test_a_stage_makes_of_the_documents(pipeline: Any, expected: Any) -> None:
-    assert outcome({"c": ITEMS}, pipeline) == expected
+def test_the_result_of_a_pipeline(pipeline: Any, expected: Any) -> None:
+    assert run_or_code({"c": ITEMS}, pipeline) == expected
 
 
 UNWOUND: list[tuple[Any, Any]] = [
@@ -192,7 +201,7 @@ UNWOUND: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("spec", "expected"), UNWOUND)
 def test_unwind(spec: Any, expected: Any) -> None:
-    found = outcome({"c": ITEMS}, [{"$unwind": spec}])
+    found = run_or_code({"c": ITEMS}, [{"$unwind": spec}])
     if isinstance(found, list):
         path = spec if isinstance(spec, str) else spec["path"]
         found = [(each["_id"], each.get("tags", "-")) for each in found] if path == "$tags" else [  # type: ignore[misc]
@@ -243,7 +252,7 @@ REDACTED: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("spec", "expected"), REDACTED)
 def test_redact(spec: Any, expected: Any) -> None:
     document = {"l": 1, "a": {"l": 3, "b": 1}, "c": [{"l": 2}, {"l": 5}, 9, [{"l": 9}]]}
-    assert outcome({"c": [document]}, [{"$redact": spec}]) == expected
+    assert run_or_code({"c": [document]}, [{"$redact": spec}]) == expected
 
 
 TEXTS: list[Document] = [
@@ -278,7 +287,7 @@ def test_text_is_searched_and_scored_while_documents_are_as_they_were(pipeline: 
     found: Any
     try:
         pipe = compile_pipeline(pipeline, Env(NOW), Memory({}), text=TextIndex({"t": 1.0}))
-        found = [each["_id"] for each in driven(collect(pipe.run_over(batched(TEXTS, 2))))]
+        found = [each["_id"] for each in run_coroutine(collect(pipe.run_over(iterate_batches(TEXTS, 2))))]
     except MqlError as error:
         found = error.code
     assert found == expected
@@ -301,10 +310,10 @@ HEADS: list[tuple[list[Document], Head, int]] = [
 
 
 @pytest.mark.parametrize(("pipeline", "head", "left"), HEADS)
-def test_the_head_is_what_the_read_does_and_run_does_the_rest(pipeline: list[Document], head: Head, left: int) -> None:
-    pipe = made(Memory({}), pipeline)
+def test_the_head_is_read_and_run_does_the_rest(pipeline: list[Document], head: Head, left: int) -> None:
+    pipe = compile_in_memory(Memory({}), pipeline)
     assert pipe.head == head
-    assert len(driven(collect(pipe.run(batched(ITEMS, 2))))) == left
+    assert len(run_coroutine(collect(pipe.run(iterate_batches(ITEMS, 2))))) == left
 
 
 def test_head_and_run_do_what_the_whole_pipeline_does(chance: random.Random) -> None:
@@ -318,14 +327,16 @@ def test_head_and_run_do_what_the_whole_pipeline_does(chance: random.Random) -> 
     ]
     for _ in range(200):
         pipeline = [chance.choice(makers)() for _ in range(chance.randrange(7))]
-        pipe = made(Memory({}), pipeline)
-        whole = driven(collect(pipe.run_over(batched(documents, chance.randrange(1, 20)))))
+        pipe = compile_in_memory(Memory({}), pipeline)
+        whole = run_coroutine(collect(pipe.run_over(iterate_batches(documents, chance.randrange(1, 20)))))
         head = pipe.head
         read = [each for each in documents if compile_filter(head.query, Env(NOW)).matches(each)]
         if head.sort is not None:
             read = compile_sort(head.sort, Env(NOW)).order(read)
         read = read[head.skip : None if head.limit is None else head.skip + head.limit]
-        assert driven(collect(made(Memory({}), pipeline).run(batched(read, 7)))) == whole, pipeline
+        assert run_coroutine(collect(compile_in_memory(Memory({}), pipeline).run(iterate_batches(read, 7)))) == whole, (
+            pipeline
+        )
 
 
 COUNTED: list[tuple[list[Document], Any]] = [
@@ -343,8 +354,8 @@ COUNTED: list[tuple[list[Document], Any]] = [
 
 
 @pytest.mark.parametrize(("pipeline", "expected"), COUNTED)
-def test_the_shape_that_only_counts_is_known(pipeline: list[Document], expected: Any) -> None:
-    assert made(Memory({}), pipeline).count_only == expected
+def test_pipelines_that_only_count_are_recognized(pipeline: list[Document], expected: Any) -> None:
+    assert compile_in_memory(Memory({}), pipeline).count_only == expected
 
 
 FILLING: list[Document] = [
@@ -359,28 +370,30 @@ FILLING: list[Document] = [
 
 
 @pytest.mark.parametrize("stage", FILLING, ids=lambda stage: next(iter(stage)))
-def test_a_stage_that_keeps_more_than_it_may_is_refused(stage: Document) -> None:
+def test_a_stage_over_its_memory_limit_is_refused(stage: Document) -> None:
     documents = [{"n": number, "text": "x" * 1000} for number in range(300)]
     for limit, fits in ((1_000_000, True), (100_000, False)):
-        pipe = made(Memory({}), [stage], limit)
+        pipe = compile_in_memory(Memory({}), [stage], limit)
         if fits:
-            driven(collect(pipe.run_over(batched(documents, 10))))
+            run_coroutine(collect(pipe.run_over(iterate_batches(documents, 10))))
         else:
             with pytest.raises(MqlError) as refusal:
-                driven(collect(pipe.run_over(batched(documents, 10))))
+                run_coroutine(collect(pipe.run_over(iterate_batches(documents, 10))))
             assert refusal.value.code == 292
 
 
-def test_a_group_that_keeps_little_of_much_is_not_refused() -> None:
+def test_small_groups_of_many_documents_are_within_the_limit() -> None:
     documents = [{"n": number % 3, "text": "x" * 1000} for number in range(300)]
-    pipe = made(Memory({}), [{"$group": {"_id": "$n", "count": {"$sum": 1}}}], 10_000)
-    assert driven(collect(pipe.run_over(batched(documents, 10)))) == [{"_id": n, "count": 100} for n in range(3)]
+    pipe = compile_in_memory(Memory({}), [{"$group": {"_id": "$n", "count": {"$sum": 1}}}], 10_000)
+    assert run_coroutine(collect(pipe.run_over(iterate_batches(documents, 10)))) == [
+        {"_id": n, "count": 100} for n in range(3)
+    ]
 
 
-def test_a_sort_for_a_few_keeps_a_few() -> None:
+def test_a_limited_sort_keeps_few_documents() -> None:
     documents = [{"n": number * 7919 % 4001, "text": "x" * 100} for number in range(4000)]
-    pipe = made(Memory({}), [{"$sort": {"n": 1}}, {"$limit": 3}], 10_000)
-    assert [each["n"] for each in driven(collect(pipe.run_over(batched(documents, 100))))] == [0, 1, 2]
+    pipe = compile_in_memory(Memory({}), [{"$sort": {"n": 1}}, {"$limit": 3}], 10_000)
+    assert [each["n"] for each in run_coroutine(collect(pipe.run_over(iterate_batches(documents, 100))))] == [0, 1, 2]
 
 
 def test_a_limit_reads_no_further_than_it_must_and_closes_what_it_read() -> None:
@@ -394,8 +407,8 @@ def test_a_limit_reads_no_further_than_it_must_and_closes_what_it_read() -> None
         finally:
             seen.append(-1)
 
-    pipe = made(Memory({}), [{"$set": {"a": 1}}, {"$limit": 2}])
-    assert driven(collect(pipe.run_over(endless()))) == [{"n": 0, "a": 1}, {"n": 1, "a": 1}]
+    pipe = compile_in_memory(Memory({}), [{"$set": {"a": 1}}, {"$limit": 2}])
+    assert run_coroutine(collect(pipe.run_over(endless()))) == [{"n": 0, "a": 1}, {"n": 1, "a": 1}]
     assert seen == [0, 1, -1]
 
 
@@ -404,10 +417,10 @@ def test_long_results_come_in_batches() -> None:
 
     async def measure() -> None:
         source = Memory({})
-        pipe = made(source, [{"$unwind": "$a"}])
-        sizes.extend([len(batch) async for batch in pipe.run_over(batched([{"a": list(range(2500))}], 1))])
+        pipe = compile_in_memory(source, [{"$unwind": "$a"}])
+        sizes.extend([len(batch) async for batch in pipe.run_over(iterate_batches([{"a": list(range(2500))}], 1))])
 
-    driven(measure())
+    run_coroutine(measure())
     assert sizes == [1000, 1000, 500]
 
 
@@ -420,12 +433,12 @@ def test_variables_of_the_command_reach_every_stage() -> None:
     assert run({"c": ITEMS}, pipeline, least=5) == [{"_id": 5, "n": 16, "now": Int64(NOW)}]
 
 
-def test_a_sample_is_as_likely_as_any_other() -> None:
+def test_samples_are_uniform() -> None:
     drawn = [0] * 6
     source = Memory({})
     documents = [{"_id": number} for number in range(6)]
-    pipes = made(source, [{"$facet": {str(n): [{"$sample": {"size": 2}}] for n in range(600)}}])
-    (facets,) = driven(collect(pipes.run_over(batched(documents, 6))))
+    pipes = compile_in_memory(source, [{"$facet": {str(n): [{"$sample": {"size": 2}}] for n in range(600)}}])
+    (facets,) = run_coroutine(collect(pipes.run_over(iterate_batches(documents, 6))))
     for sample in facets.values():
         for each in sample:
             drawn[each["_id"]] += 1
@@ -462,7 +475,7 @@ def test_a_pipeline_may_have_a_thousand_stages(name: str) -> None:
     ids=["top", "$facet", "$lookup", "$unionWith"],
 )
 def test_a_pipeline_has_a_limit(pipeline: list[Document]) -> None:
-    assert outcome({"c": [{}]}, pipeline) == 7749501
+    assert run_or_code({"c": [{}]}, pipeline) == 7749501
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(20, [{"a": []}]), (21, 232), (90, 232)])
@@ -470,11 +483,11 @@ def test_pipelines_nest_to_a_limit(depth: int, expected: Any) -> None:
     pipeline: list[Document] = []
     for _ in range(depth):
         pipeline = [{"$lookup": {"from": "none", "pipeline": pipeline, "as": "a"}}]
-    assert outcome({"c": [{}]}, pipeline) == expected
+    assert run_or_code({"c": [{}]}, pipeline) == expected
 
 
 @pytest.mark.parametrize("ending", [MqlError(292, "late"), KeyError("x"), GeneratorExit()], ids=repr)
-def test_what_ends_a_stage_ends_the_chain_and_closes_its_beginning(ending: BaseException) -> None:
+def test_an_error_in_a_stage_ends_the_chain_and_closes_its_input(ending: BaseException) -> None:
     closed: list[int] = []
 
     async def failing() -> Any:
@@ -484,13 +497,13 @@ def test_what_ends_a_stage_ends_the_chain_and_closes_its_beginning(ending: BaseE
         finally:
             closed.append(1)
 
-    pipe = made(Memory({}), [{"$set": {"a": 1}}, {"$match": {}}, {"$unwind": "$n"}])
+    pipe = compile_in_memory(Memory({}), [{"$set": {"a": 1}}, {"$match": {}}, {"$unwind": "$n"}])
     with pytest.raises(type(ending)):
-        driven(collect(pipe.run_over(failing())))
+        run_coroutine(collect(pipe.run_over(failing())))
     assert closed == [1]
 
 
-def test_what_a_stage_waits_for_reaches_who_runs_the_chain_and_back() -> None:
+def test_awaits_of_a_stage_pass_through_the_chain() -> None:
     @coroutine
     def waiting() -> Any:
         answer = yield "outside"
@@ -502,8 +515,8 @@ def test_what_a_stage_waits_for_reaches_who_runs_the_chain_and_back() -> None:
             await waiting()
         yield [{"n": 3}]
 
-    inner = made(Memory({}), [{"$set": {"b": 1}}]).run_over(source())
-    outer = collect(made(Memory({}), [{"$set": {"a": 1}}, {"$skip": 0}]).run_over(inner))
+    inner = compile_in_memory(Memory({}), [{"$set": {"b": 1}}]).run_over(source())
+    outer = collect(compile_in_memory(Memory({}), [{"$set": {"a": 1}}, {"$skip": 0}]).run_over(inner))
     assert outer.send(None) == "outside"
     assert outer.send(2) == "outside"
     with pytest.raises(StopIteration) as stop:

@@ -8,7 +8,7 @@ import pytest
 from bson import DatetimeMS, Int64
 
 from mayflydb.query.mongo.values import Document
-from query.mongo.pipelines import outcome, run
+from query.mongo.pipelines import run, run_or_code
 
 HOUR = 3_600_000
 COFFEE: list[Document] = [
@@ -67,7 +67,7 @@ DENSE: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("spec", "expected"), DENSE)
 def test_densify(spec: Any, expected: Any) -> None:
-    found = outcome({"c": COFFEE}, [{"$densify": {"field": "alt", **spec}}])
+    found = run_or_code({"c": COFFEE}, [{"$densify": {"field": "alt", **spec}}])
     if isinstance(found, list):
         found = [(each.get("v"), each["alt"]) for each in found]  # type: ignore[misc]
     assert found == expected
@@ -84,7 +84,7 @@ def test_densify_of_dates() -> None:
     ]
 
 
-def test_densify_of_nothing_gives_the_range() -> None:
+def test_densify_of_no_documents_gives_the_range() -> None:
     stage = {"$densify": {"field": "a.b", "range": {"bounds": [1, 3], "step": 1}}}
     assert run({}, [stage]) == [{"a": {"b": 1}}, {"a": {"b": 2}}]
     assert run({}, [{"$densify": {"field": "a", "range": {"bounds": "full", "step": 1}}}]) == []
@@ -124,5 +124,5 @@ FILLED: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("spec", "expected"), FILLED)
 def test_fill(spec: Any, expected: Any) -> None:
-    found = outcome({"c": ROWS}, [{"$fill": spec}])
+    found = run_or_code({"c": ROWS}, [{"$fill": spec}])
     assert ({each["_id"]: each["n"] for each in found} if isinstance(found, list) else found) == expected

@@ -9,7 +9,7 @@ from bson import Int64, Regex
 
 from mayflydb.query.mongo.stages import Merge, Out
 from mayflydb.query.mongo.values import Document
-from query.mongo.pipelines import Memory, batched, collect, driven, made, outcome, run
+from query.mongo.pipelines import Memory, collect, compile_in_memory, iterate_batches, run, run_coroutine, run_or_code
 
 # --- $lookup by equal values -----------------------------------------------------------------------------------------
 
@@ -70,13 +70,13 @@ def test_lookup_through_nested_paths(document: Document, local: str, foreign: st
 
 def test_lookup_reads_once_for_a_batch() -> None:
     source = Memory({"f": F})
-    pipe = made(source, [{"$lookup": {"from": "f", "localField": "l", "foreignField": "k", "as": "r"}}])
+    pipe = compile_in_memory(source, [{"$lookup": {"from": "f", "localField": "l", "foreignField": "k", "as": "r"}}])
     documents: list[Document] = [{"l": "a"}, {"l": "b"}, {"l": ["a", 1]}, {"l": 1.0}]
-    driven(collect(pipe.run_over(batched(documents, 4))))
+    run_coroutine(collect(pipe.run_over(iterate_batches(documents, 4))))
     assert source.found == [("f", {"k": {"$in": ["a", "b", 1.0]}})]
 
 
-def test_lookup_writes_where_as_says() -> None:
+def test_lookup_writes_to_the_path_of_as() -> None:
     spec = {"from": "f", "localField": "l", "foreignField": "_id", "as": "x.y"}
     assert run({"c": [{"l": 2, "x": {"z": 1}}], "f": F}, [{"$lookup": spec}]) == [
         {"l": 2, "x": {"z": 1, "y": [{"_id": 2, "k": "b"}]}}
@@ -143,7 +143,7 @@ def test_the_read_behind_a_pipeline_is_narrowed_and_not_repeated_for_equal_varia
 ) -> None:
     source = Memory({"s": STOCK})
     spec = {"from": "s", "let": let, "pipeline": [{"$match": query}], "as": "r"}
-    driven(collect(made(source, [{"$lookup": spec}]).run_over(batched(ORDERS, 3))))
+    run_coroutine(collect(compile_in_memory(source, [{"$lookup": spec}]).run_over(iterate_batches(ORDERS, 3))))
     assert [query for _, query in source.found] == reads
 
 
@@ -227,7 +227,7 @@ REFUSED: list[tuple[str, Any, int]] = [
 
 @pytest.mark.parametrize(("name", "spec", "code"), REFUSED)
 def test_a_stage_is_refused(name: str, spec: Any, code: int) -> None:
-    assert outcome({"c": [{"_id": 1}]}, [{name: spec}]) == code
+    assert run_or_code({"c": [{"_id": 1}]}, [{name: spec}]) == code
 
 
 # --- $graphLookup ----------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_graph_lookup(start: str, changes: Document, expected: list[Any]) -> Non
     assert sorted(each["_id"] for each in found["r"]) == expected
 
 
-def test_graph_lookup_says_how_deep_it_went() -> None:
+def test_graph_lookup_writes_the_depth() -> None:
     spec = {
         "from": "c",
         "startWith": "$boss",
@@ -283,10 +283,16 @@ def test_graph_lookup_says_how_deep_it_went() -> None:
     assert all(type(each["d"]) is Int64 for each in found["r"])
 
 
-def test_graph_lookup_reads_once_for_a_level_and_remembers() -> None:
+def test_graph_lookup_reads_once_for_a_level_and_caches() -> None:
     source = Memory({"c": PEOPLE})
     spec = {"from": "c", "startWith": "$boss", "connectFromField": "boss", "connectToField": "_id", "as": "r"}
-    driven(collect(made(source, [{"$graphLookup": spec}]).run_over(batched([PEOPLE[4], PEOPLE[3], PEOPLE[2]], 3))))
+    run_coroutine(
+        collect(
+            compile_in_memory(source, [{"$graphLookup": spec}]).run_over(
+                iterate_batches([PEOPLE[4], PEOPLE[3], PEOPLE[2]], 3)
+            )
+        )
+    )
     asked = [set(query["_id"]["$in"]) for _, query in source.found]
     assert asked == [{"ron", "andrew"}, {"eliot"}, {"dev"}, {None}]
 
@@ -315,14 +321,14 @@ COMBINED: list[tuple[list[Document], Any]] = [
 
 @pytest.mark.parametrize(("pipeline", "expected"), COMBINED)
 def test_pipelines_combine(pipeline: list[Document], expected: Any) -> None:
-    assert outcome({"c": [{"a": 1}, {"a": 2}], "d": [{"a": 3}]}, pipeline) == expected
+    assert run_or_code({"c": [{"a": 1}, {"a": 2}], "d": [{"a": 3}]}, pipeline) == expected
 
 
-def test_a_pipeline_says_how_it_begins() -> None:
+def test_pipelines_that_read_no_collection() -> None:
     source = Memory({})
-    assert made(source, [{"$changeStream": {}}, {"$match": {}}]).has_own_source
-    assert made(source, [{"$documents": []}]).has_own_source
-    assert not made(source, [{"$match": {}}]).has_own_source
+    assert compile_in_memory(source, [{"$changeStream": {}}, {"$match": {}}]).has_own_source
+    assert compile_in_memory(source, [{"$documents": []}]).has_own_source
+    assert not compile_in_memory(source, [{"$match": {}}]).has_own_source
 
 
 # --- $out, $merge ----------------------------------------------------------------------------------------------------
@@ -341,23 +347,30 @@ TARGETS: list[tuple[Document, Any]] = [
 
 
 @pytest.mark.parametrize(("stage", "target"), TARGETS)
-def test_a_pipeline_says_where_it_writes(stage: Document, target: Any) -> None:
-    assert made(Memory({}), [{"$match": {}}, stage]).target == target
+def test_the_target_of_out_and_merge(stage: Document, target: Any) -> None:
+    assert compile_in_memory(Memory({}), [{"$match": {}}, stage]).target == target
 
 
 def test_out_replaces_a_collection_and_yields_nothing() -> None:
     source = Memory({"o": [{"_id": 9}]})
-    pipe = made(source, [{"$set": {"b": 1}}, {"$out": "o"}])
-    assert driven(collect(pipe.run_over(batched([{"_id": 1}, {"_id": 2}], 1)))) == []
+    pipe = compile_in_memory(source, [{"$set": {"b": 1}}, {"$out": "o"}])
+    assert run_coroutine(collect(pipe.run_over(iterate_batches([{"_id": 1}, {"_id": 2}], 1)))) == []
     assert source.collections["o"] == [{"_id": 1, "b": 1}, {"_id": 2, "b": 1}]
-    driven(collect(made(source, [{"$match": {"a": 1}}, {"$out": "o"}]).run_over(batched([], 1))))
+    run_coroutine(
+        collect(compile_in_memory(source, [{"$match": {"a": 1}}, {"$out": "o"}]).run_over(iterate_batches([], 1)))
+    )
     assert source.collections["o"] == []
 
 
 def test_merge_hands_on_batches_with_their_variables() -> None:
     source = Memory({})
     stage = {"$merge": {"into": "o", "whenMatched": [{"$set": {"n": "$$m"}}], "let": {"m": "$n", "gone": "$nope"}}}
-    assert driven(collect(made(source, [stage]).run_over(batched([{"n": 1}, {"n": 2}, {"n": 3}], 2)))) == []
+    assert (
+        run_coroutine(
+            collect(compile_in_memory(source, [stage]).run_over(iterate_batches([{"n": 1}, {"n": 2}, {"n": 3}], 2)))
+        )
+        == []
+    )
     rows = [[(row.document, row.variables) for row in rows] for _, rows in source.merged]
     assert rows == [
         [({"n": 1}, {"m": 1, "new": {"n": 1}}), ({"n": 2}, {"m": 2, "new": {"n": 2}})],

@@ -8,7 +8,7 @@ import pytest
 from bson import DatetimeMS, Decimal128
 
 from mayflydb.query.mongo.values import Document
-from query.mongo.pipelines import outcome, run
+from query.mongo.pipelines import run, run_or_code
 
 DAY = 86_400_000
 ROWS: list[Document] = [
@@ -20,9 +20,9 @@ ROWS: list[Document] = [
 ]
 
 
-def computed(spec: Any, rows: list[Document] = ROWS) -> Any:
+def compute_field(spec: Any, rows: list[Document] = ROWS) -> Any:
     """The code of the refusal, or `r` of each document by `_id`, in the order they came."""
-    found = outcome({"c": rows}, [{"$setWindowFields": spec}])
+    found = run_or_code({"c": rows}, [{"$setWindowFields": spec}])
     return found if isinstance(found, int) else [(each["_id"], each.get("r", "-")) for each in found]
 
 
@@ -68,8 +68,8 @@ WINDOWS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("function", "expected"), WINDOWS)
-def test_a_window_holds(function: Document, expected: list[Any]) -> None:
-    assert computed(by_time(function)) == list(zip([1, 2, 3, 4, 5], expected, strict=True))
+def test_accumulators_over_windows(function: Document, expected: list[Any]) -> None:
+    assert compute_field(by_time(function)) == list(zip([1, 2, 3, 4, 5], expected, strict=True))
 
 
 TIES: list[Document] = [{"_id": number, "s": score} for number, score in enumerate([7, 9, 9, 10, 10, 10, 12])]
@@ -85,11 +85,11 @@ RANKS: list[tuple[str, int, list[int]]] = [
 
 @pytest.mark.parametrize(("name", "direction", "expected"), RANKS)
 def test_ranks(name: str, direction: int, expected: list[int]) -> None:
-    found = computed({"sortBy": {"s": direction}, "output": {"r": {name: {}}}}, TIES)
+    found = compute_field({"sortBy": {"s": direction}, "output": {"r": {name: {}}}}, TIES)
     assert [rank for _, rank in found] == expected
 
 
-def dated(*days: float) -> list[Document]:
+def at_days(*days: float) -> list[Document]:
     return [{"_id": number, "d": DatetimeMS(int(day * DAY)), "n": number * number} for number, day in enumerate(days)]
 
 
@@ -115,27 +115,27 @@ ORDERED: list[tuple[Document, list[Document], str, list[Any]]] = [
     ({"$derivative": {"input": "$_id"}, "window": {"documents": [-1, 0]}}, SERIES, "t", [None, 1.0, 0.5, 1.0, 1.0]),
     ({"$derivative": {"input": "$n"}, "window": {"documents": ["unbounded", "current"]}}, SERIES, "t",
      [None, None, None, 2.0, None]),
-    ({"$derivative": {"input": "$n", "unit": "day"}, "window": {"documents": [-1, 0]}}, dated(0, 1, 3), "d", [None, 1.0, 1.5]),
-    ({"$derivative": {"input": "$n", "unit": "hour"}, "window": {"documents": [-1, 0]}}, dated(0, 1), "d", [None, 1 / 24]),
+    ({"$derivative": {"input": "$n", "unit": "day"}, "window": {"documents": [-1, 0]}}, at_days(0, 1, 3), "d", [None, 1.0, 1.5]),
+    ({"$derivative": {"input": "$n", "unit": "hour"}, "window": {"documents": [-1, 0]}}, at_days(0, 1), "d", [None, 1 / 24]),
     ({"$integral": {"input": "$_id"}, "window": {"documents": ["unbounded", "current"]}}, SERIES, "t", [0, 0.5, 3.5, 6.0, 9.5]),
-    ({"$integral": {"input": "$n", "unit": "day"}}, dated(0, 1, 3), "d", [5.5, 5.5, 5.5]),
-    ({"$push": "$_id", "window": {"range": [-1, 0], "unit": "day"}}, dated(0, 0.5, 1, 2.5), "d", [[0], [0, 1], [0, 1, 2], [3]]),
-    ({"$push": "$_id", "window": {"range": [-1, "current"], "unit": "month"}}, dated(0, 30, 31, 59), "d",
+    ({"$integral": {"input": "$n", "unit": "day"}}, at_days(0, 1, 3), "d", [5.5, 5.5, 5.5]),
+    ({"$push": "$_id", "window": {"range": [-1, 0], "unit": "day"}}, at_days(0, 0.5, 1, 2.5), "d", [[0], [0, 1], [0, 1, 2], [3]]),
+    ({"$push": "$_id", "window": {"range": [-1, "current"], "unit": "month"}}, at_days(0, 30, 31, 59), "d",
      [[0], [0, 1], [0, 1, 2], [2, 3]]),
-    ({"$push": "$_id", "window": {"range": [0, 1], "unit": "week"}}, dated(0, 7, 14.1), "d", [[0, 1], [1], [2]]),
+    ({"$push": "$_id", "window": {"range": [0, 1], "unit": "week"}}, at_days(0, 7, 14.1), "d", [[0, 1], [1], [2]]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("function", "rows", "field", "expected"), ORDERED)
 def test_functions_of_the_order(function: Document, rows: list[Document], field: str, expected: list[Any]) -> None:
-    found = computed({"sortBy": {field: 1}, "output": {"r": function}}, rows)
+    found = compute_field({"sortBy": {field: 1}, "output": {"r": function}}, rows)
     assert found == list(enumerate(expected))
 
 
-def test_a_decimal_stays_one() -> None:
+def test_decimals_remain_decimals() -> None:
     rows = [{"_id": number, "n": Decimal128(str(number))} for number in range(2)]
     spec = {"sortBy": {"_id": 1}, "output": {"r": {"$expMovingAvg": {"input": "$n", "alpha": Decimal128("0.5")}}}}
-    assert computed(spec, rows) == [(0, Decimal128("0")), (1, Decimal128("0.5"))]
+    assert compute_field(spec, rows) == [(0, Decimal128("0")), (1, Decimal128("0.5"))]
 
 
 def test_outputs_see_the_documents_as_they_were_and_go_where_they_say() -> None:
@@ -154,7 +154,7 @@ def test_partitions_come_in_their_order_with_missing_as_null() -> None:
         {"_id": 4, "p": None},
         {"_id": 5, "p": 2.0},
     ]
-    found = computed({"partitionBy": "$p", "output": {"r": {"$push": "$_id"}}}, rows)
+    found = compute_field({"partitionBy": "$p", "output": {"r": {"$push": "$_id"}}}, rows)
     assert found == [(2, [2, 4]), (4, [2, 4]), (3, [3]), (1, [1, 5]), (5, [1, 5])]
 
 
@@ -187,7 +187,7 @@ REFUSED: list[tuple[Any, int]] = [
 
 @pytest.mark.parametrize(("spec", "code"), REFUSED)
 def test_a_stage_is_refused(spec: Any, code: int) -> None:
-    assert outcome({"c": [{"_id": 1, "a": 1}]}, [{"$setWindowFields": spec}]) == code
+    assert run_or_code({"c": [{"_id": 1, "a": 1}]}, [{"$setWindowFields": spec}]) == code
 
 
 FUNCTIONS_REFUSED: list[tuple[Document, int]] = [
@@ -244,7 +244,7 @@ FUNCTIONS_REFUSED: list[tuple[Document, int]] = [
 
 @pytest.mark.parametrize(("function", "code"), FUNCTIONS_REFUSED)
 def test_a_function_is_refused(function: Document, code: int) -> None:
-    assert outcome({"c": ROWS}, [{"$setWindowFields": by_time(function)}]) == code
+    assert run_or_code({"c": ROWS}, [{"$setWindowFields": by_time(function)}]) == code
 
 
 SORTS_REFUSED: list[tuple[Document, Document, int]] = [
@@ -261,4 +261,4 @@ SORTS_REFUSED: list[tuple[Document, Document, int]] = [
 
 @pytest.mark.parametrize(("sort_by", "function", "code"), SORTS_REFUSED)
 def test_an_order_is_refused(sort_by: Document, function: Document, code: int) -> None:
-    assert outcome({"c": ROWS}, [{"$setWindowFields": {"sortBy": sort_by, "output": {"r": function}}}]) == code
+    assert run_or_code({"c": ROWS}, [{"$setWindowFields": {"sortBy": sort_by, "output": {"r": function}}}]) == code

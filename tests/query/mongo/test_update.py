@@ -1,4 +1,4 @@
-"""What updates make of documents, row by row: before, update, and after or the code of the refusal."""
+"""Results of updates, row by row: before, update, and after or the code of the refusal."""
 
 from __future__ import annotations
 
@@ -531,7 +531,7 @@ def test_a_refusal_has_the_servers_words(before: Any, update: Any, text: str) ->
     assert str(refusal.value) == text
 
 
-def test_what_did_not_change_is_shared() -> None:
+def test_unchanged_parts_are_shared() -> None:
     before = {"_id": 1, "a": {"big": [1, 2]}, "b": {"c": 1}}
     after = compile_update({"$set": {"b.c": 2}}, ENV).apply(before, None, False)
     assert after["a"] is before["a"]

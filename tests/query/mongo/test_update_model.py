@@ -26,7 +26,7 @@ class Refused(Exception):
     """The model's refusal."""
 
 
-def modelled(document: dict[str, Any], update: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def update_by_model(document: dict[str, Any], update: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The document after the update, or Refused."""
     paths = sorted(
         ((path.split("."), name, argument) for name, fields in update.items() for path, argument in fields.items()),
@@ -48,7 +48,7 @@ def change(holder: Any, parts: list[str], name: str, argument: Any) -> None:
     for position, part in enumerate(parts[:-1]):
         below = get(holder, part, name)
         if below is NOTHING:
-            new = modified(NOTHING, name, argument)
+            new = modify_by_model(NOTHING, name, argument)
             if new is NOTHING:
                 return
             for inner in reversed(parts[position + 1 :]):
@@ -57,7 +57,7 @@ def change(holder: Any, parts: list[str], name: str, argument: Any) -> None:
             return
         holder = below
     old = get(holder, parts[-1], name)
-    new = modified(old, name, argument)
+    new = modify_by_model(old, name, argument)
     if new is NOTHING and old is not NOTHING:
         if isinstance(holder, list):
             holder[int(parts[-1])] = None
@@ -86,7 +86,7 @@ def put(holder: Any, part: str, value: Any) -> None:
     holder[int(part)] = value
 
 
-def modified(old: Any, name: str, argument: Any) -> Any:
+def modify_by_model(old: Any, name: str, argument: Any) -> Any:
     """What one modifier makes of one value."""
     if name == "$set":
         return argument
@@ -97,11 +97,11 @@ def modified(old: Any, name: str, argument: Any) -> Any:
             return argument if name == "$inc" else type(argument)(0)
         if not isinstance(old, int | float) or isinstance(old, bool):
             raise Refused(14)
-        return number(old + argument if name == "$inc" else old * argument, old, argument)
+        return calculate_by_model(old + argument if name == "$inc" else old * argument, old, argument)
     if old is not NOTHING and not isinstance(old, list):
         raise Refused(14 if name == "$pop" else 2)
     if name == "$push":
-        return pushed([] if old is NOTHING else old, argument)
+        return push_by_model([] if old is NOTHING else old, argument)
     if name == "$addToSet":
         return (old if old is not NOTHING else []) + ([] if old is not NOTHING and has(old, argument) else [argument])
     if old is NOTHING:
@@ -112,14 +112,14 @@ def modified(old: Any, name: str, argument: Any) -> Any:
     return [each for each in old if not has(argument, each)]
 
 
-def number(value: Any, *operands: Any) -> Any:
+def calculate_by_model(value: Any, *operands: Any) -> Any:
     if isinstance(value, float):
         return value
     wide = any(isinstance(each, Int64) for each in operands) or not INT32_MIN <= value <= INT32_MAX
     return Int64(value) if wide else int(value)
 
 
-def pushed(old: list[Any], argument: Any) -> list[Any]:
+def push_by_model(old: list[Any], argument: Any) -> list[Any]:
     if not isinstance(argument, dict) or "$each" not in argument:
         return [*old, argument]
     new = list(old)
@@ -149,56 +149,56 @@ def same(one: Any, other: Any) -> bool:
 # --- what is drawn ---------------------------------------------------------------------------------------------------
 
 
-def some_value(chance: random.Random, depth: int = 0) -> Any:
+def random_value(chance: random.Random, depth: int = 0) -> Any:
     kind = chance.random()
     if depth < 3 and kind < 0.35:
-        return {name: some_value(chance, depth + 1) for name in chance.sample("abc", chance.randrange(3))}
+        return {name: random_value(chance, depth + 1) for name in chance.sample("abc", chance.randrange(3))}
     if depth < 3 and kind < 0.65:
-        return [some_value(chance, depth + 1) for _ in range(chance.randrange(4))]
+        return [random_value(chance, depth + 1) for _ in range(chance.randrange(4))]
     return chance.choice([0, 1, 2, -1, 1.0, 2.5, Int64(1), INT32_MAX, "x", None, True])
 
 
-def some_path(chance: random.Random) -> str:
+def random_path(chance: random.Random) -> str:
     length = chance.choice([1, 1, 2, 2, 3])
     return ".".join([chance.choice("abcd"), *(chance.choice(["a", "b", "0", "1", "3"]) for _ in range(length - 1))])
 
 
-def some_argument(name: str, chance: random.Random) -> Any:
+def random_argument(name: str, chance: random.Random) -> Any:
     if name in ("$inc", "$mul"):
         return chance.choice([0, 1, -3, Int64(2), 0.5, INT32_MAX])
     if name == "$pop":
         return chance.choice([1, -1])
     if name == "$pullAll":
-        return [some_value(chance, 2) for _ in range(3)]
+        return [random_value(chance, 2) for _ in range(3)]
     if name == "$push" and chance.random() < 0.6:
-        argument: dict[str, Any] = {"$each": [some_value(chance, 2) for _ in range(chance.randrange(3))]}
+        argument: dict[str, Any] = {"$each": [random_value(chance, 2) for _ in range(chance.randrange(3))]}
         if chance.random() < 0.5:
             argument["$position"] = chance.randrange(-4, 5)
         if chance.random() < 0.5:
             argument["$slice"] = chance.randrange(-3, 4)
         return argument
-    return some_value(chance, 1)
+    return random_value(chance, 1)
 
 
 NAMES = ["$set", "$set", "$unset", "$inc", "$mul", "$push", "$addToSet", "$pop", "$pullAll"]
 
 
-def some_update(chance: random.Random) -> dict[str, dict[str, Any]]:
+def random_update(chance: random.Random) -> dict[str, dict[str, Any]]:
     update: dict[str, dict[str, Any]] = {}
     for _ in range(chance.choice([1, 1, 2, 3])):
         name = chance.choice(NAMES)
-        update.setdefault(name, {})[some_path(chance)] = some_argument(name, chance)
+        update.setdefault(name, {})[random_path(chance)] = random_argument(name, chance)
     return update
 
 
 def test_updates_do_what_a_plain_model_does(chance: random.Random) -> None:
     applied = refused = 0
     for _ in range(ROUNDS):
-        before = {name: some_value(chance) for name in chance.sample("abcd", chance.randrange(5))}
-        update = some_update(chance)
+        before = {name: random_value(chance) for name in chance.sample("abcd", chance.randrange(5))}
+        update = random_update(chance)
         bytes_before = encode(before)
         try:
-            expected: Any = encode(modelled(before, update))
+            expected: Any = encode(update_by_model(before, update))
             applied += 1
         except Refused as refusal:
             expected = refusal.args[0]

@@ -106,6 +106,6 @@ def test_a_stage_that_no_update_has_is_refused_by_name() -> None:
         compile_update([{"$group": {"_id": None}}], ENV)
 
 
-def test_an_upsert_runs_the_pipeline_on_what_the_query_says() -> None:
+def test_an_upsert_runs_the_pipeline_on_the_values_of_the_query() -> None:
     update = compile_update([{"$set": {"n": {"$add": [{"$ifNull": ["$n", 0]}, 1]}}}], ENV)
     assert build_upsert({"key": "k"}, update, ENV, lambda: 7) == {"_id": 7, "key": "k", "n": 1}

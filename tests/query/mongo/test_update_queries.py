@@ -1,4 +1,4 @@
-"""Updates that ask about array elements: `$pull` with conditions, and `arrayFilters`."""
+"""Updates with conditions on array elements: `$pull`, and `arrayFilters`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_pull_removes_elements_that_meet_a_condition(array: Any, condition: Any,
     assert outcome({"a": array}, {"$pull": {"a": condition}}) == encode({"a": left})
 
 
-def test_pull_refuses_an_operator_that_is_none() -> None:
+def test_pull_refuses_an_unknown_operator() -> None:
     assert outcome({"a": [1]}, {"$pull": {"a": {"$nope": 1}}}) == 2
 
 
@@ -101,7 +101,7 @@ def test_pull_refuses_an_operator_that_is_none() -> None:
     ],
     ids=repr,
 )
-def test_array_filters_say_which_elements(before: Any, update: Any, filters: Any, after: Any) -> None:
+def test_array_filters_choose_elements(before: Any, update: Any, filters: Any, after: Any) -> None:
     assert outcome(before, update, filters) == expected(after)
 
 

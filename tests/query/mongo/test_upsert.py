@@ -1,4 +1,4 @@
-"""What an upsert inserts: query, update, and the document or the code of the refusal."""
+"""The document of an upsert: query, update, and the document or the code of the refusal."""
 
 from __future__ import annotations
 

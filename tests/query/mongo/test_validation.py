@@ -1,4 +1,4 @@
-"""What databases, collections and `_id`s may be."""
+"""Valid names of databases and collections, and valid `_id`s."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def code_of(check: Any, *arguments: Any) -> int:
     [("a", 0), ("a" * 63, 0), ("a" * 64, 73), ("é" * 31, 0), ("é" * 32, 73), ("", 73), ("a-b_c", 0), ("$a", 73)]
     + [(f"a{sign}b", 73) for sign in '/\\. "$*<>:|?\0'],
 )
-def test_a_database_has_a_name_of_63_bytes_without_signs(name: str, code: int) -> None:
+def test_the_names_of_databases(name: str, code: int) -> None:
     assert code_of(check_database, name) == code
 
 
-def test_databases_differ_in_more_than_case() -> None:
+def test_names_that_differ_in_case_only_are_refused() -> None:
     assert code_of(check_database, "Shop", ["shop"]) == 13297
     assert code_of(check_database, "shop", ["shop", "other"]) == 0
 
@@ -50,7 +50,7 @@ def test_databases_differ_in_more_than_case() -> None:
         (None, 73),
     ],
 )
-def test_a_collection_has_a_name_without_dollars_that_fits(name: Any, code: int) -> None:
+def test_the_names_of_collections(name: Any, code: int) -> None:
     assert code_of(check_collection, "db", name) == code
 
 
@@ -70,5 +70,5 @@ def test_a_collection_has_a_name_without_dollars_that_fits(name: Any, code: int)
     ],
     ids=repr,
 )
-def test_a_document_with_this_id_may_be_inserted(id: Any, code: int) -> None:
+def test_values_of_ids(id: Any, code: int) -> None:
     assert code_of(check_id, id) == code

@@ -1,4 +1,4 @@
-"""What is said of documents that a validator refuses."""
+"""The details of documents that a validator refuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GT = {"a": {"$gt": 5}}
 GT_FAILED = {"operatorName": "$gt", "specifiedAs": GT, "reason": "comparison failed", "consideredValue": 1}
 
 
-def told(operator: str, clause: dict[str, Any], reason: str, **more: Any) -> dict[str, Any]:
+def failure(operator: str, clause: dict[str, Any], reason: str, **more: Any) -> dict[str, Any]:
     return {"operatorName": operator, "specifiedAs": clause, "reason": reason, **more}
 
 
@@ -24,26 +24,26 @@ def told(operator: str, clause: dict[str, Any], reason: str, **more: Any) -> dic
     ("validator", "document", "details"),
     [
         (GT, {"a": 1}, GT_FAILED),
-        (GT, {}, told("$gt", GT, "field was missing")),
-        (GT, {"a": [1, 2]}, told("$gt", GT, "comparison failed", consideredValues=[1, 2, [1, 2]])),
-        ({"a": 5}, {"a": 1}, told("$eq", {"a": 5}, "comparison failed", consideredValue=1)),
-        ({"a": {"$ne": 1}}, {"a": 1}, told("$ne", {"a": {"$ne": 1}}, "comparison succeeded", consideredValue=1)),
+        (GT, {}, failure("$gt", GT, "field was missing")),
+        (GT, {"a": [1, 2]}, failure("$gt", GT, "comparison failed", consideredValues=[1, 2, [1, 2]])),
+        ({"a": 5}, {"a": 1}, failure("$eq", {"a": 5}, "comparison failed", consideredValue=1)),
+        ({"a": {"$ne": 1}}, {"a": 1}, failure("$ne", {"a": {"$ne": 1}}, "comparison succeeded", consideredValue=1)),
         (
             {"a": {"$in": [2]}},
             {"a": 1},
-            told("$in", {"a": {"$in": [2]}}, "no matching value found in array", consideredValue=1),
+            failure("$in", {"a": {"$in": [2]}}, "no matching value found in array", consideredValue=1),
         ),
-        ({"a": {"$exists": True}}, {}, told("$exists", {"a": {"$exists": True}}, "path does not exist")),
-        ({"a": {"$exists": False}}, {"a": 1}, told("$exists", {"a": {"$exists": False}}, "path does exist")),
+        ({"a": {"$exists": True}}, {}, failure("$exists", {"a": {"$exists": True}}, "path does not exist")),
+        ({"a": {"$exists": False}}, {"a": 1}, failure("$exists", {"a": {"$exists": False}}, "path does exist")),
         (
             {"a": {"$type": "string"}},
             {"a": 1},
-            told("$type", {"a": {"$type": "string"}}, "type did not match", consideredValue=1, consideredType="int"),
+            failure("$type", {"a": {"$type": "string"}}, "type did not match", consideredValue=1, consideredType="int"),
         ),
         (
             {"a": {"$regex": "x", "$options": "i"}},
             {"a": "y"},
-            told(
+            failure(
                 "$regex",
                 {"a": {"$regex": "x", "$options": "i"}},
                 "regular expression did not match",
@@ -62,7 +62,7 @@ def told(operator: str, clause: dict[str, Any], reason: str, **more: Any) -> dic
                 "operatorName": "$or",
                 "clausesNotSatisfied": [
                     {"index": 0, "details": GT_FAILED},
-                    {"index": 1, "details": told("$eq", {"b": 1}, "field was missing")},
+                    {"index": 1, "details": failure("$eq", {"b": 1}, "field was missing")},
                 ],
             },
         ),
@@ -72,21 +72,21 @@ def told(operator: str, clause: dict[str, Any], reason: str, **more: Any) -> dic
             {
                 "operatorName": "$nor",
                 "clausesSatisfied": [
-                    {"index": 1, "details": told("$gt", GT, "comparison succeeded", consideredValue=7)}
+                    {"index": 1, "details": failure("$gt", GT, "comparison succeeded", consideredValue=7)}
                 ],
             },
         ),
         (
             {"a": {"$not": {"$gt": 5}}},
             {"a": 7},
-            {"operatorName": "$not", "details": told("$gt", GT, "comparison succeeded", consideredValue=7)},
+            {"operatorName": "$not", "details": failure("$gt", GT, "comparison succeeded", consideredValue=7)},
         ),
         (
             {"a": {"$not": Regex("x")}},
             {"a": "x"},
             {
                 "operatorName": "$not",
-                "details": told(
+                "details": failure(
                     "$regex", {"a": {"$regex": Regex("x")}}, "regular expression did match", consideredValue="x"
                 ),
             },
@@ -103,7 +103,7 @@ def told(operator: str, clause: dict[str, Any], reason: str, **more: Any) -> dic
         ),
     ],
 )
-def test_a_validator_says_what_failed(
+def test_the_details_of_a_failed_validation(
     validator: dict[str, Any], document: dict[str, Any], details: dict[str, Any]
 ) -> None:
     assert not compile_filter(validator, ENV).matches(document)
