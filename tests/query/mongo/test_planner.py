@@ -116,6 +116,12 @@ def test_the_plan_of_a_query(query: Document, sort: Any, specs: list[IndexSpec],
         ({"a.b": 1, "d": 2}, {"a.b": 1, "d": 1}, {"a.b": ["[1, 1]"], "d": ["[2, 2]"]}),
         ({"a": {"$all": [1, 2]}}, {"a": 1}, {"a": ["[1, 1]"]}),
         ({"a": [1, 2]}, {"a": 1}, {"a": ["[1, 1]", "[[ 1, 2 ], [ 1, 2 ]]"]}),
+        # A reference is a value, whatever else the document has.
+        (
+            {"a": {"$gt": 1, "$ref": "c", "$id": 5}},
+            {"a": 1},
+            {"a": ['[{ $gt: 1, $ref: "c", $id: 5 }, { $gt: 1, $ref: "c", $id: 5 }]']},
+        ),
     ],
 )
 def test_a_multikey_index_binds_one_condition_to_an_element(query: Document, key: Document, bounds: Document) -> None:

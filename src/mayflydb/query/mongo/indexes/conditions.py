@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from bson import Regex
 
+from mayflydb.query.mongo.filter import is_operators
 from mayflydb.query.mongo.indexes.bounds import (
     ALL,
     NULLS,
@@ -86,12 +87,6 @@ def _field_conditions(path: str, value: Value) -> Iterator[Condition]:
                     yield _equality_condition(path, each)
         elif operator in ("$eq", "$in", "$exists", *_COMPARISONS):
             yield Condition(path, operator, operand)
-
-
-def is_operators(value: Value) -> bool:
-    """Return whether a value is a document of operators such as `{$gt: 1}`, rather than a value to compare with."""
-    first = next(iter(value), "") if type(value) is dict else ""
-    return first.startswith("$") and first not in REFERENCE
 
 
 def _equality_condition(path: str, value: Value) -> Condition:

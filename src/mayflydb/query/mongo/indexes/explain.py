@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from bson import Int64
 
-from mayflydb.query.mongo.indexes.conditions import is_operators
+from mayflydb.query.mongo.filter import is_operators
 from mayflydb.query.mongo.indexes.planner import Plan
 from mayflydb.query.mongo.values import Document, Value, format_value, is_number, type_name
 
