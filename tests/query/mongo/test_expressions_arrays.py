@@ -97,6 +97,9 @@ ARRAYS = [
     ({"$zip": {"inputs": [[]], "useLongestLength": 1}}, refused(34463)),
     ({"$zip": {"inputs": [[]], "x": 1}}, refused(34464)),
     ({"$sortArray": {"input": [3, 1, 2], "sortBy": 1}}, [1, 2, 3]),
+    ({"$sortArray": {"input": [{"a": [3, 1]}, {"a": [2, 9]}], "sortBy": {"a.0": 1}}}, [{"a": [2, 9]}, {"a": [3, 1]}]),
+    ({"$sortArray": {"input": [{"a": [3]}, {"a": [2]}], "sortBy": {"a.²": 1}}}, [{"a": [3]}, {"a": [2]}]),
+    ({"$sortArray": {"input": [{"a": [3]}, {"a": [2]}], "sortBy": {"a." + "9" * 5000: 1}}}, [{"a": [3]}, {"a": [2]}]),
     ({"$sortArray": {"input": [3, "a", None, 2.5], "sortBy": -1}}, ["a", 3, 2.5, None]),
     (
         {"$sortArray": {"input": [{"x": 2, "y": 1}, {"x": 1, "y": 2}], "sortBy": {"x": 1}}},

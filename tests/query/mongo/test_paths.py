@@ -53,7 +53,8 @@ def test_locate_values_finds_the_values_of_find_values(chance: Random) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "index"), [("0", 0), ("10", 10), ("01", None), ("-1", None), ("", None), ("a", None), ("²", None)]
+    ("part", "index"),
+    [("0", 0), ("10", 10), ("01", None), ("-1", None), ("", None), ("a", None), ("²", None), ("9" * 5000, None)],
 )
 def test_parts_that_are_indexes(part: str, index: int | None) -> None:
     assert array_index(part) == index

@@ -50,7 +50,8 @@ def field_path(path: str) -> Parts:
 @lru_cache(maxsize=4096)
 def array_index(part: str) -> int | None:
     """Return the array index that a part denotes; None for a name or a number in another form (`01`)."""
-    if not (part.isascii() and part.isdecimal()) or (part[0] == "0" and part != "0"):
+    # No array has 10^9 elements, and Python refuses to convert thousands of digits.
+    if len(part) > 9 or not (part.isascii() and part.isdecimal()) or (part[0] == "0" and part != "0"):
         return None
     return int(part)
 

@@ -11,6 +11,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions.core import field_names
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.numbers import exact_integer
+from mayflydb.query.mongo.paths import array_index
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, type_name
 
 Order: TypeAlias = Callable[[list[Value]], list[Value]]
@@ -83,8 +84,9 @@ def _sort_values(value: Value, path: Sequence[str]) -> list[Value]:
     if type(value) is dict:
         return _sort_values(value.get(path[0], MISSING), path[1:])
     if type(value) is list:
-        if path[0].isdigit() and int(path[0]) < len(value):
-            return _sort_values(value[int(path[0])], path[1:])
+        index = array_index(path[0])
+        if index is not None and index < len(value):
+            return _sort_values(value[index], path[1:])
         found = [end for each in value if type(each) is dict for end in _sort_values(each, path)]
         return found or [MISSING]
     return [MISSING]

@@ -154,8 +154,11 @@ def as_index(part: str) -> int | None:
 
 def _child_order(item: tuple[str, UpdateNode]) -> tuple[bool, int, str]:
     name = item[0]
-    # Numbers before names, and 10 behind 9.
-    return (False, int(name), name) if name.isascii() and name.isdigit() else (True, 0, name)
+    if not (name.isascii() and name.isdigit()):
+        return True, 0, name
+    # Numbers before names, and 10 behind 9: by the number of digits, then by the digits. Python refuses to convert thousands.
+    digits = name.lstrip("0")
+    return False, len(digits), f"{digits} {name}"
 
 
 def _change_document(children: list[tuple[str, UpdateNode]], old: Document, trail: Trail, run: UpdateRun) -> Document:
