@@ -24,6 +24,7 @@ from mayflydb.query.mongo.values import Document
 FIRST_BATCH_SIZE: Final = 101
 """Maximum results of a first batch whose client names no size."""
 IDLE_LIMIT: Final = 10 * MINUTE
+"""The default of the server parameter `cursorTimeoutMillis`."""
 
 CursorItem: TypeAlias = tuple[Record | None, bytes]
 """A result and its record, if it has one. A record that expires between two batches is not returned."""

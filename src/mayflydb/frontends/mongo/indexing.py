@@ -52,11 +52,14 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TS_INDEX_COUNT: Final = 3
-"""The number of indexes as which replies count a TTL index on `_ts`: itself, the default, and documents' own ttl."""
+"""Replies in Cosmos DB's shape count a TTL index on `_ts` as three indexes: their example goes from 1 to 4.
+
+https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
+"""
 
 
 class IndexCreation(msgspec.Struct, frozen=True):
-    """The collection before and after. `created`: an index is new. `concerns_ts`: a TTL index on `_ts` is concerned."""
+    """The collection before and after. `created`: an index is new. `concerns_ts`: a TTL index on `_ts` was asked for."""
 
     before: Collection
     after: Collection

@@ -51,6 +51,7 @@ async def retry_on_drop(
         except OwnerNotFound:
             # A transaction keeps the collection of its snapshot: its drop ends the transaction.
             successor = None if work.in_transaction else await find()
+            # The same collection again: the error was about another container.
             if work.in_transaction or (successor is not None and successor.id == collection.id):
                 raise
             collection = successor
@@ -229,7 +230,7 @@ class UpdateStatement(WriteStatement, frozen=True):
             result = yield from writer.update(workspace, identities, selection.filter, update, False)
             if not result.matched and may_insert:
                 result = yield from self._insert_new(writer, workspace, update, make_id)
-            # Without an effect although documents were found, the statement runs again, so its answer is not final yet.
+            # An answer without effect is recorded only if nothing was found. Otherwise the statement may run again.
             if retryable_write is not None and (result.matched or result.upserted is not MISSING or not identities):
                 retryable_write.record(id, _encode_outcome(result, self.returns_documents))
                 yield from retryable_write.save(transaction)
@@ -315,9 +316,8 @@ class DeleteStatement(WriteStatement, frozen=True):
         return cls(services, call, given, query, None, limit == 0)
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
-        """Run the delete. Return the number of documents, the last one, and True if an earlier attempt had executed it.
-
-        Raise MqlError 16500.
+        """Run the delete. Return the number of deleted documents, the last of them, and whether an earlier attempt of the
+        retryable write had executed it. Raise MqlError 16500 over budget.
         """
         await reserve(self.services, self.call, collection, prices.DELETE)
         env = self.build_env(collection)
@@ -327,6 +327,7 @@ class DeleteStatement(WriteStatement, frozen=True):
         while True:
             identities, was_read = await self.find_identities(work, collection, selection, now)
             total, last, retried = 0, None, False
+            # Once at least: also a delete that finds nothing records its answer, if it is a retryable write.
             for first in range(0, max(1, len(identities)), BATCH_SIZE):
                 decide = self._build_decision(
                     work, collection, writer, selection, identities[first : first + BATCH_SIZE], id

@@ -116,7 +116,7 @@ class Feed:
         self._begin_instant: Instant | None = None
         self._last_lsn = -1
 
-    # --- where it begins -------------------------------------------------------------------------------------------------
+    # --- the beginning ---------------------------------------------------------------------------------------------------
 
     async def begin_now(self, now: Instant) -> None:
         """Begin after the present: the stream shows later changes alone."""
@@ -221,7 +221,7 @@ class Feed:
         return HistoryLine(version, stamp, version.value[STAMP.size :], reader.id, *reader.name_at(version.lsn))
 
     def advance(self, line: HistoryLine) -> bool:
-        """Move behind a line. Return True if the line belongs to the stream."""
+        """Move past a line. Return True if the line belongs to the stream."""
         reader = self._readers[line.container]
         reader.position = reader.lines.popleft().lsn
         self._last_instant, self._stamp = line.version.written, line.stamp
@@ -246,7 +246,7 @@ class Feed:
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
     async def _refresh_readers(self) -> None:
-        """Update the queues from the catalogue: new containers, dropped ones, renamed ones."""
+        """Update the readers from the catalogue: containers that are new, dropped or renamed."""
         found = [(node.id, node, database, name, lsn) for node, lsn, database, name in await self._find_nodes()]
         kept = [
             (node.definition.keeps or 0, node, database, name, None) for node, database, name in await self._find_kept()
