@@ -24,7 +24,10 @@ STEADY: Span = HOUR
 """The time for which a stepped clock must tick evenly before purging trusts it."""
 
 RESTART_GAP: Span = 24 * HOUR
+"""The longest gap between the stored mark and the clock at a start that is believed at once."""
+
 RESTART_STEADY: Span = 15 * 60 * SECOND
+"""The time for which the clock must tick evenly after a start behind a longer gap."""
 
 
 def monotonic_us() -> int:
@@ -76,6 +79,7 @@ class SystemClock:
         self._fenced_at: int | None = None
         self._steady: Span = STEADY
         self._last_wall, self._last_boot = self._trusted_wall, self._trusted_boot
+        # A long stop and a wrong clock look alike here: the boot-time clock of the earlier process may be gone with its boot.
         if mark is not None and self._trusted_wall - mark > RESTART_GAP:
             self._trusted_wall = mark
             self._fenced_at, self._steady = self._trusted_boot, RESTART_STEADY
@@ -93,6 +97,7 @@ class SystemClock:
         wall, boot = self._observe()
         if self._fenced_at is None:
             return wall
+        # Behind the fence time goes on at the pace of the boot-time clock. A wall clock that was set back counts at once.
         return min(wall, self._trusted_wall + boot - self._trusted_boot)
 
     def confirm(self) -> None:
@@ -110,6 +115,7 @@ class SystemClock:
         if ahead <= JUMP:
             # In step, or set back: follow the drift, and open the fence.
             self._trust(wall, boot)
+        # A further step behind the fence starts the wait again: STEADY counts even ticks only.
         elif self._fenced_at is None or stepped:
             self._fenced_at, self._steady = boot, STEADY
         elif boot - self._fenced_at >= self._steady:
@@ -180,8 +186,10 @@ class HighWater:
     def now(self) -> Instant | None:
         """Return the present, or None if it lies beyond the reservation."""
         now = self._seen = self._clock.now()
+        # A clock that was set back stands still at the highest instant until it has caught up.
         if now <= self._highest:
             return self._highest
+        # Inclusive: the mark itself is durable, so it may be used.
         if now > self._reserved:
             return None
         self._highest = now

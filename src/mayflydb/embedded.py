@@ -1,4 +1,4 @@
-"""A server in a thread of this process: `with mayflydb.serve(memory=True, port=0) as server: ...`."""
+"""Runs a server in a thread of this process: `with mayflydb.serve(memory=True, port=0) as server: ...`."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ INSTALL = 'pip install "mayflydb[demo]"'
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """One record that age removed: `due` when it died, `purged_at` when it went.
+    """One record that age removed. `due`: its deadline; `purged_at`: the instant of its purge.
 
     `reason`: `default` (the container's), `item` (its own ttl), `index` (a date index) or `column` (a TTL column of a table).
 
-    `id` of a document that is no string is extended JSON, an ObjectId its 24 digits. `pk` is the partition key's value, a list
-    for a hierarchical key, `{}` where the item has no such property, None for documents of MongoDB.
+    `id`: a document's id that is no string is extended JSON, and an ObjectId is its 24 digits. `pk`: the value of the partition
+    key; a list for a hierarchical key, `{}` where the item has no such property, None for documents of MongoDB.
     """
 
     target: str
@@ -59,19 +59,19 @@ class Home:
         self._loop = loop
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run on the server's loop and wait for the answer; its exceptions are raised here."""
+        """Run a coroutine on the server's loop and wait for its result; its exceptions are raised here."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class ClockHandle:
-    """The server's clock. Moving it returns when everything that was due is done, with what the admin API answers."""
+    """The server's clock. A move returns after all purges that it makes due, with the answer of the admin API."""
 
     def __init__(self, home: Home, admin: Admin) -> None:
         self._home = home
         self._admin = admin
 
     def now(self) -> datetime:
-        """The present, aware, in UTC."""
+        """Return the present as an aware datetime in UTC."""
         return to_datetime(self._home.call(self._admin.engine.now()))
 
     def advance(
@@ -84,7 +84,7 @@ class ClockHandle:
         days: float = 0,
         sweep: Sweep = "scheduled",
     ) -> dict[str, Any]:
-        """On by a timedelta, a duration as text (`1h30m`), or the sum of the parts."""
+        """Advance by a timedelta, by a duration as text (`1h30m`), or by the sum of the parts."""
         if isinstance(by, str):
             span = parse_span(by)
         else:
@@ -95,24 +95,24 @@ class ClockHandle:
         return self._home.call(self._admin.clock.advance(span, sweep))
 
     def set(self, to: datetime | str, *, force: bool = False) -> dict[str, Any]:
-        """To an aware datetime, or a time as text. Into the past only over a store that holds nothing newer, and with force."""
+        """Set the clock to an aware datetime or a time as text. The past needs `force`, and a store without newer data."""
         return self._home.call(self._admin.clock.set(instant_of(to), force))
 
     def freeze(self) -> None:
-        """Let time stand still."""
+        """Stop the clock at the present instant."""
         self._home.call(self._admin.clock.freeze())
 
     def resume(self) -> None:
-        """Let time tick on."""
+        """Let the clock tick."""
         self._home.call(self._admin.clock.resume())
 
     def next_expiry(self) -> datetime | None:
-        """The next deadline; None: nothing dies."""
+        """Return the next deadline; None: no record expires."""
         found = self._home.call(self._admin.clock.next_expiry())
         return None if found is None else to_datetime(found)
 
     def advance_to_next_expiry(self) -> dict[str, Any]:
-        """On to the next deadline, if there is one."""
+        """Advance to the next deadline, if there is one."""
         return self._home.call(self._admin.clock.advance(None))
 
     shift = advance
@@ -120,7 +120,7 @@ class ClockHandle:
 
 
 class Events:
-    """The events since the last reset."""
+    """Expiry events since the last reset."""
 
     def __init__(self, home: Home, admin: Admin) -> None:
         self._home = home
@@ -128,7 +128,7 @@ class Events:
 
     @property
     def expired(self) -> list[Expired]:
-        """The records that age removed, in the order they went."""
+        """The records that age removed, in the order of their purges."""
         rows = self._home.call(self._admin.reports.list_expiries(0))
         return [_expired(row) for row in rows]
 
@@ -139,7 +139,7 @@ def _expired(row: Mapping[str, Any]) -> Expired:
 
 
 class CosmosAccess:
-    """The addresses for Cosmos DB's clients: `http`, which needs no certificate; `ca_file` for clients that want https."""
+    """The address for Cosmos DB's clients: over http, which needs no certificate. `ca_file` is for clients that use https."""
 
     def __init__(self, server: Server, announcement: Announcement) -> None:
         self._server = server
@@ -152,12 +152,12 @@ class CosmosAccess:
 
     @property
     def ca_file(self) -> Path:
-        """The authority to trust for https; made if there is none yet."""
+        """The file of the certificate authority that clients trust for https; created if it is missing."""
         self._server.authority.ca_pem()
         return self._server.authority.ca_path
 
     def client(self, **options: Any) -> CosmosClient:
-        """A client of the vendor's SDK; ImportError with the pip line where that is not installed."""
+        """Build a client of the vendor's SDK. ImportError, with the pip command, if the SDK is not installed."""
         try:
             from azure.cosmos import CosmosClient
         except ImportError as error:
@@ -172,7 +172,7 @@ class MongoAccess:
         self.uri: str = announcement.mongo_uri or ""
 
     def client(self, **options: Any) -> MongoClient[dict[str, Any]]:
-        """A client of pymongo's; close it before the server ends."""
+        """Build a client of pymongo; close it before the server ends."""
         from pymongo import MongoClient
 
         return MongoClient(self.uri, **options)
@@ -188,11 +188,11 @@ class YdbAccess:
 
     @property
     def connection_string(self) -> str:
-        """`grpc://127.0.0.1:2136?database=/local`: the form that all SDKs read; to some a slash before the `?` is the path."""
+        """`grpc://127.0.0.1:2136?database=/local`, the form that all SDKs read. Some take a slash before the `?` for the path."""
         return f"{self.endpoint}?database={self.database}"
 
     def driver(self, **options: Any) -> Any:
-        """A driver of the vendor's SDK, connected; stop it before the server ends. ImportError where that is not installed."""
+        """Connect a driver of the vendor's SDK; stop it before the server ends. ImportError if the SDK is not installed."""
         try:
             import ydb
         except ImportError as error:
@@ -203,7 +203,7 @@ class YdbAccess:
 
 
 class RunningServer:
-    """A server that answers. Its methods may be called from any thread but its own."""
+    """A running server. Its methods may be called from any thread except the server's own, which would wait for itself."""
 
     def __init__(self, home: Home, server: Server, announcement: Announcement) -> None:
         admin = server.admin
@@ -223,24 +223,24 @@ class RunningServer:
         return self.announcement.admin or ""
 
     def reset(self, target: str | None = None, *, keep_clock: bool = False) -> dict[str, Any]:
-        """Forget everything, and put a virtual clock back to its start; or forget one target (`cosmos:shop`)."""
+        """Delete everything and set a virtual clock back to its start; with a target (`cosmos:shop`), delete that alone."""
         return self._home.call(self._admin.maintenance.reset(target, keep_clock))
 
     def start_at(self, instant: datetime | str) -> None:
-        """Forget everything, and begin anew with a frozen clock at this time, which later resets go back to."""
+        """Delete everything and freeze the clock at this time; later resets return to it."""
         self.reset(keep_clock=True)
         self._home.call(self._admin.clock.start_at(instant_of(instant)))
 
     def purge(self, target: str | None = None) -> dict[str, Any]:
-        """Remove what is due now."""
+        """Purge all due records."""
         return self._home.call(self._admin.maintenance.purge(target))
 
     def stats(self) -> dict[str, Any]:
-        """Counts, in all and by target."""
+        """Return counts of records, in all and by target."""
         return self._home.call(self._admin.maintenance.stats())
 
     def env(self) -> dict[str, str]:
-        """Environment variables that applications look for."""
+        """Return the environment variables in which applications look for a server."""
         variables = {
             "COSMOS_ENDPOINT": self.cosmos.url,
             "COSMOS_KEY": self.cosmos.key,
@@ -254,7 +254,7 @@ class RunningServer:
 
 
 def instant_of(moment: datetime | str) -> Instant:
-    """From an aware datetime, RFC 3339 or Unix seconds; ValueError otherwise."""
+    """Convert an aware datetime, RFC 3339 text or Unix seconds to an instant; ValueError for anything else."""
     return parse_instant(moment) if isinstance(moment, str) else from_datetime(moment)
 
 
@@ -265,15 +265,15 @@ def instant_of(moment: datetime | str) -> Instant:
 def serve(path: str | Path | None = None, *, memory: bool = False, **settings: Any) -> Iterator[RunningServer]:
     """Serve a file, or memory, in a thread, until the block ends.
 
-    Keywords are the flags of `mayfly serve` (`port=0`, `clock="virtual"`, `allow_host=["db.test"]`); neither the environment
-    nor a settings file is looked at. TypeError for a keyword that is none; StartFailed for what is refused.
+    Keywords are the flags of `mayfly serve` (`port=0`, `clock="virtual"`, `allow_host=["db.test"]`). The environment and
+    settings files are not read. TypeError for an unknown keyword; StartFailed for a setting that is refused.
     """
     with running(settings_from(path, memory, settings)) as server:
         yield server
 
 
 def settings_from(path: str | Path | None, memory: bool, keywords: Mapping[str, Any]) -> Settings:
-    """The settings that keywords stand for."""
+    """Build settings from keywords of `serve`."""
     rows = {_keyword(row): row for row in TABLE if row.key not in _OF_A_PROCESS}
     for name in keywords:
         if name not in rows:
@@ -285,7 +285,7 @@ def settings_from(path: str | Path | None, memory: bool, keywords: Mapping[str, 
         given["storage.url"] = Given(MEMORY, "keyword memory")
     elif path is not None:
         if "://" in str(path):
-            # Not shown: it may hold a password.
+            # The message does not repeat the value, which may hold a password.
             raise TypeError("path is a file's; a URL goes into storage=")
         given["storage.url"] = Given(file_url(Path(path)), "path")
     return load(given, environ={}, search=False).settings
@@ -297,7 +297,7 @@ def _keyword(row: Row) -> str:
 
 @contextmanager
 def running(settings: Settings) -> Iterator[RunningServer]:
-    """The server that these settings describe, in a thread of its own."""
+    """Run the server that these settings describe in a thread, until the block ends."""
     thread = ServerThread(settings)
     server = thread.start()
     try:
@@ -318,8 +318,9 @@ class ServerThread:
         self._thread = threading.Thread(target=self._run, name="mayfly-server", daemon=True)
 
     def start(self) -> RunningServer:
-        """Returns when the server answers; raises what prevented it."""
+        """Start the thread and return when the server answers; raise the error that prevented it."""
         self._thread.start()
+        # Set in every case: after the start, and when the thread ends.
         self._answered.wait()
         if isinstance(self._answer, RunningServer):
             return self._answer
@@ -327,8 +328,9 @@ class ServerThread:
         raise self._answer or RuntimeError("the server's thread ended without a word")
 
     def stop(self) -> None:
-        """Finish requests in work and close the store."""
+        """Finish requests in progress, close the store, and end the thread."""
         assert self._loop is not None
+        # Not `set` itself: an asyncio.Event belongs to the thread of its loop.
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
 
@@ -338,7 +340,7 @@ class ServerThread:
 
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - whoever started the thread is told
+        except BaseException as error:  # noqa: BLE001 - `start` raises it in the caller's thread
             self._answer = error
         finally:
             self._answered.set()

@@ -49,6 +49,7 @@ class Bucket:
     def wait(self, now: int) -> int:
         """Return the microseconds until spending is possible, without other spending; 0: now."""
         self._fill(now)
+        # Strictly positive: at a level of exactly 0 a request still waits.
         return 0 if self._level > 0 else -self._level // self._rate + 1
 
     def spend(self, amount: int, now: int) -> None:

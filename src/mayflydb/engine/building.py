@@ -62,6 +62,7 @@ Choose: TypeAlias = Callable[[Node], Sequence[IndexRequest]]
 
 def entry(index: Index, key: bytes, partition: bytes) -> Entry:
     """Return the entry of a record with this index key in this partition."""
+    # index key | 8 bytes of the partition's hash. Zeros for a unique index: one key is one entry key in all partitions.
     return Entry(index.number, key + (bytes(HASH_BYTES) if index.unique else partition_suffix(partition)))
 
 

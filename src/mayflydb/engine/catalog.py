@@ -170,6 +170,7 @@ class Nodes:
     def of(self, row: CatalogRow) -> Node:
         """Return the node that a row describes."""
         known = self._nodes.get(row.id)
+        # The lsn of a row moves with every write, but it is not in the data, so the node stays.
         if known is not None and known[0] == row.data:
             node = known[1]
             if node.name == row.name and node.parent == row.parent:

@@ -83,9 +83,11 @@ class ClockMover:
             purged: Counter[int] = Counter()
             if sweep == "scheduled":
                 purged += await self._purge_at(start)
+                # Inclusive: what is due at the end of the interval is purged in it.
                 while (step := await self._next_step(containers, self._clock.now())) is not None and step <= to:
                     self._clock.set(step)
                     purged += await self._purge_at(step)
+            # A ticking clock may have passed `to` during the purges.
             self._clock.set(max(to, self._clock.now()))
             now = await self._engine.now()
             if sweep != "none":

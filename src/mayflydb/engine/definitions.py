@@ -115,6 +115,7 @@ class Definitions:
             after = _number_rules(before.definition.rules, after)
             node = msgspec.structs.replace(before, definition=after)
             gap: tuple[AddVersion, ...] = ()
+            # Earlier versions were not kept. A reader that begins before the gap is refused, not given the rest.
             if after.history and not before.definition.history:
                 lsn, _ = yield from ask(Allocate(id, seq=False))
                 gap = (AddVersion(id, Version(Kind.GAP, lsn, now)),)

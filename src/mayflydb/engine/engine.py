@@ -278,6 +278,7 @@ class Engine:
         except Locked as first:
             met = first
         if holder is not None or not waits:
+            # A commit holds locks while it is decided, so a wait for others could be a deadlock.
             raise WriteConflict(TAKEN, container=met.target[0])
         while True:
             await self.locks.wait_for_turn(met, lock_waits)
@@ -288,6 +289,7 @@ class Engine:
             except Locked as another:
                 met = another
             finally:
+                # Until here the turn kept transactions from locking the target again between wake and write.
                 self.locks.end_turn(turn)
 
     def _finish_write(self, committed: Committed[tuple[T, tuple[ExpirableRecords, ...], Instant]]) -> T:

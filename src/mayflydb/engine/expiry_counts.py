@@ -202,6 +202,7 @@ class ExpiryCounts:
             before, after = _highest_due(hiding, path, now), _highest_due(proposed, path, now)
             hidden_here = await self._count(container, path, before)
             hidden += hidden_here
+            # Both are counts from the start of one order, so the smaller set lies in the larger one.
             still_hidden += min(hidden_here, await self._count(container, path, after))
         return hidden, still_hidden
 

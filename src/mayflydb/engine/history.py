@@ -47,6 +47,7 @@ async def forget_old(store: Store, nodes: Nodes, now: Instant) -> bool:
 async def _forget(store: Store, container: Node, now: Instant) -> bool:
     if container.definition.history is None:
         return False
+    # Two lines, since the first may be a gap.
     oldest = await store.read(History(container.id, 0, 2))
     if oldest and oldest[0].kind is Kind.GAP:
         del oldest[0]

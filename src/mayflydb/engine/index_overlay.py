@@ -61,6 +61,7 @@ class IndexOverlay:
         if not places:
             return []
         if descending:
+            # Seqs are positive, so -1 sorts before all entries of a key.
             start = bisect_left(places, (within.lower, -1) if last is None else last)
             end = bisect_left(places, (within.upper, -1) if after is None else after)
         else:
@@ -111,6 +112,7 @@ class ReadRange:
         """Record visible entries up to a place; None: to the end of the range."""
         for _, record in found:
             self.count += 1
+            # One number however long the range is. An lsn names a version, and the order of the walk is part of the digest.
             self.digest = hash((self.digest, record.lsn))
         self.last = self.last if last is None else last
         self._whole = last is None

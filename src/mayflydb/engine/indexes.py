@@ -1,8 +1,8 @@
-"""Ordered indexes of containers: looked up, wanted, built while others write, and removed.
+"""Ordered indexes of containers: lookups, definitions, builds beside other writes, and removals.
 
-An entry's key is the index key, which the front end makes of a record, and then the hash of the record's partition, so that what
-has one value lies by partition. From the commit that defines an index on, every write keeps it; what was there before is linked
-stretch by stretch, each in a decision of its own that waits for users. It is used when it is complete.
+An entry key is the index key, which the front end computes from a record, followed by the hash of the record's partition. So
+records with one index key lie by partition. From the commit that defines an index, every write maintains it. Older records are
+linked in batches; each batch is a decision that lets user writes go first. Queries use an index once it is complete.
 """
 
 from __future__ import annotations

@@ -138,6 +138,7 @@ class Locks:
 
         Errors: WriteConflict, Unavailable.
         """
+        # A turn belongs to a plain write that has waited. Transactions yield to it, or the write could starve.
         taken = holder.exclusive and (
             self._turns[container, identity] or self._exclusive_holders(container, identity, holder)
         )
@@ -158,6 +159,7 @@ class Locks:
         if fresh and self._holds is not None:
             number = await self._holds.hold(container, identity)
             holder.holds.append(number)
+            # The transaction ended while the lock was announced: no later release would withdraw it.
             if holder.ended:
                 self._holds.release([number])
                 raise self._conflict(container)
@@ -188,6 +190,7 @@ class Locks:
 
     def release(self, holder: LockHolder) -> None:
         """Release all locks of an ended transaction. Waiting writers are woken in the order of their arrival."""
+        # `ended` first: a `hold` under way sees it, and withdraws what it has announced.
         records, entries = holder.records, holder.entries
         holder.ended, holder.records, holder.entries = True, {}, {}
         if self._holds is not None:
@@ -205,6 +208,7 @@ class Locks:
             del self._entries[target]
             self._wake(target)
         self._count -= sum(map(len, records.values())) + len(entries)
+        # After all locks are gone, so that the reaper's next read finds none of them.
         for container in records:
             self._released(container)
 
@@ -258,6 +262,7 @@ class Locks:
         target = met.target
         if met.elsewhere:
             await self._rest(lock_waits)
+        # No await between check and turn, so no transaction locks the target in between.
         if not self._is_locked(*target):
             self._turns[target] += 1
             return
@@ -268,10 +273,12 @@ class Locks:
         try:
             await _wait(woken, lock_waits)
         except BaseException:
+            # Woken and cancelled at once: the turn was given already, and is handed back.
             if woken.done() and not woken.cancelled():
                 self.end_turn(target)
             else:
                 queue.remove(woken)
+                # A release takes the whole queue away, and later writers may have begun another one.
                 if not queue and self._queues.get(target) is queue:
                     del self._queues[target]
             raise
@@ -318,6 +325,7 @@ class Locks:
         ended = asyncio.Event()
         self._purges[ended] = container
         try:
+            # No await between registration and this look: a lock is either spared here, or finds the purge and waits for it.
             yield self.spared_records(container)
         finally:
             del self._purges[ended]
@@ -328,6 +336,7 @@ class Locks:
         return frozenset(self._records.get(container, ()))
 
     async def _wait_for_purges(self, container: int) -> None:
+        # Only purges that run now. Later ones see the lock.
         ends = [ended for ended, each in self._purges.items() if each == container]
         for ended in ends:
             await ended.wait()

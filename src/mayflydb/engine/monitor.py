@@ -54,6 +54,7 @@ class Monitor:
     async def refresh(self, now: Instant) -> None:
         """Read the parameters: another node, or an earlier process, may have set them."""
         async with self._setting:
+            # Read and applied under one lock, or an older read could undo a newer setting.
             resets = self._resets
             every = await self._store.read(NamedNumber(SLEEP)) or self._default
             enabled = await self._store.read(NamedNumber(ENABLED)) != 0
@@ -122,6 +123,7 @@ class Monitor:
 
     async def learn_members(self, containers: Iterable[int]) -> None:
         """Find out which containers lie in the space."""
+        # A list of its own: while this awaits, writes add containers to the agenda.
         for container in [each for each in containers if each not in self._members]:
             name, parent = "", container
             while parent != ROOT:

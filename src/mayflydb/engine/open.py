@@ -54,6 +54,7 @@ async def open_engine(
 
 
 def _limits(store: Store, clock: Clock) -> Limits:
+    # By records alone: real milliseconds would make two runs of a test differ.
     if clock.mode == "virtual":
         return Limits(duration=None)
     return Limits() if store.durable else Limits(duration=INLINE_LIMIT)

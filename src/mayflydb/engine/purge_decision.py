@@ -62,7 +62,9 @@ def purge_due(
     ready = yield from _ready(
         node, request.horizon, schedule_of(node, schedule) if schedule and waits else None, spared
     )
+    # Equal shares, so that no rule waits behind the long backlog of another.
     share = max(1, limit // max(1, len(ready)))
+    # The store deletes without reading values. Only an open snapshot is worth reading them.
     if version_cache is not None and version_cache.wants_purged:
         for due in ready:
             records = yield from _read_due(container, due, share, frozenset(spared))

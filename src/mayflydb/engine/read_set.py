@@ -83,10 +83,12 @@ class ReadSet:
 
     def check(self, lsn: int, rules: Sequence[Rule], now: Instant) -> Generator[Read[Any], Any, None]:
         """Raise WriteConflict unless every read returns the same at `now`, when the container has come to `lsn`."""
+        # An expiry since the read changes the read as a deletion would, without any commit.
         if tuple(rules) != self._rules or any(
             has_passed(ends, self._instant_for(place, now)) for place, ends in self._ends.items()
         ):
             raise WriteConflict(CHANGED)
+        # No commit in the container since, so nothing else can have changed.
         if lsn == self._lsn:
             return
         for partition in self._partitions:

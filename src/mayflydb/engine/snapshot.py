@@ -313,9 +313,11 @@ class Snapshot:
         case.
         """
         view = await self._view(container)
+        # A condition on version or number needs the old record, so such a command is not blind.
         blind = blind and command.mode in (Mode.UPSERT, Mode.DELETE) and command.if_match is command.seq is None
         identity = command.partition, command.key
         if command.mode is not Mode.READ:
+            # Lock, then read: a record that is read under an exclusive lock cannot change before the commit.
             await self._lock(view, command)
         if not blind:
             view.note_blind_read(*identity)
@@ -362,6 +364,7 @@ class Snapshot:
 
         `claim`: decided first, in the same transaction; if it returns False, nothing else is done, and [] is returned.
         """
+        # Reads alone are valid at the snapshot's lsns, so nothing is checked.
         if not self._done:
             return []
 
@@ -381,6 +384,7 @@ class Snapshot:
         pairs: list[tuple[Written, Written]] = []
         last = 0
         try:
+            # All checks come before the first command, whose changes would hide what others have committed.
             for container, view in self._views.items():
                 if view.written:
                     yield from view.check_writes((yield from transaction.on(container)))

@@ -33,6 +33,7 @@ class Timekeeper:
         now = self._high.now()
         while now is None:
             try:
+                # Shielded: all callers share one reservation, and one that is cancelled must not cancel it.
                 await asyncio.shield(self._renew())
             except (Unavailable, OutcomeUnknown):
                 # The disk takes no mark: time stands still at the last one, reads continue, and writes fail for the same reason.

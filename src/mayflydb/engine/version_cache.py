@@ -145,12 +145,15 @@ class VersionCache:
             self._unwatched.append((self._last, container, list(replaced)))
             return
         self._keep(self._last, container, replaced)
+        # The oldest snapshot keeps the most versions. It ends with a conflict, and memory stays bounded.
         while len(self._notes) > MAX_VERSIONS and (oldest := next(iter(self._watchers), None)) is not None:
             self._lost.add(oldest)
             self.unwatch(oldest)
 
     def note_purge(self, container: int, lsn: int, records: Iterable[Record]) -> None:
         """Note records that are about to be purged from a container at an lsn. On any thread."""
+        # A deque's append is atomic, so that no lock is needed. The purge allocates its lsns later in its transaction, from
+        # lsn + 1 on.
         self._purged.append((container, [Replaced(record, lsn + 1) for record in records]))
 
     def _take_over(self) -> None:

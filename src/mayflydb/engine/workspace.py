@@ -82,7 +82,9 @@ class Workspace:
         self._now = now
         self.changes: list[Change] = []
         self.replaced: list[Replaced] = []
+        # By identity: the record after this transaction's writes; None: removed.
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
+        # By seq: the same record, and its entries if they were written here.
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
 
     @property
@@ -139,6 +141,7 @@ class Workspace:
             hidden += [dead for dead in check_key_free(holder, self.rules, self._now) if dead not in hidden]
         for dead in hidden:
             yield from self.purge_hidden(dead)
+        # After the purges, so that a history has the expiry of the old record before the creation of the new one.
         lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
@@ -158,6 +161,7 @@ class Workspace:
             return check_target(command, current, self.rules, self._instant_for(command.partition, command.key))
         except Conflict:
             if self._locks:
+                # If an open transaction deletes the record that is in the way, the create waits for its outcome.
                 self._locks.check_gone(self._container, (command.partition, command.key), self._holder)
             raise
 
@@ -197,6 +201,7 @@ class Workspace:
         if not taken:
             return hidden
         for entry in entries:
+            # Asked again one by one: the first answer does not say which entry is taken.
             _, taken = split_holders((yield from self._holders((entry,))), visible, self.rules, self._now)
             if taken:
                 if self._locks:
@@ -252,6 +257,7 @@ class Workspace:
         if self._locks is not None:
             identity = dead.partition, dead.key
             self._locks.check_expired(self._container, identity, self._holder)
+            # Only purges ask for locks of other nodes; a write of a visible record does not wait for them.
             if identity in ((yield from ask(HeldRecords(self._container))) or ()):
                 raise Locked((self._container, identity), elsewhere=True)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))

@@ -45,7 +45,9 @@ def deadline_under(record: Expirable, rule: Rule) -> Instant | None:
     anchor = record.anchor if rule.slot is None else anchor_under(record, rule)
     if span is None or anchor is None:
         return None
+    # Whole numbers of any size: no deadline is rounded, and none overflows.
     deadline = anchor + span * SECOND
+    # After a resume with notice no record expires before the notice ends.
     return deadline if rule.not_before is None else max(deadline, rule.not_before)
 
 
@@ -60,7 +62,8 @@ def deadline(record: Expirable, rules: Sequence[Rule]) -> Instant | None:
 
 
 def _has_passed(instant: Instant | None, now: Instant) -> bool:
-    # The boundary, written once: at its deadline a record is expired.
+    # The boundary, written once and inclusive under every rule: a record that lives for 10 s is expired when the clock shows
+    # 10 s, not after it.
     return instant is not None and instant <= now
 
 
@@ -101,6 +104,7 @@ def cause_of(record: Expirable, rule: Rule) -> Cause:
 
 def earliest_expiry(record: Expirable, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
     """Return the earliest deadline and its rule; None: never expires."""
+    # The position breaks ties, since rules have no order of their own: of equal deadlines the first rule is the cause.
     deaths = ((d, n) for n, rule in enumerate(rules) if (d := deadline_under(record, rule)) is not None)
     first = min(deaths, default=None)
     return None if first is None else (first[0], rules[first[1]])

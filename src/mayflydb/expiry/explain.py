@@ -61,6 +61,7 @@ def explain(
 
 def _state(record: Expirable, rules: Sequence[Rule], now: Instant) -> State:
     if not visible_at(record, rules, now):
+        # Asked first, since a hidden record is due as well.
         return "hidden"
     return "due" if due_at(record, rules, now) else "alive"
 

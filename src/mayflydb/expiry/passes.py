@@ -24,6 +24,7 @@ class Schedule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def last(self, now: Instant) -> Instant | None:
         """Return the latest pass up to `now`; None: no pass yet."""
+        # `since` itself is no pass: the first interval counts from it.
         count = self.count(now if self.until is None else min(now, self.until))
         return self.since + count * self.every if count else None
 
@@ -37,6 +38,7 @@ class Schedule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def next(self, instant: Instant) -> Instant:
         """Return the first pass at or after an instant."""
+        # Rounded up: a pass is its own next pass. At least 1, since `since` is none.
         return self.since + max(1, -(-(instant - self.since) // self.every)) * self.every
 
     def count(self, now: Instant) -> int:
@@ -64,7 +66,9 @@ def following(before: Schedule | None, interval: Span, now: Instant, tick: Span 
     If the container had another schedule, the first pass is also at least an interval after its last one, so that no sequence
     of changes brings passes nearer to each other.
     """
+    # Rounded up to whole ticks, so that no two passes are nearer than the interval.
     every = max(1, -(-interval // tick)) * tick
+    # Strictly after `now`, even if `now` is a tick.
     first = (now // tick + 1) * tick
     last = None if before is None else before.last_of_all(now)
     if last is not None:
@@ -79,6 +83,7 @@ def end_schedule(schedule: Schedule, now: Instant) -> Schedule:
 
 def add_pass(schedule: Schedule, now: Instant, tick: Span = TICK) -> Schedule:
     """Return a schedule with an additional pass at `now`; the next one is `every` later."""
+    # The additional pass stands as `before`, so that the next one is a whole interval after it.
     return following(Schedule(now, schedule.every, now), schedule.every, now, tick)
 
 

@@ -27,8 +27,10 @@ class Lane(msgspec.Struct, frozen=True):
 
     def highest_due(self, now: Instant) -> Instant | None:
         """Return the highest value that is due at `now`; None: no value can be."""
+        # At not_before itself a record may be due: inclusive, as every boundary of expiry.
         if self.rule.not_before is not None and now < self.rule.not_before:
             return None
+        # value + span <= now, solved for the value.
         return now - (self.span or 0)
 
 
@@ -52,6 +54,7 @@ def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
         if rule.after is not None:
             path = DuePath.ANCHOR if rule.slot is None else rule.slot
             found.append(Lane(path, rule.after * SECOND, rule.cause, rule))
+        # Records with an own ttl are on another path than those without, so one rule may need two lanes.
         if rule.overrides:
             found.append(Lane(DuePath.DEADLINE, None, "item", rule))
     return tuple(found)

@@ -33,6 +33,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     passes: bool = False
 
     def __post_init__(self) -> None:
+        # The entries of a slot are in the order of dates alone. With spans of their own, due records would not be one range.
         if self.slot is not None and (self.overrides or self.after is None):
             raise ValueError("a rule of a slot has a span, and no own ttl counts under it")
 

@@ -72,6 +72,7 @@ def next_sweep(backlog: Mapping[int, Waiting], last: SweepResult | None, limits:
     """Choose round-robin: no container has a second turn before each waiting one had one; among equals, the oldest deadline."""
     if not backlog:
         return None
+    # The id comes last, so that the same backlog gives the same sweep in every run.
     container = min(backlog, key=lambda id: (backlog[id].turn, backlog[id].deadline, id))
     return Sweep(container, next_limit(last, limits))
 
@@ -85,6 +86,7 @@ def next_limit(last: SweepResult | None, limits: Limits) -> int:
         return min(limits.first, limits.records)
     if last.duration > limits.duration:
         return max(limits.fewest, last.limit // 2)
+    # Less than half of the time, or the doubled sweep would be too long and be halved again.
     if last.records == last.limit and last.duration * 2 < limits.duration:
         return min(limits.records, last.limit * 2)
     return last.limit

@@ -7,9 +7,11 @@ from typing import TypeAlias
 
 from mayflydb.model.instant import Instant
 
+# About 146,000 years. The largest span of a rule, 2^32 s, still fits 64 bits on top of it.
 DATE_LIMIT: Instant = 1 << 62
 """Due paths hold instants clamped to plus or minus this, so that any span can be added."""
 
+# Added to an instant, it makes negative instants sort below positive ones as unsigned bytes.
 _BIAS = 1 << 63
 
 

@@ -11,6 +11,7 @@ LONGEST: Span = (1 << 63) - 1
 
 _UNITS: dict[str, Span] = {"w": 7 * DAY, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND, "us": 1}
 
+# 19 digits hold every span that fits into 64 bits, and bound the work for text of any length.
 _NUMBER = r"(\d{1,19}(?:\.\d{1,18})?)"
 _PLAIN = re.compile(_NUMBER, re.ASCII)
 _COMPACT = re.compile("".join(rf"(?:{_NUMBER}{unit})?" for unit in _UNITS), re.ASCII)
@@ -82,6 +83,7 @@ def _total(match: re.Match[str], lengths: tuple[Span, ...]) -> Span:
 def _multiply(number: str, unit: Span) -> Span:
     """Return `number` times `unit`, exact; ValueError for a fraction of a microsecond."""
     whole, _, fraction = number.partition(".")
+    # In integers: a double would lose microseconds from 285 years on.
     numerator = int(whole + fraction) * unit
     span, rest = divmod(numerator, int("1" + "0" * len(fraction)))
     if rest:

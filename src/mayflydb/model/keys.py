@@ -88,6 +88,7 @@ def _encode_int(value: int) -> bytes:
 
 def floor(magnitude: int) -> float:
     """Return the largest finite double that is not above an integer."""
+    # Beyond the largest double, the rest holds all that exceeds it.
     if magnitude >= _LARGEST:
         return float(_LARGEST)
     nearest = float(magnitude)
@@ -103,6 +104,7 @@ def encode_signed(magnitude: float, rest: bytes, negative: bool) -> bytes:
     numbers.
     """
     double = _DOUBLE.pack(magnitude)
+    # number: tag | 8 bytes of the double, big-endian | length of the rest | rest
     # The sign bit is free in a magnitude; set, it puts the positive above the complemented negative.
     body = bytes((double[0] | _SIGN,)) + double[1:] + rest
     return complement(body) if negative else body
@@ -118,6 +120,7 @@ def _rest(rest: int) -> bytes:
         return b"\x00"
     length = (rest.bit_length() + 7) // 8
     if length > 0xFF:
+        # The length is one byte: 255 bytes at most.
         raise ValueError("an integer of more than 2040 bits has no key")
     return bytes((length,)) + rest.to_bytes(length, "big")
 
@@ -137,6 +140,7 @@ def _decode_number(key: bytes, at: int) -> tuple[int | float, int]:
         rest = rest.translate(_COMPLEMENT)
     (magnitude,) = _DOUBLE.unpack(bytes((body[0] & ~_SIGN,)) + body[1:8])
     value: int | float = magnitude
+    # 5 and 5.0 have one key, so the type is lost: a whole number decodes as int.
     if magnitude != math.inf and (rest or (magnitude <= _EXACT and magnitude.is_integer())):
         value = int(magnitude) + int.from_bytes(rest, "big")
     return (-value if negative else value), end
@@ -156,6 +160,7 @@ def _encode_string(value: str) -> bytes:
 
 def _decode_bytes(key: bytes, at: int) -> tuple[bytes, int]:
     end = key.find(b"\x00", at)
+    # 00 FF is a zero of the value; the first 00 with another byte behind it is the end.
     while end >= 0 and key[end + 1 : end + 2] == b"\xff":
         end = key.find(b"\x00", end + 2)
     if end < 0:
