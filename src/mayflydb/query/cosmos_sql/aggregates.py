@@ -144,6 +144,7 @@ class MakeSet:
 
     def add(self, value: Value) -> None:
         if value is not UNDEFINED:
+            # Of equal values, such as 5 and 5.0, the first is kept.
             self.items.setdefault(group_key(value), value)
 
     def result(self) -> Value:

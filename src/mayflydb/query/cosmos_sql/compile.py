@@ -111,6 +111,7 @@ class ExpressionCompiler:
         if len(node.arguments) != 1:
             raise bad_query(f"The {name} function requires 1 argument(s).", node.start, node.end, ARGUMENT_COUNT)
         slot = self.slots.allocate()
+        # The argument is evaluated on every row, hence outside of the grouping.
         grouping.aggregates.append((slot, AGGREGATES[name], self.without_grouping().compile(node.arguments[0])))
         return operators.read_slot(slot)
 
@@ -229,9 +230,7 @@ class ExpressionCompiler:
         return lambda frame: frame[CONTEXT_SLOT].call(name, [argument(frame) for argument in arguments])
 
     def embedding_of(self, node: FunctionCall) -> Embedding:
-        """The embedding that a VectorDistance uses: that of its first path with a declared one, changed by the options of the
-        call.
-        """
+        """Return the embedding of a VectorDistance: that of its first path with a declared one, changed by the call's options."""
         options = self.compile_all(node.arguments[2:])
         given = [option.value for option in options if isinstance(option, Constant)]
         if len(given) < len(options):

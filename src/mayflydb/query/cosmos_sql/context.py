@@ -29,5 +29,6 @@ class Context:
     def draw_random(self) -> float:
         """Draw the next number in [0, 1); the same seed gives the same sequence."""
         self.draws += 1
+        # The hash of a counter: a seed gives the same numbers whatever other queries run. A double below 1 has 53 bits.
         digest = hashlib.blake2b(b"%d:%d" % (self.seed, self.draws), digest_size=8).digest()
         return (int.from_bytes(digest, "big") >> (64 - _FRACTION_BITS)) / (1 << _FRACTION_BITS)

@@ -71,7 +71,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 def bind_rows(program: Program, frame: Frame) -> Iterator[None]:
-    """Set the aliases in `frame` to each row of FROM that WHERE keeps, one row a step."""
+    """Yield once for each row of FROM that WHERE keeps, with the aliases of that row set in `frame`."""
     where = program.where
     for _ in _combinations(program.inputs, 0, frame):
         if where is None or where(frame) is True:
@@ -205,9 +205,8 @@ class RowPosition(msgspec.Struct, frozen=True):
 class SortedAccumulation(Accumulation):
     """The accumulation of ORDER BY.
 
-    With TOP, LIMIT or a page size it keeps about twice as many rows as it can return, however many are added. `after`: only
-    rows behind this position count, and OFFSET has skipped its rows before that position. `rows`: the most rows that the
-    caller needs.
+    With TOP, LIMIT or a page size it keeps about twice as many rows as it can return, however many are added. `after`: rows up
+    to this position are left out, and OFFSET with them. `rows`: the most rows that the caller needs.
     """
 
     def __init__(self, program: Program, after: RowPosition | None = None, rows: int | None = None) -> None:

@@ -17,6 +17,7 @@ NOT_GROUPED = "SC2102"
 ORDER_IN_SUBQUERY = "SC2202"
 TOP_IN_SUBQUERY = "SC2203"
 LIMIT_IN_SUBQUERY = "SC2204"
+# The only code that is a number.
 UNMAPPED_ORDER_BY = 2206
 TUNING_RANGE = "SC2213"
 NO_SCORE = "SC2221"
@@ -32,9 +33,7 @@ CARDINALITY = "The cardinality of a scalar subquery result set cannot be greater
 
 
 def bad_query(message: str, start: int, end: int, code: str | None = None) -> BadQuery:
-    """Return a BadQuery whose detail has the range [start, end) of characters in the query text, and the service's code if it
-    has one.
-    """
+    """Build a BadQuery. Its detail has the range [start, end) of characters in the query text, and the service's `code`."""
     if code is None:
         return BadQuery(message, start=start, end=end)
     return BadQuery(message, code=code, start=start, end=end)

@@ -1,8 +1,7 @@
-"""Keys of ordered indexes over documents: bytes whose order agrees with ORDER BY, except that different values may share a
-key.
+"""Keys of ordered indexes over documents: bytes in the order of ORDER BY. Different values may share a key.
 
-All arrays share a key, all objects do, and so do strings with a long common prefix. If one key is less than another, so is
-its value. A reader that looks documents up by key must therefore compare the values themselves afterwards.
+All arrays share a key, all objects do, and so do strings with a long common prefix. A smaller key means a smaller value; equal
+keys mean nothing. So a reader that looks documents up by key compares the values afterwards.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ _KEY_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def find_key_values(select: Select, parameters: Parameters, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
-    """The keys that WHERE admits, over the longest run of leading `paths` that it fixes; None if it does not fix the first
-    path.
+    """Return the partition keys that WHERE admits, as tuples over the leading `paths` that WHERE fixes.
+
+    The keys are a superset. None: WHERE does not even fix the first path, or admits more than `MAX_ALTERNATIVES` keys.
     """
     document = document_of(select)
     if select.where is None or document is None:

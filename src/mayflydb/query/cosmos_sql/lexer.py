@@ -55,7 +55,7 @@ _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
 def is_word(text: str) -> bool:
-    """True: the whole text is one word, in any script. It may still be a reserved one."""
+    """True if the whole text is one word, in any script, a reserved word included."""
     return _WORD.fullmatch(text) is not None
 
 

@@ -78,8 +78,9 @@ def _equality_with(left: Evaluate, held: Value, wanted: bool) -> Evaluate:
 
 
 def _number_ordering(symbol: str, left: Evaluate, held: float) -> Evaluate:
-    """Compare with a constant number. The four closures are written out: a call of `operator.lt` costs as much as the rest of
-    one.
+    """Compare with a constant number.
+
+    The four closures are written out: a call of `operator.lt` takes as long as the rest of a closure.
     """
     if symbol == "<":
 

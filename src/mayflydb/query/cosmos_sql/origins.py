@@ -37,9 +37,7 @@ class Origin(Enum):
 
 
 class TracedValue(msgspec.Struct, frozen=True):
-    """The origin of a value. `constructor`: the object constructor that gives the value; `origins` has the origins of its
-    names.
-    """
+    """The origin of a value. `constructor`: the object constructor that gives it; `origins`: those of the names in it."""
 
     kind: Origin
     constructor: Object | None = None
@@ -115,6 +113,7 @@ def origin_of(node: Expression, origins: AliasOrigins) -> TracedValue:
 
 def _below(value: TracedValue, step: Expression) -> TracedValue:
     if value.kind is not Origin.COMPUTED:
+        # A constant step stays below the same path. A computed one may lead anywhere.
         return value if isinstance(step, Literal | QueryParameter) else _COMPUTED
     if value.constructor is None or not isinstance(step, Literal):
         return _COMPUTED

@@ -172,6 +172,7 @@ class Accumulator:
         self.matched = 0
         """The number of FROM's rows that passed WHERE."""
         if not query.reads_documents:
+            # A query without FROM has one row, which no document gives.
             self._add_document(UNDEFINED, 0)
 
     @property

@@ -63,8 +63,10 @@ _WORST_VECTOR: Final = 1.79769e308
 
 
 class TextStatistics(msgspec.Struct, frozen=True):
-    """The statistics for full-text scores: the number of items, and for each score the number of words and the hits of its
-    phrases.
+    """The statistics for full-text scores.
+
+    `documents`: the number of items. `texts`: for each score, the number of words in all texts, and for each of its phrases the
+    number of texts that contain it.
     """
 
     documents: Expression

@@ -49,6 +49,7 @@ class Search:
         found: list[list[Any]] = [accumulator.results() for accumulator in self._accumulators]
         if self._counting:
             self._counting = False
+            # The statistics are known now, and the component queries of the second round are compiled with them.
             self._accumulators = self._start_accumulators(self._components(ranking.parse_statistics(found[0][0])))
             return
         self._accumulators = []

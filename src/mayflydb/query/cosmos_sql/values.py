@@ -14,9 +14,7 @@ Value: TypeAlias = Any
 
 
 class Undefined:
-    """The type of UNDEFINED, the value of a missing property or a failed operation. There is one instance, compared by
-    identity.
-    """
+    """The type of UNDEFINED, the value of a missing property or of a failed operation. Its one instance is compared by `is`."""
 
     __slots__ = ()
 

@@ -27,6 +27,7 @@ def _contains(items: list[Any], wanted: Value, partial: bool = False) -> bool:
 
 def _contains_any(items: list[Any], *wanted: Value) -> bool:
     held = {group_key(item) for item in items}
+    # Hashed elements: the time grows with the sum of both lengths, and not with their product.
     return any(group_key(value) in held for value in wanted if value is not UNDEFINED)
 
 

@@ -186,6 +186,7 @@ def _parse_json(text: str, wanted: tuple[type, ...]) -> Value:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return UNDEFINED
+    # Other functions recurse over the value, so it must not be nested deeper than an item.
     return value if type(value) in wanted and not _is_too_deep(value) else UNDEFINED
 
 

@@ -37,7 +37,10 @@ _MAX_CACHED_CHARACTERS: Final = 64 * 1024
 
 
 class Words(NamedTuple):
-    """The words of a text. `line` has each word between two blanks of its own: a phrase occurs in a text if its line does."""
+    """The words of a text. `line`: each word with a blank before and a blank behind it; `size`: the number of words.
+
+    So a phrase occurs in a text exactly if its line is a part of the line of the text.
+    """
 
     line: str
     size: int

@@ -63,7 +63,7 @@ class Region:
         return area(self.rings)
 
     def alongside(self, line: Arc, point: Vector) -> bool:
-        """True if the region is on the left of a piece of `line`; the piece is on the boundary, around `point`."""
+        """True if the region lies to the left of `line` at `point`, where the line runs along the boundary."""
         _, edge, _ = nearest_arcs(self.tree, point)[0]
         return dot(edge.normal, line.normal) > 0
 
@@ -81,6 +81,7 @@ class Region:
         found = nearest_arcs(self.tree, point)
         if found[0][0] <= TOUCH:
             return Side.BOUNDARY
+        # Several edges may be equally near, as the two of a corner (`_in_corner`).
         inside = all(self._is_left(edge, foot, point) for _, edge, foot in found)
         return Side.INSIDE if inside else Side.OUTSIDE
 

@@ -133,6 +133,7 @@ def _build_shape(build: Callable[[Any], Shape | str], coordinates: Any) -> Shape
     `build` is cached: a query compares one polygon with every record, and most of the work is to validate that polygon.
     """
     made = build(coordinates)
+    # A cache keeps results and no exceptions, so builders return the text of an error.
     if isinstance(made, str):
         raise Invalid(made)
     return made
