@@ -157,6 +157,7 @@ def _number_operation(operator: str, left: Type, right: Type) -> Result:
         operation = _FLOATING[operator]
         if common == DOUBLE:
             return common, lambda a, b: operation(float(a), float(b))
+        # A double holds the exact result, or so many more digits that rounding it once more gives the same 32 bits.
         return common, lambda a, b: to_single(operation(to_single(a), to_single(b)))
     wrap = integer_wrapper(common)
     # Operands that the common type may not hold, such as a negative Int8 beside a Uint32, wrap around first.

@@ -283,6 +283,7 @@ def _list_order(item: Compare | None) -> Compare | None:
             result = None if first is None or second is None else each(first, second)
             if result != 0:
                 return result
+        # A list that begins another one comes before it.
         return _compare(len(a), len(b))
 
     return order

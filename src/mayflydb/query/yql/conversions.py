@@ -134,6 +134,7 @@ def _infallible_cast(source: Type, to: Type) -> Convert | None:
 
 
 def _widen_decimal(source: DecimalType, to: DecimalType) -> Convert | None:
+    # No digit may be lost, neither before the point nor behind it.
     if source.scale > to.scale or source.precision - source.scale > to.precision - to.scale:
         return None
     return _infallible_cast(source, to)

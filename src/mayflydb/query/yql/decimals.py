@@ -150,6 +150,7 @@ def to_float(value: int, scale: int) -> float:
     """The nearest double."""
     if not is_finite(value):
         return float("nan") if value == DECIMAL_NAN else float("inf") if value > 0 else float("-inf")
+    # Python divides ints with correct rounding; two doubles would round three times.
     nearest: float = value / 10**scale
     return nearest
 

@@ -123,6 +123,7 @@ def tokenize(text: str) -> Tokens:
         if token is None:
             raise _unknown_token(text, offset, found.positions)
         group = token.lastindex
+        # Each alternative of the pattern is a group, the end included.
         assert group is not None
         value = token[group]
         if group == _WORD:

@@ -26,6 +26,7 @@ def _identity(value: Value) -> Value:
     return value
 
 
+# Executions with parameters ask for the same pairs of types again and again.
 @lru_cache(2048)
 def find_arrangement(given: Type, to: Type) -> Arrange | None:
     """Return the function from a value of `given` to one of `to`; None if the types differ in more than the order of

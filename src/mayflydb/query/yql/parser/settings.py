@@ -65,6 +65,7 @@ class Settings(Writes):
 
 def _plain(value: Expression) -> SettingValue:
     """The value of a literal, or the text of a name; any other expression stays as it is."""
+    # A literal with another suffix stays an expression, since its type is a part of the value.
     if isinstance(value, Literal_) and value.suffix in ("", "s", "u"):
         return value.value.encode() if isinstance(value.value, str) else _literal_value(value)
     if isinstance(value, Name):

@@ -162,6 +162,7 @@ class Statements(PermissionStatements):
 
     def evaluate(self) -> EvaluateIf | EvaluateFor:
         at = self.at()
+        # IF and FOR may stand without EVALUATE.
         self.accept("EVALUATE")
         if self.kind == "PARALLEL":
             self.refuse("PARALLEL FOR")

@@ -51,6 +51,7 @@ def explain(plan: Plan) -> Json:
 
 
 def _number_nodes(root: Json) -> Json:
+    # Numbers in the order of reading, a node before its inputs.
     number = 0
     left = [root]
     while left:

@@ -206,6 +206,7 @@ def _group_keys(
             raise fault("Unable to GROUP BY aggregated values", node.at)
         value = binder.expression(item.value)
         keys.append((value.evaluate, comparison.group_key(value.type)))
+        # A key that is a column keeps its table, so that `t.a` finds it above GROUP BY too.
         source = binder.scope.fields[value.index] if isinstance(value, Slot) else None
         name = item.name or (source.name if source else "")
         type = value.type if group is None or group.sets is None else optional(value.type)

@@ -144,6 +144,7 @@ def is_dict_key(type: Type) -> bool:
             return all(is_dict_key(part) for _, part in members)
         case VariantType(over):
             return is_dict_key(over)
+    # Of the other types, Python cannot hash the values of Lists and Dicts.
     return isinstance(type, (Primitive, DecimalType)) or type == NULL
 
 

@@ -68,6 +68,7 @@ class RowScope:
 
     def find(self, name: str, source: str | None = None) -> int | None:
         """The index of a column; None if there is none. Faults: several tables have the column."""
+        # The whole name goes first: the end of `a.id` counts only where no column is called `id`.
         found = self._of(self._by_name, name, source) or self._of(self._by_end, name, source)
         if len(found) > 1 and len({self.fields[index].source for index in found}) > 1:
             raise fault(f"Column {name} is ambiguous: it is in {', '.join(self.fields[i].source for i in found)}")

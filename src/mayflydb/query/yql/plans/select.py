@@ -63,6 +63,7 @@ def _is_streaming(tree: Select, ordered: bool) -> bool:
 
 def _rows_to_read(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate | None:
     """The number of rows to read for LIMIT and OFFSET, skipped rows included."""
+    # Skipped rows are read too.
     if limit is None or offset is None:
         return limit
     return lambda row, run: None if (n := limit(row, run)) is None else n + (offset(row, run) or 0)

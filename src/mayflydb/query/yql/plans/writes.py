@@ -173,6 +173,7 @@ def _targets(table: Table, columns: Sequence[str], at: Position) -> list[Column]
 
 def fit_to_column(value: Expression, column: Column, at: Position) -> Expression:
     """Convert a value to the type of a column. Faults: the types do not allow it."""
+    # YDB names NULL as the problem only if nothing but the Optional is wrong.
     if column.not_null and is_optional(value.type) and (value.type == NULL or _fits(value, column.type)):
         raise fault(
             f"Can't set NULL or optional value to not null column: {column.name}. "
