@@ -50,13 +50,15 @@ class YdbGroup(LazyGroup):
 @click.group(cls=YdbGroup, found_in=COMMANDS)
 @click.option("-e", "--endpoint", metavar="[grpc[s]://]HOST[:PORT]", help="The server.  [default: the local one]")
 @click.option("-d", "--database", metavar="PATH", help="The database, by its absolute path.")
-@click.option("-p", "--profile", metavar="NAME", help="Options kept by `config profile`.")
+@click.option("-p", "--profile", metavar="NAME", help="A set of options, made with `config profile`.")
 @click.option("--user", metavar="NAME", help="Log in under this name.  [env: YDB_USER]")
-@click.option("--password-file", metavar="PATH", help="The password is in this file.  [env, itself: YDB_PASSWORD]")
-@click.option("--no-password", is_flag=True, help="The user has none.")
-@click.option("--token-file", metavar="PATH", help="A token is in this file.  [env, itself: YDB_TOKEN]")
+@click.option(
+    "--password-file", metavar="PATH", help="A file with the password.  [env, the password itself: YDB_PASSWORD]"
+)
+@click.option("--no-password", is_flag=True, help="Log in without a password.")
+@click.option("--token-file", metavar="PATH", help="A file with a token.  [env, the token itself: YDB_TOKEN]")
 @click.option("--ca-file", metavar="PATH", help="Certificates to trust, PEM.  [env: YDB_CA_FILE]")
-@click.option("-v", "--verbose", is_flag=True, help="Say on standard error which server is asked.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the endpoint and database in use on standard error.")
 @click.pass_context
 def ydb(ctx: click.Context, /, **given: Any) -> None:
     """A YDB client: the commands of the ydb CLI, and ttl and clock."""

@@ -76,9 +76,9 @@ def replace(name: str, **options: str | None) -> None:
 
 
 @profile.command()
-@click.option("--no-endpoint", is_flag=True, help="Forget the endpoint.")
-@click.option("--no-database", is_flag=True, help="Forget the database.")
-@click.option("--no-auth", is_flag=True, help="Forget who asks.")
+@click.option("--no-endpoint", is_flag=True, help="Remove the endpoint.")
+@click.option("--no-database", is_flag=True, help="Remove the database.")
+@click.option("--no-auth", is_flag=True, help="Remove user and token.")
 @_profile_options
 def update(name: str, no_endpoint: bool, no_database: bool, no_auth: bool, **options: str | None) -> None:
     """Change options of a profile."""
@@ -115,7 +115,7 @@ def _show(options: dict[str, str]) -> None:
 
 
 @profile.command("list")
-@click.option("--with-content", is_flag=True, help="With what they say.")
+@click.option("--with-content", is_flag=True, help="Print their options too.")
 def list_(with_content: bool) -> None:
     """List all profiles."""
     kept = profiles.read_profiles()
@@ -160,7 +160,7 @@ profile.add_command(deactivate, "unset")
 
 @profile.command()
 @click.argument("name")
-@click.option("-f", "--force", is_flag=True, help="Do not ask, and do not mind if it is not there.")
+@click.option("-f", "--force", is_flag=True, help="Do not ask, and accept a profile that does not exist.")
 def delete(name: str, force: bool) -> None:
     """Delete a profile."""
     kept = profiles.read_profiles()

@@ -32,7 +32,7 @@ def list_(ctx: click.Context) -> None:
 
 
 @discovery.command()
-@click.option("-g", "--groups", is_flag=True, help="With groups.")
+@click.option("-g", "--groups", is_flag=True, help="Print the groups too.")
 @click.pass_context
 def whoami(ctx: click.Context, groups: bool) -> None:
     """Print the name of the user."""

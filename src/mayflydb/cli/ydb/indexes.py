@@ -28,8 +28,8 @@ def add() -> None:
 def _add_index_command(name: str, field: str, about: str) -> None:
     @add.command(name, help=about)
     @click.option("--index-name", required=True, metavar="NAME")
-    @click.option("--columns", required=True, metavar="NAME[,NAME...]", help="What it is ordered by.")
-    @click.option("--cover", metavar="NAME[,NAME...]", help="What it has besides.")
+    @click.option("--columns", required=True, metavar="NAME[,NAME...]", help="Columns of the index key, in order.")
+    @click.option("--cover", metavar="NAME[,NAME...]", help="Further columns that the index holds.")
     @click.option("--format", "form", type=click.Choice(["pretty", "proto-json-base64"]), default="pretty")
     @click.argument("path")
     @click.pass_context
@@ -54,10 +54,10 @@ def _add_index_command(name: str, field: str, about: str) -> None:
         show_operation(built, form)
 
 
-_add_index_command("global-sync", "global_index", "One that changes with its table.")
-_add_index_command("global", "global_index", "The same.")
-_add_index_command("global-async", "global_async_index", "One that follows its table.")
-_add_index_command("global-unique", "global_unique_index", "One whose columns no two rows share.")
+_add_index_command("global-sync", "global_index", "Add an index that is updated together with its table.")
+_add_index_command("global", "global_index", "Add an index as global-sync does.")
+_add_index_command("global-async", "global_async_index", "Add an index that is updated after its table.")
+_add_index_command("global-unique", "global_unique_index", "Add a unique index.")
 
 
 @index.command()
@@ -74,8 +74,8 @@ def drop(ctx: click.Context, path: str, index_name: str) -> None:
 
 @index.command()
 @click.option("--index-name", required=True, metavar="NAME")
-@click.option("--to", required=True, metavar="NAME", help="Its new name.")
-@click.option("--replace", is_flag=True, help="Instead of the one that has it.")
+@click.option("--to", required=True, metavar="NAME", help="The new name.")
+@click.option("--replace", is_flag=True, help="Replace an index with the new name.")
 @click.argument("path")
 @click.pass_context
 def rename(ctx: click.Context, path: str, index_name: str, to: str, replace: bool) -> None:

@@ -56,8 +56,10 @@ def _check_id(id: str) -> str:
 
 @operation.command("list")
 @click.argument("kind")
-@click.option("-s", "--page-size", type=click.IntRange(0), default=0, metavar="N", help="Operations of one page.")
-@click.option("-t", "--page-token", default="", metavar="TOKEN", help="Where the page before has ended.")
+@click.option(
+    "-s", "--page-size", type=click.IntRange(0), default=0, metavar="N", help="The number of operations on a page."
+)
+@click.option("-t", "--page-token", default="", metavar="TOKEN", help="The token that the page before has printed.")
 @_format_option
 @click.pass_context
 def list_(ctx: click.Context, kind: str, page_size: int, page_token: str, form: str) -> None:

@@ -52,10 +52,12 @@ def input_options(command: C) -> C:
             type=click.Choice(["json-unicode", "json-base64"]),
             default="json-unicode",
             show_default=True,
-            help="How bytes stand in parameters.",
+            help="The notation of bytes in parameters.",
         ),
         click.option("--input-file", metavar="PATH", help="Parameters, as JSON objects.  [default: standard input]"),
-        click.option("-p", "--param", "given", multiple=True, metavar="$NAME=JSON", help="One; may be repeated."),
+        click.option(
+            "-p", "--param", "given", multiple=True, metavar="$NAME=JSON", help="A parameter; may be repeated."
+        ),
     ):
         command = option(command)
     return command

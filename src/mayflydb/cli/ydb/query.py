@@ -40,9 +40,9 @@ _SCRIPT: Final = ('Text of script" ("--script", "-s")', 'Path to file with query
 _QUERY: Final = ('Text of query" ("--query", "-q")', 'Path to file with query text" ("--file", "-f")')
 
 _stats = click.option(
-    "--stats", type=click.Choice(list(STATS_MODES)), default=None, help="Print them.  [default: none]"
+    "--stats", type=click.Choice(list(STATS_MODES)), default=None, help="The statistics to print.  [default: none]"
 )
-_file = click.option("-f", "--file", metavar="PATH", help="The text is in this file; - for standard input.")
+_file = click.option("-f", "--file", metavar="PATH", help="A file with the text; - for standard input.")
 
 
 def read_text(text: str | None, file: str | None, names: tuple[str, str]) -> str:
@@ -68,9 +68,9 @@ def _parameter_input(options: dict[str, Any], file: str | None) -> ParameterInpu
 @click.command()
 @click.option("-s", "--script", metavar="TEXT", help="The text.")
 @_file
-@click.option("--explain", is_flag=True, help="Do nothing; print the plan.")
-@click.option("--explain-ast", is_flag=True, help="Do nothing; print the syntax tree.")
-@click.option("--explain-analyze", is_flag=True, help="Run it; print its plan instead of its results.")
+@click.option("--explain", is_flag=True, help="Print the plan, and do not run the query.")
+@click.option("--explain-ast", is_flag=True, help="Print the syntax tree, and do not run the query.")
+@click.option("--explain-analyze", is_flag=True, help="Run the query; print its plan instead of its results.")
 @click.option("--syntax", type=click.Choice(["yql", "pg"]), default="yql", show_default=True)
 @_stats
 @input_options
@@ -219,7 +219,7 @@ def query() -> None:
     type=click.Choice([*TRANSACTION_MODES, *NO_TX]),
     default="serializable-rw",
     show_default=True,
-    help="How data is read; notx is for type generic alone.",
+    help="The mode of the transaction; notx is for type generic alone.",
 )
 @_stats
 @click.option("-s", "basic_stats", is_flag=True, help="The same as --stats basic.")

@@ -41,7 +41,7 @@ def mkdir(ctx: click.Context, path: str) -> None:
 
 @scheme.command()
 @click.argument("path")
-@click.option("-r", "--recursive", is_flag=True, help="With all that lies in it.")
+@click.option("-r", "--recursive", is_flag=True, help="Remove all entries of the directory too.")
 @click.option("-f", "--force", is_flag=True, help="Do not ask.")
 @click.option("-i", "interactive", is_flag=True, help="Ask before each removal.")
 @click.pass_context
@@ -86,10 +86,10 @@ def _drop(client: Client, path: str, type: int) -> None:
 
 @scheme.command()
 @click.argument("path")
-@click.option("--permissions", is_flag=True, help="Owner and permissions.")
-@click.option("--partition-boundaries", "--shard-boundaries", is_flag=True, help="Tables: where partitions begin.")
-@click.option("--stats", is_flag=True, help="Tables: how large they are.")
-@click.option("--partition-stats", is_flag=True, help="Tables: how large their partitions are.")
+@click.option("--permissions", is_flag=True, help="Print owner and permissions.")
+@click.option("--partition-boundaries", "--shard-boundaries", is_flag=True, help="Tables: bounds of partitions.")
+@click.option("--stats", is_flag=True, help="Tables: numbers of rows and bytes.")
+@click.option("--partition-stats", is_flag=True, help="Tables: numbers of rows and bytes of each partition.")
 @click.option("--format", "form", type=click.Choice(["pretty", "proto-json-base64"]), default="pretty")
 @click.pass_context
 def describe(
@@ -172,8 +172,8 @@ def _view_query(client: Client, path: str) -> str:
 
 @scheme.command("ls")
 @click.argument("path", default="")
-@click.option("-l", "long", is_flag=True, help="With types, owners, sizes and times.")
-@click.option("-R", "recursive", is_flag=True, help="With what lies in subdirectories.")
+@click.option("-l", "long", is_flag=True, help="Print types, owners, sizes and times.")
+@click.option("-R", "recursive", is_flag=True, help="List subdirectories too.")
 @click.option("-1", "one_per_line", is_flag=True, help="One name per line.")
 @click.option("--format", "form", type=click.Choice(["pretty", "json"]), default="pretty")
 @click.pass_context

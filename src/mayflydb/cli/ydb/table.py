@@ -69,22 +69,24 @@ def _unit(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 
 
 @ttl.command("set")
-@click.option("--column", required=True, metavar="NAME", help="The column that lives are counted from.")
+@click.option(
+    "--column", required=True, metavar="NAME", help="The column with the instant from which the time to live counts."
+)
 @click.option(
     "--expire-after",
     type=click.IntRange(0, (1 << 32) - 1),
     default=0,
     show_default=True,
     metavar="SECONDS",
-    help="A row ends so long after what its column says.",
+    help="A row expires so long after the instant in its column.",
 )
-@click.option("--unit", callback=_unit, metavar="UNIT", help=f"What a column of numbers counts: {ALLOWED}.")
+@click.option("--unit", callback=_unit, metavar="UNIT", help=f"The unit of a column of numbers: {ALLOWED}.")
 @click.option(
     "--run-interval",
     type=click.IntRange(0, (1 << 32) - 1),
     default=0,
     metavar="SECONDS",
-    help="From one removal to the next.  [default: the server's]",
+    help="The time between removal runs.  [default: the server's]",
 )
 @_path
 @click.pass_context
@@ -151,20 +153,20 @@ table.add_command(attribute, "attr")
 
 
 @table.command()
-@click.option("--ordered", is_flag=True, help="In the order of the key.")
-@click.option("--limit", type=click.IntRange(0), default=0, metavar="N", help="So many rows at most.")
-@click.option("--columns", metavar="NAME[,NAME...]", help="These alone.")
-@click.option("--count-only", is_flag=True, help="How many there are.")
-@click.option("--from", "start", metavar="JSON", help="From this key, or beginning of one: a list of values.")
-@click.option("--from-exclusive", is_flag=True, help="From behind it.")
-@click.option("--to", "end", metavar="JSON", help="To this key.")
-@click.option("--to-exclusive", is_flag=True, help="To before it.")
+@click.option("--ordered", is_flag=True, help="Print the rows in the order of the key.")
+@click.option("--limit", type=click.IntRange(0), default=0, metavar="N", help="The greatest number of rows.")
+@click.option("--columns", metavar="NAME[,NAME...]", help="The columns to print.")
+@click.option("--count-only", is_flag=True, help="Print the number of rows alone.")
+@click.option("--from", "start", metavar="JSON", help="The lower bound: a list with the first values of a key.")
+@click.option("--from-exclusive", is_flag=True, help="Exclude the lower bound.")
+@click.option("--to", "end", metavar="JSON", help="The upper bound.")
+@click.option("--to-exclusive", is_flag=True, help="Exclude the upper bound.")
 @click.option(
     "--input-format",
     type=click.Choice(["json-unicode", "json-base64"]),
     default="json-unicode",
     show_default=True,
-    help="How bytes stand in keys.",
+    help="The notation of bytes in keys.",
 )
 @format_option
 @_path

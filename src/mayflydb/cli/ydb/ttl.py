@@ -48,7 +48,7 @@ def _explain_status(row: Mapping[str, Any]) -> str:
 
 
 @ttl.command()
-@click.option("--wait", is_flag=True, help="Return when it has ended, as the command does without it too.")
+@click.option("--wait", is_flag=True, help="Wait for the end of the run. The command always does.")
 @output_option
 @_path
 @click.pass_context
