@@ -12,7 +12,7 @@ from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 
 def accounts_of(engine: Engine) -> Accounts:
-    """Users of a server where nobody has to log in."""
+    """The users of a server without login."""
     return Accounts(engine, Random(1), login_required=False, secret=b"", root_password=None)
 
 

@@ -36,7 +36,7 @@ class Raw:
         return call(request, metadata=metadata, timeout=timeout)
 
     def result(self, name: str, result: str, **fields: Any) -> Any:
-        """What is in a successful operation."""
+        """Call a method and return the message in its successful operation."""
         operation = self.ask(name, **fields).operation
         assert operation.ready
         assert operation.status == 400000, operation

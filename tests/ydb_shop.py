@@ -11,11 +11,11 @@ from ydb_sqlalchemy import types
 
 
 class Base(DeclarativeBase):
-    """What the tables are declared on."""
+    """The base class of the tables."""
 
 
 class User(Base):
-    """Somebody, with sessions and carts. YDB has no foreign keys: who belongs to whom is said in joins."""
+    """A user, with sessions and carts. YDB has no foreign keys, so joins name the columns."""
 
     __tablename__ = "users"
     __table_args__ = (sa.Index("by_email", "email"),)

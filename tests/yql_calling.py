@@ -141,7 +141,7 @@ def item(of: Expression, index: int) -> Expression:
 
 
 def result(name: str, *operands: Any, **named: Any) -> Value:
-    """What a call comes to."""
+    """Return the value of a call."""
     return call(name, *operands, **named).evaluate((), run())
 
 

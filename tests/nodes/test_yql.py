@@ -25,7 +25,7 @@ from mayflydb.store.interface import Expiries
 from nodes.crew import Member, crew, together, until
 from stores import Databases
 from ydb_queries import executor_of
-from yql_appends import appended
+from yql_appends import run_appends
 
 ROUNDS = 10
 COPY = "UPSERT INTO t (id, a) SELECT a + 100l, a FROM t WHERE id = 1"
@@ -206,7 +206,7 @@ def test_counting_on_two_nodes_loses_nothing(databases: Databases) -> None:
 
 def test_transactions_at_random_have_an_order(databases: Databases, chance: Random) -> None:
     async def work(*nodes: Node) -> None:
-        appends = await appended([node.told for node in nodes for _ in range(2)], chance, 20)
+        appends = await run_appends([node.told for node in nodes for _ in range(2)], chance, 20)
         assert len(appends.holds) > 5
 
     on_two(databases, work)

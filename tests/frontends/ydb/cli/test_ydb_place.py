@@ -42,7 +42,7 @@ def test_options_that_are_wrong(bare: Ask, options: list[str], said: str) -> Non
 def test_the_local_server_is_meant_where_nothing_is_said(
     bare: Ask, ydb_server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It listens where `--url` points by default; its ports are its own."""
+    """The local server is the one at the default of `--url`. The test puts its own server there."""
     address = "mayflydb.cli.ydb.context.admin_client"
     monkeypatch.setattr(address, lambda _: AdminClient(ydb_server.admin_url))
     result = bare("ydb", "-v", "scheme", "ls")

@@ -29,7 +29,7 @@ def place(ydb_server: RunningServer) -> str:
 
 @pytest.fixture(scope="module")
 def engine(place: str) -> Iterator[sa.Engine]:
-    """What commits each statement by itself, as the dialect does when nothing is said."""
+    """An engine whose statements commit one by one, which is the default of the dialect."""
     made = sa.create_engine(f"yql+ydb://{place}/local")
     yield made
     made.dispose()
@@ -37,7 +37,7 @@ def engine(place: str) -> Iterator[sa.Engine]:
 
 @pytest.fixture(scope="module")
 def strict(engine: sa.Engine) -> sa.Engine:
-    """What has transactions."""
+    """An engine with transactions."""
     return engine.execution_options(isolation_level="SERIALIZABLE")
 
 
@@ -79,7 +79,7 @@ async def _settled(answer: Awaitable[Any]) -> Any:
 
 @pytest.fixture(params=["sync", "aio"])
 def connect(request: pytest.FixtureRequest, place: str) -> Iterator[Callable[..., Any]]:
-    """What makes connections of ydb-dbapi of both kinds, which are closed after the test."""
+    """A function that opens connections of ydb-dbapi, synchronous or asynchronous. They are closed after the test."""
     host, _, port = place.rpartition(":")
     loop = asyncio.new_event_loop()
     make = Waited(SimpleNamespace(connect=dbapi.connect if request.param == "sync" else dbapi.async_connect), loop)

@@ -1,4 +1,4 @@
-"""What Django's `migrate` and a small application send through django-ydb-backend 0.0.1b7, statement by statement.
+"""The statements that Django's `migrate` and a small application send through django-ydb-backend 0.0.1b7, statement by statement.
 
 The backend itself needs a ydb-dbapi older than the one that is tested here. Its statements are those of Django 5.2's
 `contenttypes`, `auth`, `admin` and `sessions`, and of two models with an AutoField and a BigAutoField.

@@ -30,7 +30,7 @@ NOW = 1_893_456_000 * SECOND
 
 
 class Session:
-    """What keeps transactions."""
+    """An owner of transactions."""
 
     def __init__(self) -> None:
         self.transactions: dict[str, Any] = {}
@@ -67,7 +67,7 @@ class Place:
         control: TransactionControl | None = None,
         stats: bool = False,
     ) -> list[ResultPart]:
-        """What a query gives."""
+        """Run a query and return the parts of its results."""
 
         async def gathered() -> list[ResultPart]:
             execute = self.executor.execute(self.call, self.session, text, parameters or {}, control, stats)
@@ -89,21 +89,21 @@ class Place:
     def commit(self, id: str) -> None:
         self.run(self.executor.commit(self.call, self.session, id))
 
-    def refused(self, text: str, control: TransactionControl | None = None, **parameters: tuple[Type, Value]) -> Fault:
-        """What a query is refused with."""
+    def refusal(self, text: str, control: TransactionControl | None = None, **parameters: tuple[Type, Value]) -> Fault:
+        """Run a query that fails, and return its fault."""
         with pytest.raises(Fault) as caught:
             self.parts(text, parameters, control)
         return caught.value
 
 
-async def opened() -> Store:
+async def open_store() -> Store:
     return await STORES["contract-sqlite"](lambda kind: ":memory:")
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
     with asyncio.Runner() as runner:
-        store = runner.run(opened())
+        store = runner.run(open_store())
         clock = VirtualClock(NOW)
         clock.freeze()
         engine = runner.run(open_engine(store, clock))

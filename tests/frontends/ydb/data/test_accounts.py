@@ -20,8 +20,8 @@ def of(place: Place) -> Accounts:
     return Accounts(place.engine, Random(1), True, b"signs", "secret")
 
 
-async def refusals(known: Accounts, name: str, count: int) -> Counter[str]:
-    """What so many wrong passwords at once come to."""
+async def try_passwords(known: Accounts, name: str, count: int) -> Counter[str]:
+    """Try `count` wrong passwords at once; return how often each refusal occurred."""
     said = await asyncio.gather(*(known.login(name, str(n), NOW) for n in range(count)), return_exceptions=True)
     assert all(isinstance(each, Fault) for each in said)
     return Counter(each.message for each in said if isinstance(each, Fault))
@@ -31,19 +31,19 @@ def test_attempts_at_once_are_counted_one_by_one(place: Place) -> None:
     known = of(place)
     place.run(known.create("alice", "a", True, NOW))
     for name in ("alice", "root", "nobody"):
-        assert place.run(refusals(known, name, 9)) == {"Invalid password": 5, f"User {name} {DENIED}": 4}
+        assert place.run(try_passwords(known, name, 9)) == {"Invalid password": 5, f"User {name} {DENIED}": 4}
 
 
 def test_little_is_kept_of_names_that_are_made_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "MAX_UNKNOWN_NAMES", 10)
     known = of(place)
     place.run(known.create("alice", "a", True, NOW))
-    assert place.run(refusals(known, "alice", 5)) == {"Invalid password": 5}
+    assert place.run(try_passwords(known, "alice", 5)) == {"Invalid password": 5}
     for number in range(25):
-        place.run(refusals(known, f"stranger {number}", 1))
+        place.run(try_passwords(known, f"stranger {number}", 1))
     assert len(known._unknown_failures) <= 10
     assert set(known._cached_users) == {"alice"}
-    assert place.run(refusals(known, "alice", 1)) == {f"User alice {DENIED}": 1}
+    assert place.run(try_passwords(known, "alice", 1)) == {f"User alice {DENIED}": 1}
 
 
 def test_two_changes_of_one_user_at_once_both_hold(place: Place) -> None:

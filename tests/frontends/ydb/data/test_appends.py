@@ -24,14 +24,14 @@ from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.instant import SECOND
 from store_suite.conftest import STORES
 from ydb_queries import executor_of
-from yql_appends import Appends, Run, appended
+from yql_appends import Appends, Run, run_appends
 
 NOW = 1_893_456_000 * SECOND
 CLIENTS, COUNT = 5, 40
 
 
 class Session:
-    """What keeps transactions."""
+    """An owner of transactions."""
 
     def __init__(self) -> None:
         self.transactions: dict[str, Any] = {}
@@ -54,7 +54,7 @@ async def history(store: str, directory: Path, chance: Random) -> Appends:
     schemes = Schemes(engine, Options())
     executor = executor_of(engine, schemes)
     try:
-        return await appended([run_of(executor) for _ in range(CLIENTS)], chance, COUNT)
+        return await run_appends([run_of(executor) for _ in range(CLIENTS)], chance, COUNT)
     finally:
         await schemes.close()
         await engine.indexes.close()

@@ -1,4 +1,4 @@
-"""What one query and one transaction may hold, and what is said beyond that."""
+"""Limits of one query and of one transaction, and the refusals beyond them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_rows_that_a_query_holds(t: Any, monkeypatch: pytest.MonkeyPatch, text: 
     if fits:
         assert t.rows(text)
         return
-    refusal = t.refused(text)
+    refusal = t.refusal(text)
     assert (refusal.status, refusal.message) == ("GENERIC_ERROR", HELD)
     assert t.rows("SELECT COUNT(*) FROM t") == [(60,)]
 
 
 def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What others replace meanwhile is kept for it, up to a limit; who began later goes on."""
+    """Versions that others replace stay for an open transaction up to a limit. Beyond it the oldest transaction fails."""
     monkeypatch.setattr(version_cache, "MAX_VERSIONS", 100)
     old, text = t.begin("snapshot_read_only"), "SELECT SUM(a) FROM t"
     before = t.within(old, text)
@@ -61,7 +61,7 @@ def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.Mon
     after = t.within(young, text)
     t.parts("UPDATE t SET a = a + 1")
     assert t.within(young, text) == after
-    refusal = t.refused(text, TransactionControl(id=old))
+    refusal = t.refusal(text, TransactionControl(id=old))
     assert (refusal.status, [issue.code for issue in refusal.issues]) == ("ABORTED", [2001, 2001])
     assert t.within(young, text) == after
 
@@ -100,7 +100,7 @@ def test_values_and_keys_have_a_greatest_size(
         place.parts(text, given)
         assert place.rows("SELECT LENGTH(s), LENGTH(u) FROM sized") == [(s, 2 * u)]
         return
-    found = place.refused(text, **given)
+    found = place.refusal(text, **given)
     what, size = refused
     most = CELL if what == "cell" else KEY + 8
     assert (found.status, found.issues[0].code) == ("BAD_REQUEST", 2017)

@@ -108,7 +108,7 @@ def test_unique_keys(place: Any, text: str, holds: bool) -> None:
     if holds:
         place.parts(text)
         return
-    refusal = place.refused(text)
+    refusal = place.refusal(text)
     assert (refusal.status, refusal.issues[0].message) == (
         "PRECONDITION_FAILED",
         "Constraint violated. Table: `/local/u`.",
@@ -126,7 +126,7 @@ def test_an_asynchronous_index_is_for_stale_reads(place: Any) -> None:
     place.parts("CREATE TABLE s (id Uint64, a Int64, INDEX late GLOBAL ASYNC ON (a), PRIMARY KEY (id))")
     place.parts("UPSERT INTO s (id, a) VALUES (1, 1)")
     text = "SELECT id FROM s VIEW late WHERE a = 1"
-    assert place.refused(text).status == "BAD_REQUEST"
+    assert place.refusal(text).status == "BAD_REQUEST"
     stale = TransactionControl(begin="stale_read_only", commit=True)
     assert [row for part in place.parts(text, control=stale) for row in part.rows] == [(1,)]
 

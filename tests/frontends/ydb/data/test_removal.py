@@ -92,7 +92,7 @@ def test_what_keeps_its_date_goes(t: Any, how: str) -> None:
 
 @pytest.mark.parametrize(("read", "conflicts"), [("id = 1u", True), ("id = 3u", False), ("id < 3u", True)])
 def test_a_transaction_that_has_read_them(t: Any, read: str, conflicts: bool) -> None:
-    """It sees them on, and cannot commit what it has written."""
+    """The transaction still sees the removed rows. If it has read one of them, its commit is aborted."""
     id = t.begin()
     before = t.within(id, f"SELECT id, n FROM t WHERE {read}")
     advance(t, 60)

@@ -65,7 +65,7 @@ def test_rows_are_seen_until_they_are_erased(t: Any) -> None:
     t.pass_seconds(11)
     assert t.rows("SELECT id FROM t") == [(1,), (2,)]
     assert t.rows("SELECT id FROM t VIEW by_v WHERE v = 'a'") == [(1,)]
-    assert t.refused("INSERT INTO t (id) VALUES (1)").status == "PRECONDITION_FAILED"
+    assert t.refusal("INSERT INTO t (id) VALUES (1)").status == "PRECONDITION_FAILED"
     erase(t, 0)
     assert t.rows("SELECT id FROM t") == [(2,)]
     assert t.rows("SELECT id FROM t VIEW by_v WHERE v = 'a'") == []

@@ -185,8 +185,8 @@ class History:
             assert self.read(path) == self.rows, path
 
 
-def attempt(work: Callable[[], Any]) -> Any:
-    """What it gives, or is refused with."""
+def result_or_fault(work: Callable[[], Any]) -> Any:
+    """Return the result of `work`, or its fault."""
     try:
         return work()
     except Fault as fault:
@@ -211,7 +211,7 @@ class Client:
             self.began, self.seen = dict(history.versions), dict(history.rows)
             self.start = dict(history.rows)
         control = TransactionControl(id=self.id) if self.id else TransactionControl(begin=self.mode)
-        parts = refused = attempt(lambda: history.place.parts(step.text, control=control))
+        parts = refused = result_or_fault(lambda: history.place.parts(step.text, control=control))
         if isinstance(refused, Fault):
             self.over = True
             if refused.status == "ABORTED":
@@ -236,7 +236,7 @@ class Client:
         changed = {id for id in {*self.seen, *self.start} if self.seen.get(id) != self.start.get(id)}
         snapshot = history.place.session.transactions[self.id].snapshot
         writes = bool(snapshot._done)
-        refused = attempt(lambda: history.place.commit(self.id))
+        refused = result_or_fault(lambda: history.place.commit(self.id))
         if refused is not None:
             assert refused.status == "ABORTED", refused
             assert self.mode != "snapshot_read_only"
@@ -245,7 +245,7 @@ class Client:
             return
         history.committed += 1
         if self.mode == "serializable_read_write" and writes:
-            self.again()
+            self.check_answers()
         else:
             # Of two snapshots that have written one row one has failed. A row that came and went meanwhile was never there.
             met = {id for id in changed if history.versions.get(id) != self.began.get(id)}
@@ -258,8 +258,8 @@ class Client:
                 history.versions[id] = history.versions.get(id, 0) + 1
         history.check()
 
-    def again(self) -> None:
-        """It would be told the same, were it run as a whole now."""
+    def check_answers(self) -> None:
+        """Check that the transaction, run as a whole now, would get the same answers."""
         for step, told in self.log:
             assert told == step.of(self.history.rows), f"{step.text} in {[step.text for step, _ in self.log]}"
 

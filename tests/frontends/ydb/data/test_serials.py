@@ -124,7 +124,7 @@ def test_numbers_are_not_given_back(users: Any) -> None:
     users.executor.transactions(users.session).end(users.executor.transactions(users.session).get(id))
     users.parts("INSERT INTO users (hash, name) VALUES (1, 'b')")
     assert ids(users) == [2]
-    refused = users.refused("INSERT INTO users (hash, id, name) VALUES (1, 2, 'c')")
+    refused = users.refusal("INSERT INTO users (hash, id, name) VALUES (1, 2, 'c')")
     assert refused.status == "PRECONDITION_FAILED"
     users.parts("INSERT INTO users (hash, name) VALUES (1, 'd')")
     assert ids(users) == [2, 3]
@@ -169,7 +169,7 @@ def test_an_upsert_leaves_the_number_of_a_row_that_is_there(place: Any) -> None:
     ],
 )
 def test_what_still_must_be_named(users: Any, text: str, status: str, said: str) -> None:
-    refused = users.refused(text)
+    refused = users.refusal(text)
     assert refused.status == status
     assert refused.message.startswith(said)
 
@@ -179,7 +179,7 @@ def test_a_sequence_ends(place: Any, type: str, last: int) -> None:
     place.parts(f"CREATE TABLE t (id {type}, v Utf8, PRIMARY KEY (id))")
     place.parts(f"ALTER SEQUENCE `/local/t/_serial_column_id` RESTART WITH {last - 1}")
     place.parts("INSERT INTO t (v) VALUES ('a')")
-    found = place.refused("INSERT INTO t (v) VALUES ('b'), ('c')")
+    found = place.refusal("INSERT INTO t (v) VALUES ('b'), ('c')")
     assert (found.status, [each.message for each in found.issues]) == (
         "SCHEME_ERROR",
         ["Failed to get next val for sequence: /local/t/_serial_column_id, status: SCHEME_ERROR"],
@@ -188,7 +188,7 @@ def test_a_sequence_ends(place: Any, type: str, last: int) -> None:
     assert cause.code == 200503
     assert cause.message.endswith("doesn't have any more values available")
     # What was left of it is used up, as for rows that are written one by one.
-    assert place.refused("INSERT INTO t (v) VALUES ('d')").status == "SCHEME_ERROR"
+    assert place.refusal("INSERT INTO t (v) VALUES ('d')").status == "SCHEME_ERROR"
     assert ids(place, "t") == [last - 1]
 
 
@@ -265,7 +265,7 @@ def test_show_create_tells_of_sequences(place: Any) -> None:
     ],
 )
 def test_refusals(users: Any, text: str, status: str, said: str) -> None:
-    found = users.refused(text)
+    found = users.refusal(text)
     assert said in found.message, found.message
     assert found.status == status
 

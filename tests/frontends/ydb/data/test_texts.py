@@ -1,4 +1,4 @@
-"""What is kept of texts of queries: bounded in number and in size, but the last one is always there."""
+"""Caches of queries: their number and size are bounded, and the latest query is always kept."""
 
 from __future__ import annotations
 

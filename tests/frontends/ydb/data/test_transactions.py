@@ -53,7 +53,7 @@ def test_a_query_may_begin_one_and_another_may_end_it(t: Any) -> None:
     assert ids(t.parts("SELECT 1", control=TransactionControl(id=id))) == {id}
     assert ids(t.parts("UPSERT INTO t (id, a) VALUES (2, 0)", control=TransactionControl(id=id, commit=True))) == {""}
     assert rows(t) == [(1, 0), (2, 0)]
-    refusal = t.refused("SELECT 1", TransactionControl(id=id))
+    refusal = t.refusal("SELECT 1", TransactionControl(id=id))
     assert (refusal.status, refusal.message, refusal.issues[0].code) == (
         "NOT_FOUND",
         f"Transaction not found: {id}",
@@ -158,7 +158,7 @@ def test_a_failed_statement_ends_its_transaction(t: Any, text: str) -> None:
     t.within(id, "UPSERT INTO t (id, a) VALUES (3, 3)")
     with pytest.raises(Fault):
         t.within(id, text)
-    assert t.refused("SELECT 1", TransactionControl(id=id)).status == "NOT_FOUND"
+    assert t.refusal("SELECT 1", TransactionControl(id=id)).status == "NOT_FOUND"
     assert rows(t) == BOTH
 
 
@@ -198,7 +198,7 @@ def test_a_failed_statement_ends_its_transaction(t: Any, text: str) -> None:
 def test_what_a_request_may_not_ask(
     t: Any, control: TransactionControl | None, text: str, status: str, message: str
 ) -> None:
-    refusal = t.refused(text, control)
+    refusal = t.refusal(text, control)
     assert refusal.status == status
     assert message in refusal.message
     assert rows(t) == BOTH

@@ -1,4 +1,4 @@
-"""What the verbs do with rows that are there, and with those that are not; what they say when they refuse."""
+"""The verbs on existing and on missing rows, and their refusals."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_is_left(t: Any, text: str, after: list[Any], way: str) -> None:
 )
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_refused_leaves_nothing(t: Any, text: str, status: str, message: str, way: str) -> None:
-    refusal = t.refused(text, control(t, way))
+    refusal = t.refusal(text, control(t, way))
     assert (refusal.status, refusal.message) == (status, message)
     assert refusal.issues[0].message == "Constraint violated. Table: `/local/t`."
     assert refusal.issues[0].code == 2012

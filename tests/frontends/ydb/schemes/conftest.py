@@ -24,7 +24,7 @@ NOW = 1_893_456_000 * SECOND
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What schemes are told at their start."""
+    """Options of the front end that concern schemes."""
 
     databases: tuple[str, ...] = ("/local", "/Root")
     hide_expired: bool = False

@@ -1,4 +1,4 @@
-"""What a change leaves to be done: built while others go on, across starts; and the schedules of runs."""
+"""Background builds after a change, beside other work and across starts; schedules of removal runs."""
 
 from __future__ import annotations
 

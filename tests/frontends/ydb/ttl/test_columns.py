@@ -111,7 +111,7 @@ def test_the_answer_is_that_of_ydb(kind: str, unit: str, whole: int, fraction: i
 
 @given(st.integers(-(2**70), 2**70), st.sampled_from(["Timestamp", "Datetime64", "Date32"]))
 def test_far_away(value: int, kind: str) -> None:
-    """What no clock reaches is never due, what lies before all clocks is; stores hold both."""
+    """A row with a date beyond all clocks never expires, and one with a date before all clocks is due. Stores hold both."""
     anchor = anchor_of(kind, None, value)
     assert anchor is None or -(2**62) <= anchor <= 2**62
     assert (anchor is None) == (value * DATE_TYPES[kind] > 2**62)

@@ -1,4 +1,4 @@
-"""What meets a row that is due and still stored: seen and in the way where the table shows it, nowhere where it hides it."""
+"""Rows that are due and still stored: visible, and in the way of writes, unless the table hides them."""
 
 from __future__ import annotations
 

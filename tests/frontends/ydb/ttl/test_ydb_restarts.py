@@ -1,4 +1,4 @@
-"""What a server that was killed goes on with: neither does the hour begin anew, nor does a run come early or get lost."""
+"""Removal runs after a kill: the interval does not begin anew, and no run comes early or is lost."""
 
 from __future__ import annotations
 

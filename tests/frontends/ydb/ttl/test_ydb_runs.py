@@ -35,8 +35,8 @@ def posted(world: YdbWorld, path: str, **body: Any) -> Any:
         return json.loads(answer.read())
 
 
-def listed(world: YdbWorld, table: str = "t") -> dict[str, Any]:
-    """What the admin API tells of a table."""
+def ttl_report(world: YdbWorld, table: str = "t") -> dict[str, Any]:
+    """Return the row of a table in the admin API."""
     with urlopen(f"{world.server.admin_url}/ttl?target=ydb:/local/{table}") as answer:
         (row,) = json.loads(answer.read())["targets"]
     return dict(row)
@@ -44,7 +44,7 @@ def listed(world: YdbWorld, table: str = "t") -> dict[str, Any]:
 
 def following(world: YdbWorld, table: str = "t") -> int | None:
     """Minutes from the start to the next run."""
-    text = listed(world, table)["next_run"]
+    text = ttl_report(world, table)["next_run"]
     if text is None:
         return None
     days, (hours, minutes) = int(text[8:10]) - 1, map(int, text[11:16].split(":"))
@@ -174,7 +174,7 @@ def test_copies_and_new_names_go_on(world: YdbWorld) -> None:
 
 
 def test_a_run_on_demand(world: YdbWorld) -> None:
-    """It ignores interval and pause, and the next one is an interval after it."""
+    """A run on demand ignores interval and pause. The next run is an interval after it."""
     make(world)
     put(world, 1)
     world.advance(MINUTE)
@@ -234,7 +234,7 @@ def test_entries_of_indexes_go_with_their_rows(world: YdbWorld) -> None:
 
 
 def test_rows_are_counted_by_partitions(world: YdbWorld) -> None:
-    """What a run came to is shared by the partitions that a table is said to have."""
+    """The counts of a run are divided among the partitions that the table reports."""
     world.do(
         "CREATE TABLE p (id Uint64, at Timestamp, PRIMARY KEY (id))"
         ' WITH (TTL = Interval("PT0S") ON at, UNIFORM_PARTITIONS = 4)',

@@ -1,4 +1,4 @@
-"""What a program says to let rows end, as everybody writes it: in YQL and in Python, by each service of each client."""
+"""TTL as programs usually set it: in YQL and in Python, by each service of each client."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CREATE = 'CREATE TABLE `mytable` (id Uint64, expire_at Timestamp, PRIMARY KEY (i
 PLAIN = "CREATE TABLE `mytable` (id Uint64, created_at Timestamp, PRIMARY KEY (id))"
 
 
-async def told(answer: Any) -> Any:
-    """What a call of either client gives."""
+async def resolve_answer(answer: Any) -> Any:
+    """Return the answer of a call, awaited if the client is asynchronous."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
-class Doors:
+class ServiceClient:
     """One service of one client: `yql` runs a text and gives its rows, `session` is one of the table service."""
 
     def __init__(self, driver: Any, aio: bool, query: bool) -> None:
@@ -41,7 +41,7 @@ class Doors:
 
     async def yql(self, text: str) -> list[Any]:
         if self._query:
-            sets = await told(self._pool.execute_with_retries(text))
+            sets = await resolve_answer(self._pool.execute_with_retries(text))
         elif text.startswith(("CREATE", "ALTER", "DROP")):
             await self._retried(self._pool, lambda session: session.execute_scheme(text))
             return []
@@ -57,24 +57,24 @@ class Doors:
 
     async def stop(self) -> None:
         for pool in (self._pool, self._tables):
-            await told(pool.stop())
+            await resolve_answer(pool.stop())
 
 
 @asynccontextmanager
-async def opened(server: RunningServer, aio: bool, query: bool) -> AsyncIterator[Doors]:
+async def open_client(server: RunningServer, aio: bool, query: bool) -> AsyncIterator[ServiceClient]:
     place = {"endpoint": server.ydb.endpoint, "database": server.ydb.database}
     driver = ydb.aio.Driver(**place) if aio else ydb.Driver(**place)
-    await told(driver.wait(10))
-    doors = Doors(driver, aio, query)
+    await resolve_answer(driver.wait(10))
+    doors = ServiceClient(driver, aio, query)
     try:
         yield doors
         await doors.yql("DROP TABLE `mytable`")
     finally:
         await doors.stop()
-        await told(driver.stop())
+        await resolve_answer(driver.stop())
 
 
-Scenario = Callable[[RunningServer, Doors], Awaitable[None]]
+Scenario = Callable[[RunningServer, ServiceClient], Awaitable[None]]
 
 
 @pytest.fixture(params=["table", "query", "aio table", "aio query"])
@@ -83,7 +83,7 @@ def play(request: pytest.FixtureRequest, ydb_server: RunningServer) -> Callable[
 
     def run(scenario: Scenario) -> None:
         async def whole() -> None:
-            async with opened(ydb_server, "aio" in request.param, "query" in request.param) as doors:
+            async with open_client(ydb_server, "aio" in request.param, "query" in request.param) as doors:
                 await scenario(ydb_server, doors)
 
         asyncio.run(whole())
@@ -91,12 +91,12 @@ def play(request: pytest.FixtureRequest, ydb_server: RunningServer) -> Callable[
     return run
 
 
-async def settings_of(doors: Doors) -> Any:
+async def settings_of(doors: ServiceClient) -> Any:
     described = await doors.session(lambda session: session.describe_table("mytable"))
     return described.ttl_settings
 
 
-async def ids(doors: Doors) -> list[int]:
+async def ids(doors: ServiceClient) -> list[int]:
     return [row["id"] for row in await doors.yql("SELECT id FROM mytable ORDER BY id")]
 
 
@@ -110,7 +110,7 @@ FILL = """UPSERT INTO mytable (id, {column}) VALUES
 
 
 def test_a_table_is_made_with_the_instant_at_which_rows_end(play: Any) -> None:
-    async def scenario(server: RunningServer, doors: Doors) -> None:
+    async def scenario(server: RunningServer, doors: ServiceClient) -> None:
         await doors.yql(CREATE)
         assert date_column(await settings_of(doors)) == ("expire_at", 0)
         await doors.yql(FILL.format(column="expire_at"))
@@ -124,7 +124,7 @@ def test_a_table_is_made_with_the_instant_at_which_rows_end(play: Any) -> None:
 
 
 def test_an_interval_is_set_and_taken_away(play: Any) -> None:
-    async def scenario(server: RunningServer, doors: Doors) -> None:
+    async def scenario(server: RunningServer, doors: ServiceClient) -> None:
         await doors.yql(PLAIN)
         assert await settings_of(doors) is None
         await doors.yql(SET)
@@ -143,7 +143,7 @@ def test_an_interval_is_set_and_taken_away(play: Any) -> None:
 
 
 def test_the_same_in_python(play: Any) -> None:
-    async def scenario(server: RunningServer, doors: Doors) -> None:
+    async def scenario(server: RunningServer, doors: ServiceClient) -> None:
         await doors.session(
             lambda session: session.create_table(
                 "mytable",

@@ -1,4 +1,4 @@
-"""What small programs do with the vendor's client, from their first directory to their last row."""
+"""Small programs with the vendor's client, from the first directory to the last row."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ def encode(rows: Sequence[tuple[bytes]]) -> bytes:
     return b"".join(row[0] for row in rows)
 
 
-def messages(filling: RowMessages, *batches: Sequence[Any]) -> tuple[list[bytes], int]:
-    """What comes of these batches, and how often the event loop had a turn meanwhile."""
+def pack_batches(filling: RowMessages, *batches: Sequence[Any]) -> tuple[list[bytes], int]:
+    """Pack these batches. Return the messages, and how often other tasks ran meanwhile."""
     turns = 0
 
     async def others() -> None:
@@ -88,26 +88,26 @@ FILLED: list[tuple[list[list[int]], int, list[int]]] = [
 @pytest.mark.parametrize(("batches", "limit", "sizes"), FILLED)
 def test_messages_are_filled_up_to_the_limit(batches: list[list[int]], limit: int, sizes: list[int]) -> None:
     given = [[(b"x" * size,) for size in batch] for batch in batches]
-    found, _ = messages(RowMessages(b"", encode, limit), *given)
+    found, _ = pack_batches(RowMessages(b"", encode, limit), *given)
     assert list(map(len, found)) == sizes
 
 
 @pytest.mark.parametrize(("count", "most", "rows"), [(10, 4, [4, 4, 2]), (4, 4, [4]), (3, 1, [1, 1, 1]), (5, 0, [5])])
 def test_messages_have_no_more_rows_than_asked_for(count: int, most: int, rows: list[int]) -> None:
-    found, _ = messages(RowMessages(b"", encode, 0, most), [(b"x",)] * count)
+    found, _ = pack_batches(RowMessages(b"", encode, 0, most), [(b"x",)] * count)
     assert list(map(len, found)) == rows
 
 
 @pytest.mark.parametrize(("once", "heads"), [(True, [1, 0, 0]), (False, [1, 1, 1])])
 def test_columns_stand_in_each_message_or_in_the_first(once: bool, heads: list[int]) -> None:
-    found, _ = messages(RowMessages(b"H", encode, 10, columns_once=once), [(b"x" * 10,)] * 3)
+    found, _ = pack_batches(RowMessages(b"H", encode, 10, columns_once=once), [(b"x" * 10,)] * 3)
     assert [content.count(b"H") for content in found] == heads
 
 
 @pytest.mark.parametrize("size", [1, 50, 1000, SLICE_BYTES, 4 * SLICE_BYTES])
 def test_others_have_their_turn_while_rows_are_packed(size: int) -> None:
     count = min(100_000, (32 << 20) // size)
-    found, turns = messages(RowMessages(b"", encode), [(b"x" * size,)] * count)
+    found, turns = pack_batches(RowMessages(b"", encode), [(b"x" * size,)] * count)
     assert sum(map(len, found)) == count * size
     assert max(map(len, found)) <= max(DEFAULT_MESSAGE_BYTES, size)
     least = max(count // SLICE_ROWS, min(count, count * size // SLICE_BYTES))
@@ -146,7 +146,7 @@ VALUES: list[tuple[Type, Value]] = [
 def test_values_of_all_types_are_the_same_in_parts_as_in_one(type: Type, value: Value) -> None:
     rows = [(value, number) for number in range(1500)]
     pack = rows_encoder((type, UINT64))
-    found, _ = messages(RowMessages(b"", pack, 5_000), rows[:700], rows[700:])
+    found, _ = pack_batches(RowMessages(b"", pack, 5_000), rows[:700], rows[700:])
     assert len(found) > 2
     assert b"".join(found) == pack(rows)
 

@@ -42,7 +42,7 @@ async def several(server: RunningServer) -> None:
 
 
 def _apps() -> int:
-    """How many front ends there are in this process; other tests may have servers, too."""
+    """Return the number of front ends in this process. Other tests may have servers too."""
     gc.collect()
     return sum(isinstance(each, YdbApp) for each in gc.get_objects())
 
@@ -79,7 +79,7 @@ def test_clients_in_several_loops_beside_the_servers_own(monkeypatch: pytest.Mon
 
 
 def test_two_servers_never_share_a_port() -> None:
-    """Whether the port is the first one's by chance or by name, and with TLS, too."""
+    """Neither a chosen port nor a named one, plain or with TLS, may be the first server's."""
     with serve(memory=True, port=0, mongo_port=-1) as first, serve(memory=True, port=0, mongo_port=-1) as second:
         assert first.ydb.endpoint != second.ydb.endpoint
         port = int(first.ydb.endpoint.rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""What goes on below the requests: pings, sizes, deadlines, calls that are given up."""
+"""The transport below the requests: pings, sizes, deadlines, abandoned calls."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def _parameter_types_field(field: int, types: tuple[tuple[str, Type], ...]) -> b
     )
 
 
-class ResultSets:
+class CollectedResults:
     """Result sets collected in memory, up to a limit of rows in each (0: no limit)."""
 
     def __init__(self, max_rows: int) -> None:
@@ -85,7 +85,7 @@ async def execute_data_query(services: Services, call: GrpcCall, request: Any) -
         if control.begin in QUERY_ONLY_MODES and not control.commit:
             raise uncommitted_refusal(control.begin)
         parameters = parameters_of(request.parameters)
-        sets = ResultSets(services.options.result_rows)
+        sets = CollectedResults(services.options.result_rows)
         tx_id, stats = "", None
         warnings: list[Issue] = []
         with_stats = request.collect_stats >= COLLECT_BASIC

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.commands.data import COLLECT_BASIC, COLLECT_FULL, ResultSets, parameter_types_field
+from mayflydb.frontends.ydb.commands.data import COLLECT_BASIC, COLLECT_FULL, CollectedResults, parameter_types_field
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.results import ProtobufFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
@@ -18,7 +18,7 @@ from mayflydb.query.yql.faults import Issue
 async def execute_yql(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ExecuteYql`"""
     parameters = parameters_of(request.parameters)
-    sets = ResultSets(services.options.result_rows)
+    sets = CollectedResults(services.options.result_rows)
     stats = None
     warnings: list[Issue] = []
     with_stats = request.collect_stats >= COLLECT_BASIC
