@@ -73,6 +73,11 @@ REASONS = [
         said="not raised|Read timed out|already exists|Resource Not Found",
     ),
     Reason(
+        "Fails and passes by turns: the client's background thread replaces the regions that the test puts into its cache",
+        id="test_cross_region_retry",
+        said="== 'other-region'",
+    ),
+    Reason(
         "The service seems to go on from a continuation token of another container and account; Mayfly refuses it",
         id="with_static_continuation",
         said="is not a token that was issued",
@@ -99,12 +104,7 @@ REASONS = [
     Reason(
         "Items with equal scores come in the order of their rids, which the service numbers by partition",
         id="test_hybrid_search_queries",
-        said=r"assert 3 in \[61, 51, 49",
-    ),
-    Reason(
-        "Of cluster times only change streams tell: a read sees whatever was committed before it, with no time to wait for",
-        id="^test/",
-        said=r"'readConcern' not found in|'\$clusterTime' not found|KeyError: 'operationTime'",
+        said=r"assert \d+ in \[61, 51, 49",
     ),
     Reason(
         "Transactions have no recovery token, which is for going on with another mongos: there is one, and it knows them all",
