@@ -1,6 +1,6 @@
-"""The certificate authority a machine's servers share, made once, and the certificate each server shows.
+"""The certificate authority that all servers of a user share, made once, and the certificate of each server.
 
-Clients that have been told to trust `ca.pem` go on trusting every later server of the same user.
+Clients that trust `ca.pem` also trust every later server of the same user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_NAMES = ("localhost", "127.0.0.1", "::1", "mayfly", "host.docker.interna
 
 
 def user_data_directory(environ: Mapping[str, str]) -> Path:
-    """Where what a user's servers share is kept: $XDG_DATA_HOME/mayfly or ~/.local/share/mayfly; %LOCALAPPDATA% on Windows."""
+    """Return the directory that a user's servers share: mayfly below $XDG_DATA_HOME, ~/.local/share or %LOCALAPPDATA%."""
     base = environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME")
     return (Path(base) if base else Path.home() / ".local" / "share") / "mayfly"
 
@@ -40,7 +40,7 @@ class Authority:
     """Certificates below one directory. Several processes may use it at once."""
 
     def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
-        """`names`: host names besides the usual ones that the certificate is made out to."""
+        """`names`: host names in the certificate besides DEFAULT_NAMES."""
         self._directory = directory
         self._names = tuple(dict.fromkeys((*DEFAULT_NAMES, socket.gethostname(), *names)))
 
@@ -50,19 +50,19 @@ class Authority:
         return self._directory / "ca.pem"
 
     def ca_pem(self) -> bytes:
-        """The authority's certificate; made if there is none."""
+        """Return the authority's certificate (PEM); made if there is none."""
         self._ca()
         return self.ca_path.read_bytes()
 
     def context(self) -> ssl.SSLContext:
-        """A server's TLS settings: 1.2 and later, with a certificate that is made if there is none for these names."""
+        """Return a server's TLS settings: TLS 1.2 and later, with a certificate for these names, made if there is none."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self._leaf())
         return context
 
     def pair(self) -> tuple[bytes, bytes]:
-        """A server's private key and its chain of certificates, PEM; made if there are none."""
+        """Return a server's private key and its chain of certificates, both PEM; made if there are none."""
         key, mark, chain = self._leaf().read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
         return key, mark + chain
 
@@ -75,7 +75,7 @@ class Authority:
             certificate = x509.load_pem_x509_certificate(self.ca_path.read_bytes())
             if _is_current(certificate) and certificate.public_key() == key.public_key():
                 return key, certificate
-        # Made from the key alone, so that it does not matter which of two processes is the later one.
+        # Two processes may both come here. Their certificates have one key and one name: either verifies what the other signs.
         certificate = _sign_ca(key)
         _write(self.ca_path, _pem(certificate), 0o644)
         return key, certificate
@@ -93,15 +93,17 @@ class Authority:
         return key
 
     def _leaf(self) -> Path:
-        """A file with the server's key, its certificate and the authority's."""
+        """Return the path of a file with the server's key, its certificate and the authority's."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
         ca_key, ca = self._ca()
+        # One file for each set of names: servers with other names run beside this one and must not overwrite it.
         digest = hashlib.sha256("\n".join(self._names).encode()).hexdigest()[:12]
         place = self._directory / f"server-{digest}.pem"
         with contextlib.suppress(OSError, ValueError):
             certificate = x509.load_pem_x509_certificate(place.read_bytes())
+            # Fails after the authority was made anew: the old certificate would be refused by clients.
             certificate.verify_directly_issued_by(ca)
             if _is_current(certificate):
                 return place
@@ -112,7 +114,7 @@ class Authority:
 
 
 def _now() -> datetime:
-    # What clients compare with is the host's time, whatever the database's clock says.
+    # Clients compare with their own time. A virtual clock of the database has no part in this.
     return to_datetime(wall_us())
 
 
@@ -127,6 +129,7 @@ def _sign_ca(key: EllipticCurvePrivateKey) -> Certificate:
     name = _name(f"Mayfly CA of {socket.gethostname()}"[:64])
     return (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        # A day early, for clients whose clocks are behind.
         .not_valid_before(_now() - timedelta(days=1))
         .not_valid_after(_now() + timedelta(days=CA_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -205,13 +208,13 @@ def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
 
 
 def write_private(place: Path, content: bytes) -> None:
-    """A new file that only its owner can read; one that is there already stays as it is."""
+    """Write a new file that only its owner can read. A file that exists stays as it is."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(place, content, 0o600, replace=False)
 
 
 def _write(place: Path, content: bytes, mode: int, replace: bool = True) -> None:
-    """A reader of the file sees all of it or nothing. Without `replace`, the first writer's content stays."""
+    """Write a file so that readers see all of it or nothing. Without `replace`, the first writer's content stays."""
     temporary = place.with_name(f".{place.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     try:
@@ -220,6 +223,7 @@ def _write(place: Path, content: bytes, mode: int, replace: bool = True) -> None
         if replace:
             temporary.replace(place)
         else:
+            # A link fails if the name exists, where a rename would replace the file.
             with contextlib.suppress(FileExistsError):
                 os.link(temporary, place)
     finally:

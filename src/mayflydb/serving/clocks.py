@@ -14,11 +14,14 @@ from mayflydb.serving.stores import OpenedStore
 from mayflydb.store.interface import NamedNumber
 
 MAX_MARK_LEAD = 5 * SECOND
-"""The longest time by which a file's latest instant may lie ahead of the host's before a real clock refuses to go on from it."""
+"""The most that the high-water mark may lie ahead of the host's clock. A little is usual: time is reserved a second ahead."""
 
 
 async def build_clock(settings: Settings, opened: OpenedStore) -> Clock:
-    """The clock that was asked for, going on from the latest instant that the store has seen."""
+    """Build the clock. It continues from the high-water mark, the latest instant that the store has seen.
+
+    StartFailed if that lies ahead of a real clock, or ahead of the start that was asked for.
+    """
     mark = await opened.store.read(NamedNumber(MARK))
     if settings.clock.mode == "virtual":
         return VirtualClock(_virtual_start(settings, mark))
@@ -32,7 +35,8 @@ async def build_clock(settings: Settings, opened: OpenedStore) -> Clock:
         )
     clock = SystemClock(mark, opened.wall)
     if opened.lease is not None and mark is not None:
-        # Other nodes reserve time ahead. To go on from there would put this one ahead of them.
+        # Other nodes reserve time ahead. A node that began at their mark would run ahead of them, so it waits until its own
+        # clock has got there.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout((clock.until(mark) or 0) / SECOND):
                 await asyncio.get_running_loop().create_future()
@@ -43,6 +47,7 @@ def _virtual_start(settings: Settings, mark: Instant | None) -> Instant:
     start = settings.clock.start
     if mark is None:
         return floor_to_second(wall_us()) if start is None else start
+    # Rounded up: rounded down, the clock would start behind an instant that was already used.
     whole = -(-mark // SECOND) * SECOND
     if start is None:
         return max(floor_to_second(wall_us()), whole)

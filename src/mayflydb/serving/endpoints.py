@@ -31,10 +31,11 @@ class Endpoints:
         self._ydb = ydb
 
     def info(self, address: str | None, clock_mode: str) -> dict[str, Any]:
-        """Version, storage and how to connect, by the address (scheme://host:port) that the client used; None: our own."""
+        """Return version, storage and addresses. `address`: scheme://host:port as the client used it; None: the server's own."""
         server = self._settings.server
         base = self._http if address is None else address
         if server.scheme == "https":
+            # Both schemes answer on one port, so the scheme that is announced is a setting.
             base = "https://" + base.partition("://")[2]
         cosmos = server.told(base)
         mongo, ydb = self._mongo, self._ydb
@@ -101,8 +102,10 @@ def _text(path: Path | None) -> str | None:
 
 
 def _process_age() -> float:
-    """Seconds since this process was started, the interpreter's own start included; 0 where that cannot be known."""
+    """Return the seconds since this process started, the interpreter's start included; 0 on systems without /proc."""
     with contextlib.suppress(OSError, ValueError, IndexError):
+        # The second field, the name in parentheses, may hold blanks and parentheses: fields are counted from the last one.
+        # starttime is the 22nd, so the 20th after the name; its unit is the clock tick since boot (proc_pid_stat(5)).
         after_name = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
         started = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
         return max(0.0, boot_us() / SECOND - started)

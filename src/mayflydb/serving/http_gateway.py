@@ -1,4 +1,4 @@
-"""The HTTP gateway: checks of host, origin and token, and the choice of the application that answers. It loads Starlette late."""
+"""The HTTP gateway checks host, origin and token, and chooses the application that answers. Starlette is loaded late."""
 
 from __future__ import annotations
 
@@ -30,18 +30,23 @@ _PAGE_HEADERS = (
 
 
 class Hosts:
-    """Names that requests may give in `Host`: against DNS rebinding, where a page names a host of its own."""
+    """The names that requests may give in `Host`.
+
+    The check defends against DNS rebinding: a page of another site resolves its own name to this server's address, and the
+    browser then sends that name.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {name.lower() for name in (*ALWAYS_KNOWN, *names)}
         self._remembered: set[bytes] = set()
 
     def is_known(self, header: bytes) -> bool:
-        """IP addresses, names without a dot, and the names given."""
+        """Return whether a Host header is accepted: an IP address, a name without a dot, or one of the names."""
         if header in self._remembered:
             return True
         name = _host_name(header.decode("latin-1"))
         known = name in self._names or _is_address_or_plain_name(name)
+        # Only accepted names are remembered, and only so many: a client chooses the header, and must not fill the memory.
         if known and len(self._remembered) < MAX_REMEMBERED_HOSTS:
             self._remembered.add(header)
         return known
@@ -83,7 +88,7 @@ class HttpGateway:
     """The handler that the listener serves. `open` it when the applications behind it can answer."""
 
     def __init__(self, hosts: Hosts, readiness: Readiness, token: bytes | None = None) -> None:
-        """`token`: what the admin API asks for as a bearer token; None: nothing, as on loopback."""
+        """`token`: the admin API's bearer token; None: none is needed, as on loopback."""
         self._hosts = hosts
         self._readiness = readiness
         self._token = token
@@ -99,7 +104,7 @@ class HttpGateway:
         health: Callable[[], Awaitable[dict[str, str]]],
         page: str,
     ) -> None:
-        """Let requests through: `portal` gives the portal's handler, `health` what has become of parts of Readiness."""
+        """Let requests through. `portal` returns the handler of the web application, `health` the present parts of Readiness."""
         self._cosmos, self._portal, self._health, self._page = cosmos, portal, health, page.encode()
 
     def __call__(self, request: Request) -> Coroutine[Any, Any, Response]:
@@ -108,13 +113,15 @@ class HttpGateway:
         host, authorization = headers.get(b"host"), headers.get(b"authorization")
         if host is None or not self._hosts.is_known(host):
             return self._answer_unknown_host(request, host, authorization)
-        # A client of the vendor's that has no key is told so in its own words.
+        # `/` is a page for browsers, and the account for clients. A vendor's client without a key is recognised by its version
+        # header, and gets Cosmos DB's own 401.
         for_cosmos = path != b"/" or authorization is not None or b"x-ms-version" in headers
         if not path.startswith(OWN_PREFIXES) and for_cosmos:
             return self._cosmos(request)
         return self._answer_own_paths(request, host, authorization)
 
     async def _answer_own_paths(self, request: Request, host: bytes, authorization: bytes | None) -> Response:
+        # Against forged requests of other sites: browsers send Origin with each request that changes something.
         origin = request.headers.get(b"origin")
         if origin is not None and request.method not in ("GET", "HEAD") and not _is_same_origin(origin, host):
             return _refusal(403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
@@ -145,7 +152,7 @@ class HttpGateway:
         return _response(200 if ready else 503, msgspec.json.encode(document), headers=retry)
 
     async def _answer_unknown_host(self, request: Request, host: bytes | None, authorization: bytes | None) -> Response:
-        """A host we do not know gets what container waits look for, without data, and is told about the flag otherwise."""
+        """Answer a request with an unknown Host: probes of readiness get an answer without data, all others a refusal."""
         harmless = request.path in (LIVE, READY, *CERTIFICATES, *PAGES) and authorization is None
         if harmless and request.method in ("GET", "HEAD"):
             return await self._answer(request, None)
@@ -161,12 +168,12 @@ class HttpGateway:
 
 
 def _reads_pages(request: Request) -> bool:
-    """True: a browser asks. Other clients, which only wait for an answer, get one line of text."""
+    """Return whether a browser asks. Other clients, such as container checks, get one line of text."""
     return b"text/html" in request.headers.get(b"accept", b"")
 
 
 def _is_same_origin(origin: bytes, host: bytes) -> bool:
-    """True: a page of that origin came from this server; both schemes are on this port."""
+    """Return whether a page of that origin came from this server. Schemes are not compared: both are on this port."""
     return origin.partition(b"://")[2].lower() == host.lower()
 
 

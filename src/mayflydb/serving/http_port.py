@@ -29,10 +29,10 @@ from mayflydb.version import __version__
 
 
 class HttpPort:
-    """The listening end of everything that speaks HTTP."""
+    """The listening sockets for HTTP, and the gateway that answers on them."""
 
     def __init__(self, settings: Settings) -> None:
-        """Bind the port. Raise StartFailed if that fails, or if the well-known key would be within reach of other machines."""
+        """Bind the port. Raise StartFailed if that fails, or if other machines could reach the well-known key."""
         self._settings = settings
         self._sockets = _take_sockets(settings)
         self._gateway: HttpGateway | None = None
@@ -84,6 +84,7 @@ def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
         serverless=cosmos.capacity == "serverless",
         lenient=cosmos.query_rules == "lenient",
     )
+    # A part of each activity id, which makes the ids of this process differ from those of an earlier one.
     return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
 
@@ -106,6 +107,7 @@ def _take_sockets(settings: Settings) -> list[socket.socket]:
 def _load_web_app_once(admin: Admin, caller: Caller) -> Callable[[], Handler]:
     built: list[Handler] = []
 
+    # Importing Starlette takes time and memory that a server without requests for it does not spend.
     def web() -> Handler:
         if not built:
             from mayflydb.serving.web_app import web_app

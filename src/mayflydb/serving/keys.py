@@ -26,7 +26,7 @@ class AccountKey(NamedTuple):
 
 
 def load_account_key(settings: Settings, data: Path) -> AccountKey:
-    """The key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or made."""
+    """Return the key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or made."""
     place = settings.cosmos.key_file
     setting = "cosmos.key_file"
     if place is None and settings.cosmos.generate_key:
@@ -36,6 +36,7 @@ def load_account_key(settings: Settings, data: Path) -> AccountKey:
         return AccountKey(WELL_KNOWN_KEY)
     try:
         key = place.read_text(encoding="ascii").strip()
+        # Parsed here only to refuse a broken file at the start, with the setting's name.
         Keys.from_base64(key)
     except OSError as error:
         raise StartFailed(f"{place} cannot be read: {error.strerror}", setting=setting, exit_code=2) from error
@@ -46,7 +47,7 @@ def load_account_key(settings: Settings, data: Path) -> AccountKey:
 
 
 def load_admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
-    """The token that the admin API asks for where other machines can reach it; made once."""
+    """Return the admin API's bearer token, made once; None where only this machine can connect, which needs none."""
     if not is_reachable(sockets):
         return None
     place = data / "admin.token"

@@ -1,4 +1,4 @@
-"""A real request to each listening socket, in its own protocol: what a server sends itself before it says that it is ready."""
+"""Sends a real request to each listening socket, in its own protocol, before the server reports that it is ready."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, NamedTuple
 
 CHECK_SECONDS = 10.0
-"""Seconds that each listener has: the first connection may load what answers it."""
+"""Seconds that each listener has to answer. The first connection may import a front end, seconds on a busy machine."""
 
 MAX_ANSWER_BYTES: Final = 1 << 20
-"""Bytes of an answer that is looked at."""
+"""Bytes of an answer that are read."""
 
 CERTIFICATE_NAME: Final = "localhost"
-"""A name that every certificate of the server's has."""
+"""A name in every certificate of the server."""
 
+# OP_MSG, little-endian: length, request id, response to, opcode (2013), flag bits; then one section: kind 0 and a document.
 _MESSAGE = struct.Struct("<iiiiIB")
 _LIST_ENDPOINTS = "/Ydb.Discovery.V1.DiscoveryService/ListEndpoints"
 
@@ -27,11 +28,11 @@ Part = Literal["cosmos", "mongo", "ydb"]
 
 
 class CheckFailed(Exception):
-    """A listener answered something else than its protocol says."""
+    """A listener gave an answer that its protocol does not allow."""
 
 
 class ListenAddress(NamedTuple):
-    """Where a socket listens. `trusted`: the authority, PEM, where the connection is to be encrypted."""
+    """The address of a listening socket. `trusted`: the certificate authority (PEM), if the connection is to use TLS."""
 
     host: str
     port: int
@@ -52,7 +53,7 @@ class ListenerCheck(NamedTuple):
     ask: Callable[[], Awaitable[None]]
 
     async def failure(self) -> str | None:
-        """Why the listener is not ready; None: it is."""
+        """Return the reason why the listener is not ready; None: it is."""
         try:
             async with asyncio.timeout(CHECK_SECONDS):
                 await self.ask()
@@ -64,7 +65,11 @@ class ListenerCheck(NamedTuple):
 
 
 async def ask_http(place: ListenAddress, fields: Mapping[str, str]) -> None:
-    """Read the account, with a body that is sent when the server asks for it: so its answer has to wait for something."""
+    """Read the account over HTTP.
+
+    The request has a body that is sent only after `100 Continue`, so that the server has to wait and to resume: a listener whose
+    event loop answers only what is complete at once would pass otherwise.
+    """
     body = b"{}"
     own = {"host": place.address, "expect": "100-continue", "content-length": str(len(body)), "connection": "close"}
     head = "\r\n".join(["GET / HTTP/1.1", *(f"{name}: {value}" for name, value in {**own, **fields}.items()), "", ""])
@@ -96,13 +101,14 @@ async def ask_mongo(place: ListenAddress) -> None:
 
 
 async def ask_ydb(place: ListenAddress, database: str, enforced: bool) -> None:
-    """`ListEndpoints`. `enforced`: clients log in, so to be asked for a login is the right answer."""
+    """Call `ListEndpoints`. `enforced`: clients must log in, so UNAUTHENTICATED is a right answer too."""
     import grpc
     import grpc.aio
 
     from mayflydb.frontends.ydb.descriptors import message
 
     request = message("Ydb.Discovery.ListEndpointsRequest")(database=database).SerializeToString()
+    # No proxy from the environment, and no connection that another channel of this process has opened already.
     options: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
     if place.trusted is None:
         channel = grpc.aio.insecure_channel(place.address, options)
@@ -141,5 +147,5 @@ async def _connect(place: ListenAddress) -> AsyncIterator[tuple[StreamReader, St
     try:
         yield reader, writer
     finally:
-        # Not waited for: with TLS, the other side may say goodbye when it likes.
+        # Aborted and not closed: closing TLS waits for the other side's close_notify, which may never come.
         writer.transport.abort()

@@ -51,7 +51,7 @@ def configure(
     clock: Callable[[], Instant | None],
     stream: TextIO | None = None,
 ) -> None:
-    """Send everything the process logs, from `level` up, to `stream` (stderr)."""
+    """Send all that the process logs, from `level` up, to `stream` (stderr)."""
     out = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(out)
     text = form == "text" or (form == "auto" and out.isatty())

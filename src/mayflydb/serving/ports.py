@@ -1,4 +1,4 @@
-"""Taking ports, and keeping what only this user may read."""
+"""Binding of ports, and files of secrets that only their owner may read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mayflydb.sockets.listener import bind
 
 
 def bind_listening(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
-    """Listening sockets. StartFailed names `setting` when the port is taken, and `flag`, which picks a free one with 0."""
+    """Return listening sockets. StartFailed for a taken port names `setting`, and `flag`, which picks a free port with 0."""
     return _bind(host, port, setting, flag, listening=True)
 
 
 def reserve(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
-    """Sockets that hold a port for a later listener. Errors as in `take`."""
+    """Return sockets that hold a port for a later listener. Errors as in `bind_listening`."""
     return _bind(host, port, setting, flag, listening=False)
 
 
@@ -43,12 +43,12 @@ def is_reachable(sockets: Sequence[socket.socket]) -> bool:
 
 
 def address_of(listening: socket.socket) -> str:
-    """`127.0.0.1:8081`: numeric, and one that this machine can reach where all addresses are meant."""
+    """Return `127.0.0.1:8081`: numeric, and the loopback address for a socket that listens on all addresses."""
     return _listen_address(listening).address
 
 
 def listen_addresses(listening: Sequence[socket.socket], trusted: bytes | None = None) -> list[ListenAddress]:
-    """Where these sockets are reached; with `trusted` (PEM) encrypted."""
+    """Return the addresses of these sockets. `trusted`: the certificate authority (PEM), for connections with TLS."""
     return [_listen_address(each)._replace(trusted=trusted) for each in listening]
 
 
@@ -60,8 +60,9 @@ def _listen_address(listening: socket.socket) -> ListenAddress:
 
 
 def create_secret(place: Path, content: bytes, setting: str) -> None:
-    """Keep this in a file, unless there is one already. StartFailed names `setting` if it cannot be written."""
+    """Write a secret to a file, unless the file exists. StartFailed names `setting` if it cannot be written."""
     try:
+        # Two servers may start at once: `write_private` keeps the first one's secret, and both read it back.
         if not place.exists():
             write_private(place, content + b"\n")
     except OSError as error:
@@ -69,7 +70,7 @@ def create_secret(place: Path, content: bytes, setting: str) -> None:
 
 
 def read_password(place: Path, setting: str) -> str:
-    """The text of a file, without blanks around it. StartFailed names `setting` if the file cannot be read or is empty."""
+    """Read a password without blanks around it. StartFailed names `setting` if the file cannot be read or is empty."""
     try:
         password = place.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

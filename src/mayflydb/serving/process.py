@@ -18,18 +18,19 @@ from mayflydb.serving.logs import configure
 from mayflydb.serving.server import Server
 
 SWITCH_INTERVAL = 0.001
-"""Seconds a thread computes before another has its turn: the store's writer must not keep the event loop waiting."""
+"""Seconds that a thread computes before another gets its turn. With Python's default of 5 ms the store's writer would delay the
+event loop."""
 
 
 def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
-    """Serve until SIGTERM or SIGINT; the exit code. StartFailed when it comes to nothing. A second SIGINT ends at once."""
+    """Serve until SIGTERM or SIGINT and return the exit code. Raise StartFailed. A second SIGINT ends the process at once."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, announcer))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it exists."""
+    """Return uvloop's factory of event loops; None where uvloop is not installed, for asyncio's own."""
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -48,6 +49,7 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
     told = asyncio.create_task(stopping.wait())
     starting = asyncio.create_task(server.start())
     try:
+        # A signal during the start ends it; the start's own failure is raised by `result`.
         await asyncio.wait({told, starting}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             announcer(starting.result())
@@ -68,7 +70,7 @@ def _interrupt(stopping: asyncio.Event) -> None:
 
 
 def _exit_at_once() -> NoReturn:
-    # What was answered is on disk; everything else is what a second Ctrl+C gives up.
+    # Every answered write is committed. A second Ctrl+C gives up the rest, and skips handlers that could hang.
     os._exit(128 + signal.SIGINT)
 
 
@@ -78,7 +80,10 @@ def _virtual_now(server: Server) -> Instant | None:
 
 
 def _freeze_start_objects() -> None:
-    """Move objects made by the start to the permanent generation, so that full collections pass over them."""
+    """Move the objects of the start to the permanent generation, which full collections do not walk.
+
+    A collection holds the interpreter lock, and walking all loaded modules would take milliseconds each time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000)

@@ -66,6 +66,7 @@ class Server:
 
     async def start(self) -> Announcement:
         """Take the ports, open the store, prove that all of it works. StartFailed says what prevented it."""
+        # Ports come before the store: a taken port is reported at once, and a container check gets 503 instead of no connection.
         http = self._take_ports()
         http.listen(self._data, self._readiness, self._tls.get)
         endpoints = Endpoints(self._settings, self._key, http.endpoint, self._mongo, self._ydb)
@@ -74,11 +75,13 @@ class Server:
         except MayflyError as error:
             raise StartFailed(str(error), setting="storage.url") from error
         caller = await self._serve(http, endpoints, engine)
+        # All ports are open by now. The server is announced only after each of them has answered.
         await self._check_listeners(http, caller)
         return endpoints.announcement(self.authority.ca_path)
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Let requests in work finish, then flush and close. Safe after a failed start."""
+        # Ports close before the store, so that no request meets a store that is closed.
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:
                 await port.close(grace)
@@ -116,6 +119,7 @@ class Server:
         opened = await open_store(settings.storage, alone=settings.clock.mode == "virtual")
         self._store = opened.store
         if await is_unfinished(opened.store):
+            # A store that is half filled would answer 404 for records that are still to come.
             hint = "start the copy or import again: it goes on where it was"
             raise StartFailed(
                 f"{settings.storage.shown} holds an unfinished copy", setting="storage.url", hint=hint, exit_code=4
@@ -140,7 +144,7 @@ class Server:
         return engine
 
     async def _serve(self, http: HttpPort, endpoints: Endpoints, engine: Engine) -> Caller:
-        """Build the front ends over the engine and open their ports. The result calls Cosmos DB's front end as clients do."""
+        """Build the front ends over the engine and open their ports. Return the caller that signs requests as clients do."""
         settings = self._settings
         cosmos = build_cosmos(engine, settings, self._key.base64)
         caller = Caller(cosmos, Keys.from_base64(self._key.base64))
@@ -148,6 +152,7 @@ class Server:
         spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo, YdbTargets(settings.ydb.databases, self._schemes))
 
         def info(address: str | None) -> dict[str, Any]:
+            # The mode is read at each call: moving a real clock makes it virtual.
             return endpoints.info(address, engine.time.clock.mode)
 
         travel, shared = settings.server.allow_time_travel, settings.storage.shared

@@ -15,8 +15,11 @@ from mayflydb.store.sqlite import SqliteStore
 
 
 class OpenedStore(NamedTuple):
-    """A store, the clock that its nodes share, and for a shared one the lease by which a node takes a name, and the holds that
-    keep other nodes from purging locked records."""
+    """A store and what its nodes share.
+
+    `wall`: reads the clock of all nodes. Where several nodes share the database: `lease` gives a name to one node at a time, and
+    `holds` keeps other nodes from purging records that are locked here.
+    """
 
     store: Store
     wall: Callable[[], Instant] = wall_us
@@ -25,10 +28,10 @@ class OpenedStore(NamedTuple):
 
 
 async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
-    """A store for one process alone until it is closed: for commands that move data.
+    """Open a store for this process alone until it is closed: for commands that move data.
 
-    `create`: a file that is missing is made. StartFailed for a place that is none; MayflyError when the store cannot be opened or
-    is in use. Of a PostgreSQL database this is known after some seconds, because a node that was killed is waited for.
+    `create`: a missing file is created. StartFailed for memory, or a file that is missing; MayflyError if the store cannot be
+    opened or is in use. With PostgreSQL the refusal takes some seconds: a killed node counts as live until its lease ends.
     """
     if storage.kind == "memory":
         raise StartFailed("what is in memory ends with its server", setting="storage.url", exit_code=2)
@@ -38,7 +41,7 @@ async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
 
 
 async def open_store(storage: StorageSettings, alone: bool) -> OpenedStore:
-    """`alone`: no other node may have the same database. A file is never shared."""
+    """Open the store. `alone`: no other node may use the same database. A file is never shared."""
     if storage.kind == "postgresql":
         return await _open_postgres(storage.url, alone)
     path = storage.path
@@ -52,6 +55,7 @@ async def _open_postgres(url: str, alone: bool) -> OpenedStore:
     try:
         from mayflydb.store.postgres import PostgresStore
     except ModuleNotFoundError as error:
+        # Any other missing module is a defect of this installation, not an extra that was left out.
         if error.name != "asyncpg":
             raise
         message, hint = "PostgreSQL's driver is not installed", 'pip install "mayflydb[postgres]"'

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mayflydb.portal.cosmos import Cosmos
 
 MAX_BODY = 64 * 1024
+"""Bytes of a request's body. The largest is a settings form with its indexing policy."""
 
 
 def web_app(admin: Admin, cosmos: Cosmos) -> Handler:
@@ -41,7 +42,7 @@ def web_app(admin: Admin, cosmos: Cosmos) -> Handler:
 
 
 class Pages:
-    """The pages for people, which are loaded when the first of them is asked for: a server without visitors does without."""
+    """The pages for people. Their modules are imported with the first request for a page."""
 
     def __init__(self, admin: Admin, cosmos: Cosmos) -> None:
         self._admin, self._cosmos = admin, cosmos
@@ -49,7 +50,7 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
-            # It takes a fifth of a second, in which others are answered.
+            # The import takes a fifth of a second, in which the event loop has to answer other requests.
             self._app = await asyncio.to_thread(self._load)
         await self._app(scope, receive, send)
 
