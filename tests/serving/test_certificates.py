@@ -81,6 +81,16 @@ def test_a_lost_authority_certificate_is_made_again_from_its_key(tmp_path: Path)
     leaf_of(tmp_path).verify_directly_issued_by(after)
 
 
+def test_a_lost_key_makes_the_authority_and_the_certificate_anew(tmp_path: Path) -> None:
+    Authority(tmp_path).context()
+    before = leaf_of(tmp_path)
+    (tmp_path / "ca.key").unlink()
+    after = x509.load_pem_x509_certificate(Authority(tmp_path).ca_pem())
+    Authority(tmp_path).context()
+    assert leaf_of(tmp_path) != before
+    leaf_of(tmp_path).verify_directly_issued_by(after)
+
+
 def test_the_data_directory_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert user_data_directory({"XDG_DATA_HOME": "/x"}) == Path("/x/mayfly")

@@ -95,13 +95,14 @@ class Authority:
     def _leaf(self) -> Path:
         """Return the path of a file with the server's key, its certificate and the authority's."""
         from cryptography import x509
+        from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric import ec
 
         ca_key, ca = self._ca()
         # One file for each set of names: servers with other names run beside this one and must not overwrite it.
         digest = hashlib.sha256("\n".join(self._names).encode()).hexdigest()[:12]
         place = self._directory / f"server-{digest}.pem"
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, InvalidSignature):
             certificate = x509.load_pem_x509_certificate(place.read_bytes())
             # Fails after the authority was made anew: the old certificate would be refused by clients.
             certificate.verify_directly_issued_by(ca)
