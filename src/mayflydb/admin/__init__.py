@@ -1,1 +1,1 @@
-"""The admin API under `/_mayfly`: the clock, purges, rules of expiry and counts, for HTTP and for callers in the process."""
+"""The admin API under `/_mayfly`: clock, purges, TTL settings and counts, over HTTP and for callers in the same process."""

@@ -1,4 +1,4 @@
-"""Reads and moves of the clock, for the admin API and for callers in the process."""
+"""Reads and moves the clock, for the admin API and for callers in the same process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from mayflydb.model.instant import SECOND, Instant, Span
 
 
 class ClockControl:
-    """Reads and moves time. Moving needs `allowed`, and makes a real clock virtual, unless the store is `shared` with others."""
+    """Reads and moves the clock.
+
+    `allowed`: the clock may be moved. A move makes a real clock virtual. `shared`: other nodes use the same database, so a real
+    clock stays real.
+    """
 
     def __init__(self, engine: Engine, targets: TargetResolver, allowed: bool, shared: bool) -> None:
         self._engine = engine
@@ -29,12 +33,12 @@ class ClockControl:
             self._clock_mover = ClockMover(engine, engine.time.clock)
 
     async def show(self) -> dict[str, Any]:
-        """now, mode, frozen, offset_seconds from the host's time, next_expiry (null: nothing dies)."""
+        """Return now, mode, frozen, offset_seconds (ahead of the host's clock) and next_expiry (null: no record will expire)."""
         shown = self.describe(await self._engine.now())
         return shown | {"next_expiry": formats.time_or_none(await self.next_expiry())}
 
     def describe(self, now: Instant) -> dict[str, Any]:
-        """The same without a look at the store."""
+        """Return the same without `next_expiry`, which would read the store."""
         clock = self._engine.time.clock
         return {
             "now": formats.time(now),
@@ -44,15 +48,16 @@ class ClockControl:
         }
 
     async def next_expiry(self) -> Instant | None:
-        """The earliest deadline that lies ahead; None: nothing dies."""
+        """Return the earliest deadline after now over all containers; None: no record will expire."""
         now = await self._engine.now()
         containers = await self._targets.list_containers()
         found = [await self._engine.next_deadline(container.node.id, now) for container in containers]
         return min((deadline for deadline in found if deadline is not None), default=None)
 
     async def advance(self, span: Span | None, sweep: SweepMode = "scheduled") -> dict[str, Any]:
-        """Walk on by a span, or (None) to the next expiry, if there is one. Returns when all that was due is done."""
+        """Advance by a span, or (None) to the next expiry if there is one. Return when all purges on the way are done."""
         self.check_allowed("moved")
+        # One move at a time: two walks at once would purge at instants in a mixed order.
         async with self._moving:
             clock_mover = await self._get_clock_mover()
             containers = await self._targets.list_containers()
@@ -64,7 +69,7 @@ class ClockControl:
             return _summarize_walk(await clock_mover.walk(to, nodes, sweep), to - now, containers)
 
     async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
-        """Walk on to an instant; Conflict for the past, unless nothing stored is newer and `force` is given."""
+        """Advance to an instant. Conflict for an instant in the past, unless `force` is given and nothing stored is newer."""
         self.check_allowed("moved")
         if not 0 <= to <= formats.LAST_INSTANT:
             raise BadRequest("the clock runs from 1970 to the end of 9999")
@@ -72,6 +77,7 @@ class ClockControl:
             containers = await self._targets.list_containers()
             now = await self._engine.now()
             if to < now:
+                # Checked first, so that the refusal names --force only where it would help.
                 await self._check_nothing_newer(to, containers)
                 if not force:
                     raise Conflict("that is in the past", hint='nothing stored is newer: add --force ("force": true)')
@@ -85,14 +91,14 @@ class ClockControl:
             )
 
     async def freeze(self) -> dict[str, Any]:
-        """Let time stand still."""
+        """Stop the clock. A real clock becomes virtual."""
         self.check_allowed("stopped")
         async with self._moving:
             (await self._get_clock_mover()).freeze()
         return await self.show()
 
     async def resume(self) -> dict[str, Any]:
-        """Let time tick on; a real clock does."""
+        """Let a frozen clock run again. A real clock always runs."""
         self.check_allowed("moved")
         async with self._moving:
             if self._clock_mover is not None:
@@ -100,7 +106,7 @@ class ClockControl:
         return await self.show()
 
     async def follow_host(self) -> dict[str, Any]:
-        """Back to the host's time; Conflict while the store holds anything newer than that."""
+        """Return to the host's clock. Conflict if the store holds anything newer than the host's time."""
         self.check_allowed("moved")
         async with self._moving:
             if self._clock_mover is not None:
@@ -114,7 +120,7 @@ class ClockControl:
         return await self.show()
 
     async def return_to_start(self) -> None:
-        """Over an empty store: a virtual clock goes back to where it started, and stands still or ticks as before."""
+        """After a reset of the store: set a virtual clock back to its start. Frozen stays frozen, running stays running."""
         async with self._moving:
             clock = self._engine.time.clock
             if isinstance(clock, VirtualClock):
@@ -122,7 +128,7 @@ class ClockControl:
             self._engine.roll_back(clock.now())
 
     async def start_at(self, instant: Instant) -> None:
-        """Over an empty store: a virtual clock that stands still at this instant, which a reset goes back to."""
+        """After a reset of the store: freeze a virtual clock at this instant. Later resets return to it."""
         self.check_allowed("moved")
         async with self._moving:
             self._check_own()
@@ -132,7 +138,7 @@ class ClockControl:
             self._engine.roll_back(instant)
 
     async def confirm(self) -> dict[str, Any]:
-        """A person vouches for the host's time after a jump; purging goes on."""
+        """Confirm the host's time after a jump, which ends the fence: purging continues."""
         clock = self._engine.time.clock
         if not isinstance(clock, SystemClock):
             raise Conflict("a virtual clock is never fenced: there is nothing to confirm")
@@ -141,7 +147,7 @@ class ClockControl:
         return await self.show()
 
     def check_allowed(self, what: str) -> None:
-        """Forbidden unless this server lets people travel in time."""
+        """Forbidden unless the settings allow the clock to be moved. `what`: the participle for the message."""
         if not self._allowed:
             raise Forbidden(
                 f"time may not be {what} on this server",
@@ -149,7 +155,7 @@ class ClockControl:
             )
 
     def _check_own(self) -> None:
-        """Forbidden where a clock that is real has to stay so."""
+        """Forbidden if the clock is real and other nodes share its time."""
         if self._shared and self._clock_mover is None:
             raise Forbidden(
                 "the real clock cannot be moved here: servers that share a PostgreSQL database share its time",
@@ -157,7 +163,7 @@ class ClockControl:
             )
 
     async def _get_clock_mover(self) -> ClockMover:
-        """The clock_mover of the virtual clock. A real clock becomes virtual here and ticks on from now."""
+        """Return the mover of the virtual clock. A real clock becomes virtual here and runs on from now."""
         if self._clock_mover is None:
             self._check_own()
             clock = VirtualClock(await self._engine.now())
@@ -176,7 +182,7 @@ class ClockControl:
 
 
 def _summarize_walk(walk: AdvanceResult, span: Span, containers: list[ContainerTarget]) -> dict[str, Any]:
-    # A ticking clock goes a little further than it was asked to while the walk lasts: that is no part of the walk.
+    # `advanced_seconds` is the span that was asked for. A running clock also moves while the walk lasts, which is no part of it.
     names: Mapping[int, str] = {container.node.id: container.target for container in containers}
     return {
         "now": formats.time(walk.now),

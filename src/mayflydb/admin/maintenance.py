@@ -1,4 +1,4 @@
-"""Purging on demand, starting afresh, counting."""
+"""Purges on demand, resets, counts and checks the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mayflydb.model.errors import MayflyError
 
 
 class Maintenance:
-    """Work on the whole store, or on one target of it."""
+    """Operations on the whole store, or on one target."""
 
     def __init__(self, engine: Engine, targets: TargetResolver, clock: ClockControl, reports: ExpiryReports) -> None:
         self._engine = engine
@@ -24,12 +24,12 @@ class Maintenance:
         self._reports = reports
 
     async def purge(self, target: str | None = None) -> dict[str, Any]:
-        """Remove what is due now, whatever the schedule, as far as time is trusted. An error means that some may be left."""
+        """Purge the records that are due now, whatever the schedule, up to the horizon. After an error some may be left."""
         containers = await self._targets.list_containers(target)
         now = await self._engine.now()
         reaper = self._engine.reaper
         if self._engine.lease is not None:
-            # Other nodes write, too, and do not tell.
+            # Other nodes write too, and this node does not hear of their deadlines: look before the sweep.
             await reaper.survey()
         own = [
             container.node.id
@@ -51,7 +51,7 @@ class Maintenance:
         return answer | {"paused": paused} if paused else answer
 
     async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:
-        """Forget everything, or a target; says how much that was. Without a target a virtual clock goes back to its start."""
+        """Delete everything, or one target, and return the counts. Without a target a virtual clock returns to its start."""
         self._clock.check_allowed("reset")
         containers = await self._targets.list_containers(target)
         records = [(await self._reports.totals(container)).records for container in containers]
@@ -59,6 +59,7 @@ class Maintenance:
             databases = len(await self._targets.list_databases())
             await self._engine.reset()
             if keep_clock:
+                # Nothing stored is newer any more, so the high-water mark may fall back to the present.
                 self._engine.roll_back(await self._engine.now())
             else:
                 await self._clock.return_to_start()
@@ -74,7 +75,7 @@ class Maintenance:
         return {"now": formats.time(now), **counts}
 
     async def stats(self) -> dict[str, Any]:
-        """Counts in all, and per container; `purged` since the server started."""
+        """Return counts in all and per container. `purged`: since the server started."""
         now = await self._engine.now()
         rows = {}
         for container in await self._targets.list_containers():
@@ -89,7 +90,7 @@ class Maintenance:
         }
 
     async def health(self) -> dict[str, str]:
-        """`store`: ok, or why it cannot answer; `clock`: real or virtual."""
+        """Return `store` (ok, or why it cannot answer) and `clock` (real or virtual)."""
         store = "ok"
         try:
             await self._engine.now()

@@ -19,7 +19,7 @@ Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One path below `/_mayfly`: what it takes, as body (POST) or query (GET), and who answers."""
+    """One path below `/_mayfly`: its parameters, as body (POST) or query (GET), and the function that answers."""
 
     method: str
     path: str
@@ -28,9 +28,10 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Admin:
-    """Everything that can be asked of a running server; `info` describes it to the client that used this address.
+    """All operations on a running server.
 
-    `shared`: other servers may work on the same store, so that a real clock stays real.
+    `spaces`: one for each front end. `shared`: other nodes use the same database. `info`: returns version and addresses, by the
+    address that the client used. `ca_pem`: returns the certificate authority's certificate.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Admin:
         self.ca_pem = ca_pem
 
     def operations(self) -> tuple[Operation, ...]:
-        """The table that the HTTP side is made from."""
+        """Return the table from which the HTTP routes are built."""
         clock, reports, maintenance = self.clock, self.reports, self.maintenance
         return (
             Operation("GET", "stats", r.NoMembers, lambda _: maintenance.stats()),

@@ -1,4 +1,4 @@
-"""Letting purging stand still, and go on: what is removed cannot be had back."""
+"""Stops purging, and resumes it with a preview: a purged record cannot be restored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayflydb.model.instant import Instant, Span
 
 
 class Pausing:
-    """Of one target, or of all there are."""
+    """Pauses and resumes containers: those of one target, or all."""
 
     def __init__(self, engine: Engine, targets: TargetResolver) -> None:
         self._engine = engine
@@ -20,11 +20,12 @@ class Pausing:
         self._expiry_counts = engine.expiry_counts
 
     async def pause(self, target: str | None) -> dict[str, Any]:
-        """Nothing is purged any more; what is due is hidden as ever. Kept across restarts; `due`: what waits by now."""
+        """Stop purging, across restarts too. Hiding goes on. `due`: the number of records that wait to be purged."""
         now = await self._engine.now()
         rows = []
         for container in await self._targets.list_containers(target):
             node = container.node
+            # A pause of all expiry, which an import makes, is stronger and stays.
             if node.definition.paused is None:
                 node = await self._engine.definitions.pause(node.id, "purge")
             due = await self._expiry_counts.due_counts(node.id, node.rules, [now])
@@ -34,7 +35,7 @@ class Pausing:
     async def resume(self, target: str | None, notice: Span | None, dry_run: bool) -> dict[str, Any]:
         """Resume expiry where it is paused: no record expires before the end of the notice. `dry_run`: only report the effects.
 
-        `expire_now`: records that are visible and hidden from then on; `purge_now`: those that go, with what was hidden before.
+        `expire_now`: visible records that the resumption hides. `purge_now`: all records that it purges, hidden ones included.
         """
         now = await self._engine.now()
         not_before = None if notice is None else now + notice

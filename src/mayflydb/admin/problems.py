@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): title, status, detail, and our hint at what to try."""
+"""Errors as problem documents (RFC 9457): title, status, detail, and `hint`, a member of ours with the next thing to try."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ CONTENT_TYPE: Final = "application/problem+json"
 
 
 def problem(status: int, title: str, detail: str, hint: str = "") -> bytes:
-    """The document."""
+    """Encode a problem document."""
     document: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail}
     return msgspec.json.encode(document | ({"hint": hint} if hint else {}))
 
 
 def problem_of(error: kinds.MayflyError) -> tuple[int, bytes]:
-    """Status and document of a failure."""
+    """Return the status and the document of an error."""
+    # The nearest base class that the table has: a new kind of error needs no row of its own.
     status, title = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     return status, problem(status, title, error.message, str(error.detail.get("hint", "")))

@@ -24,7 +24,7 @@ PAGE = 1000
 
 
 class ExpiryReports:
-    """Reads the future under the rules in force, or under others. Changes nothing."""
+    """Reports what expires, when and why, under the rules in force or under proposed ones; makes changes of TTL settings."""
 
     def __init__(self, engine: Engine, targets: TargetResolver) -> None:
         self._engine = engine
@@ -32,7 +32,7 @@ class ExpiryReports:
         self._expiry_counts = engine.expiry_counts
 
     async def list_containers(self, target: str | None = None) -> dict[str, Any]:
-        """Every container with its rule, counts and next expiry."""
+        """Report each container's TTL settings, counts and next expiry."""
         now = await self._engine.now()
         return {
             "now": formats.time(now),
@@ -46,7 +46,7 @@ class ExpiryReports:
         shown = {"target": container.target, **settings, "paused": container.node.definition.paused}
         row = {**shown, **counts, "next_expiry": formats.time_or_none(ahead)}
         if "indexes" in settings and container.node.definition.schedule is None:
-            # What is due at this very instant has had its pass; nobody waits for one where no rule does.
+            # now + 1: the pass of this very instant is over. Without a rule that waits for passes there is no next one.
             passes = any(rule.passes for rule in container.node.rules)
             row["next_pass"] = formats.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
         if container.node.definition.schedule is not None:
@@ -54,11 +54,11 @@ class ExpiryReports:
         return row
 
     async def totals(self, container: ContainerTarget) -> Totals:
-        """The counts of a container, hidden records included."""
+        """Return the counts of a container, hidden records included."""
         return await self._expiry_counts.totals(container.node.id)
 
     async def counts(self, container: ContainerTarget, now: Instant) -> dict[str, int]:
-        """Records that are visible, hidden or due and not yet purged, and what their own ttls are."""
+        """Count a container's records: visible, hidden, due and not yet purged, with an own ttl, with an ignored ttl."""
         totals = await self._expiry_counts.totals(container.node.id)
         hiding = [rule for rule in container.node.rules if rule.hides]
         hidden = (await self._expiry_counts.due_counts(container.node.id, hiding, [now]))[0]
@@ -72,7 +72,7 @@ class ExpiryReports:
         }
 
     async def set_ttl(self, target: str, change: Change) -> dict[str, Any]:
-        """Make a change as a client would, and show what the container is like then."""
+        """Make a change as a client would, and report the container as it is afterwards."""
         container = await self._targets.resolve_container(target)
         await container.front_end.apply_change(container.database, container.node, change)
         now = await self._engine.now()
@@ -82,7 +82,7 @@ class ExpiryReports:
         }
 
     async def preview(self, target: str, change: Change) -> dict[str, Any]:
-        """The effects that a change would have now."""
+        """Report what a change would expire now and later. Nothing is changed."""
         container = await self._targets.resolve_container(target)
         now = await self._engine.now()
         proposal = container.front_end.propose(container.database, container.node, change)
@@ -104,7 +104,7 @@ class ExpiryReports:
         }
 
     async def forecast(self, wanted: requests.Forecast) -> dict[str, Any]:
-        """Deaths per bucket, each after `from` and up to `to`; the first bucket is from now, the last to the horizon."""
+        """Count deadlines by bucket, each after `from` and up to `to`. The buckets reach from now to the horizon."""
         now = await self._engine.now()
         span = wanted.span()
         found = [
@@ -125,7 +125,7 @@ class ExpiryReports:
         }
 
     async def explain(self, target: str, id: str, pk: str | None) -> dict[str, Any]:
-        """One record, hidden ones included: its deadline, and why; or why it has none."""
+        """Report the deadline of one record, hidden or not, and the reason for it, or the reason why there is none."""
         container = await self._targets.resolve_container(target)
         now = await self._engine.now()
         for partition, key in container.front_end.find_identities(container.node, id, pk):
@@ -153,13 +153,14 @@ class ExpiryReports:
         raise NotFound(f"there is no such record in {container.target}", hint="purged records are not kept")
 
     async def list_due(self, wanted: requests.DueList) -> dict[str, Any]:
-        """Records by deadline, after `from` and up to `to`; those that are hidden already included, unless `from` says now."""
+        """List records by deadline, after `from` and up to `to`, hidden records included."""
         now = await self._engine.now()
         since = None if wanted.since is None else requests.parse_moment(wanted.since)
         to = formats.LAST_INSTANT if wanted.to is None else requests.parse_moment(wanted.to)
         limit = wanted.checked_limit()
         found: list[tuple[Instant, str, Record, ContainerTarget]] = []
         for container in await self._list_targets(wanted.target):
+            # Each container's first `limit` suffice: no more than that of them can be among the first `limit` of all.
             dying = await self._expiry_counts.find_expiring(container.node, since, to, limit)
             found += [(when, container.target, record, container) for when, record in dying]
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
@@ -175,7 +176,7 @@ class ExpiryReports:
         return {"now": formats.time(now), "records": rows}
 
     async def list_expiries(self, after: int) -> list[dict[str, Any]]:
-        """Every record that age removed, with a number above `after`, in the order it went; of containers that are there."""
+        """List the expiry events above the number `after`, in their order. Events of dropped containers are left out."""
         containers = {container.node.id: container for container in await self._list_targets(None)}
         found: list[dict[str, Any]] = []
         while events := await self._engine.expiries(after, PAGE):
@@ -198,7 +199,7 @@ class ExpiryReports:
         return found
 
     def _describe_runs(self, definition: Definition, now: Instant, records: int) -> dict[str, Any]:
-        """When passes over a container with a schedule of its own are made, and what the last one came to."""
+        """Report the last and the next run over a container with a schedule of its own."""
         last = last_run(definition, now, records)
         return {
             "last_run": None if last is None else formats.time(last.instant),
@@ -225,7 +226,7 @@ _PAUSED_TEXTS = {
 
 
 def _reason_and_text(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
-    """Without any instant to count from: what stands in the container of the dates."""
+    """Return reason and sentence. A record without any date to count from gets the reasons of its date fields instead."""
     dates = details.get("dates", ())
     if why.reason != "no-anchor" or not dates:
         return why.reason, why.text

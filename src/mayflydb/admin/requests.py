@@ -1,4 +1,4 @@
-"""Bodies and queries of the admin API. An unknown member is an error: a word misspelt must not be a wish ignored."""
+"""Bodies and queries of the admin API. An unknown member is an error, so that no misspelt option is ignored in silence."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import SECOND, Instant, Span
 
 MAX_TTL = 2_147_483_647
+"""Seconds: the largest signed number of 32 bits, as Cosmos DB and MongoDB limit it."""
 
 
 class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +44,7 @@ class Advance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SetClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to."""
+    """The instant to move to: RFC 3339, or Unix seconds."""
 
     to: str | int
     force: bool = False
@@ -66,10 +67,11 @@ class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A default that might be set: null off, -1 on without a default, or seconds.
+    """A change of TTL settings, in one of three forms.
 
-    Or the seconds of a TTL index of MongoDB's, named by `index`, or by `field`, which need not have one: null drops it.
-    Or those of a YDB table, with its TTL `column`: null turns it off.
+    Cosmos DB, MongoDB's index on `_ts`: `default_ttl`, null for off, -1 for on without a default, or seconds.
+    MongoDB: `expire_after_seconds` of the TTL index that `index` or `field` names; null drops the index.
+    YDB: `expire_after_seconds` of the table's TTL `column`; null turns TTL off.
     """
 
     target: str
@@ -89,7 +91,7 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.default_ttl
 
     def change(self) -> Change:
-        """The requested change."""
+        """Return the change. BadRequest for members that do not belong together."""
         if self.target.startswith("ydb:"):
             return self._table_change()
         if self.column is not None or self.unit is not None or self.run_interval_seconds is not None:
@@ -109,6 +111,7 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         seconds = self.expire_after_seconds
         if self.default_ttl is not msgspec.UNSET or seconds is msgspec.UNSET:
             raise BadRequest("a table takes expire_after_seconds, and column", hint="expire_after_seconds null: off")
+        # YDB's protocol has both numbers as uint32.
         if seconds is not None and not 0 <= seconds < 1 << 32:
             raise BadRequest(f"{seconds} is no expire_after_seconds", hint=f"null, or 0 to {(1 << 32) - 1}")
         interval = self.run_interval_seconds
@@ -119,7 +122,7 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SetTtl(Preview, frozen=True, forbid_unknown_fields=True):
-    """The same, to be made."""
+    """The members of a preview, for a change that is made."""
 
 
 class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,7 +185,7 @@ class DueList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_duration(text: str) -> Span:
-    """A span as people write it; BadRequest says how."""
+    """Parse a span as people write it. BadRequest for text that is none."""
     try:
         return parse_span(text)
     except ValueError as error:
@@ -190,7 +193,7 @@ def parse_duration(text: str) -> Span:
 
 
 def parse_moment(text: str) -> Instant:
-    """A time as people write it; BadRequest says how."""
+    """Parse an instant as people write it. BadRequest for text that is none."""
     try:
         return parse_instant(text)
     except ValueError as error:

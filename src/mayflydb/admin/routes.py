@@ -21,7 +21,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def admin_routes(admin: Admin) -> list[BaseRoute]:
-    """Routes from the table of operations, `info`, and the certificate, under the path of Cosmos DB's emulator too."""
+    """Return a route for each operation, for `info`, and for the certificate, also where Cosmos DB's emulator has it."""
 
     async def info(request: Request) -> Response:
         _no_query(request)
@@ -42,7 +42,7 @@ def admin_routes(admin: Admin) -> list[BaseRoute]:
 
 
 def error_handlers() -> dict[Any, Any]:
-    """Starlette's handlers of exceptions, which answer with problem documents."""
+    """Return Starlette's handlers of exceptions. They answer with problem documents."""
     return {MayflyError: _answer_failure, HTTPException: _answer_refusal, Exception: _answer_bug}
 
 
@@ -54,6 +54,7 @@ def _endpoint(operation: Operation) -> Endpoint:
         body = await request.body()
         return await answer(lambda: decode(body or b"{}"))
 
+    # A query has text alone, so numbers are converted here (strict=False), and only here.
     async def from_query(request: Request) -> Response:
         query = dict(request.query_params)
         return await answer(lambda: msgspec.convert(query, operation.parameters, strict=False))

@@ -1,7 +1,7 @@
-"""Targets: `cosmos:shop/sessions`, `mongo:app.otps` and `ydb:/local/shop/carts` are containers, `cosmos:shop`, `mongo:app` and
-`ydb:/local` databases.
+"""Targets, the names of containers and databases over all protocols.
 
-Odd characters are percent-encoded.
+`cosmos:shop/sessions`, `mongo:app.otps` and `ydb:/local/shop/carts` are containers, `cosmos:shop`, `mongo:app` and `ydb:/local`
+databases. Characters that would end a name are percent-encoded.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FORMS: Final = (
 
 
 class Targets(Protocol):
-    """The reports of a front end about its containers and their records."""
+    """A front end's part of the admin API: its containers and records in the terms of its protocol."""
 
     @property
     def space(self) -> str:
-        """The front end's name, which its targets start with."""
+        """The front end's name: its node in the catalogue, and the beginning of its targets."""
 
     @property
     def separator(self) -> str:
@@ -38,49 +38,52 @@ class Targets(Protocol):
 
     @property
     def databases(self) -> Sequence[str] | None:
-        """Where names are paths: the databases that are known, by theirs, each behind a slash; None: names are no paths."""
+        """The paths of the served databases, each with a leading slash; None: names of this front end are no paths."""
 
     @property
     def keeps_empty(self) -> bool:
-        """True: a database stays when its last container has gone."""
+        """True: a database stays when its last container is dropped."""
 
     def is_listed(self, database: str, container: Node | None = None) -> bool:
-        """True: a database, or a container in it, holds records of users and is counted."""
+        """Return whether a database, or a container in it, holds users' records and is listed."""
 
     def ttl_settings(self, database: str, container: Node) -> dict[str, Any]:
-        """`default_ttl`, and what else there is to say of how its records die."""
+        """Return `default_ttl` and the front end's other TTL settings, such as `indexes`."""
 
     def default_ttl(self, container: Node) -> int | None:
-        """The default in force; None: off, -1: on without a default."""
+        """Return the default in seconds; None: off, -1: on without a default."""
 
     def index_names(self, container: Node) -> Mapping[int, str]:
-        """The names of date indexes, by slot."""
+        """Return the names of date indexes, by date slot."""
 
     @property
     def causes(self) -> Mapping[Cause, str]:
-        """The front end's words for causes of death, as in `expiry.explain.CAUSES`; only those that it has words for."""
+        """The front end's sentences for causes of expiry. Those of `expiry.explain.CAUSES` stand in for the missing ones."""
 
     def propose(self, database: str, container: Node, change: Change) -> Proposal:
-        """The effects of a change. BadRequest or NotFound for a change that cannot be made."""
+        """Return the rules that a change would make. BadRequest or NotFound for a change that cannot be made."""
 
     async def apply_change(self, database: str, container: Node, change: Change) -> None:
-        """Make a change, under the checks that clients meet."""
+        """Make a change, with all checks of a client's request."""
 
     def describe_record(self, database: str, container: Node, record: Record) -> dict[str, Any]:
-        """Further settings that decide when a record expires."""
+        """Return the facts from which a record's deadline follows, in the protocol's terms."""
 
     def drop_event(self, node: Node) -> bytes:
-        """The last event in the history of a database or container that is dropped here, for protocols that report one."""
+        """Return the event that ends the history of a dropped database or container; empty for protocols without one."""
 
     def decode_identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
-        """A record's id and partition key, as its clients write them."""
+        """Return a record's id and partition key, as its clients write them."""
 
     def find_identities(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
-        """(partition, key) where a record of this id may lie; BadRequest when the key does not fit the container."""
+        """Return each (partition, key) that a record of this id may have: text may mean a string or a number.
+
+        BadRequest if `pk` does not fit the container.
+        """
 
 
 class ContainerTarget(msgspec.Struct, frozen=True):
-    """A container with the name people know it by, that of its database, and who can read its records."""
+    """A container: its target, the name of its database, its catalogue node and its front end."""
 
     target: str
     database: str
@@ -89,14 +92,14 @@ class ContainerTarget(msgspec.Struct, frozen=True):
 
 
 class TargetResolver:
-    """Finds what targets name."""
+    """Finds the containers and databases that targets name."""
 
     def __init__(self, engine: Engine, spaces: Sequence[Targets]) -> None:
         self._engine = engine
         self._spaces = {each.space: each for each in spaces}
 
     async def list_databases(self) -> list[tuple[str, Node]]:
-        """(target, database) of all that people have made, protocol by protocol."""
+        """Return (target, node) of all databases with users' records, by target."""
         found: list[tuple[str, Node]] = []
         for name, targets in self._spaces.items():
             space = await self._engine.node(name)
@@ -106,7 +109,7 @@ class TargetResolver:
         return sorted(found, key=lambda pair: pair[0])
 
     async def list_containers(self, target: str | None = None) -> list[ContainerTarget]:
-        """The containers that a target names, or all, by name; NotFound for a name that is not there."""
+        """Return the containers of a target, or all, by target. NotFound if the target does not exist."""
         if target is None:
             databases = await self.list_databases()
         else:
@@ -126,7 +129,7 @@ class TargetResolver:
         return sorted(found, key=lambda container: container.target)
 
     async def resolve_container(self, target: str) -> ContainerTarget:
-        """The one container that a target names."""
+        """Return the container that a target names. BadRequest for the target of a database, NotFound if it does not exist."""
         targets, database, container = self._parse(target)
         if container is None:
             what = "a database" if targets.databases is None or database in targets.databases else "no path of a table"
@@ -135,24 +138,24 @@ class TargetResolver:
         return ContainerTarget(target_of(targets, database, container), database, node, targets)
 
     async def resolve_names(self, space: str, database: str, container: str) -> ContainerTarget:
-        """A container by its names as they are."""
+        """Return a container by its names, not encoded."""
         return await self.resolve_container(target_of(self._spaces[space], database, container))
 
     async def resolve_node(self, target: str) -> Node:
-        """The database or container that a target names."""
+        """Return the node of the database or container that a target names."""
         targets, database, container = self._parse(target)
         return await self._node(target, targets, database, *([] if container is None else [container]))
 
     def is_database(self, target: str) -> bool:
-        """True: a target names a database."""
+        """Return whether a target names a database."""
         return self._parse(target)[2] is None
 
     def keeps_empty(self, target: str) -> bool:
-        """True: the database of a target stays when it is empty."""
+        """Return whether the database of a target stays when it is empty."""
         return self._parse(target)[0].keeps_empty
 
     def drop_events(self, target: str) -> Callable[[Node], bytes]:
-        """The last events of the nodes that are dropped with a target."""
+        """Return the function that gives the last event of each node that is dropped with a target."""
         return self._parse(target)[0].drop_event
 
     async def _node(self, target: str, targets: Targets, *names: str) -> Node:
@@ -177,7 +180,7 @@ class TargetResolver:
 
 
 def _names(targets: Targets, path: str) -> tuple[str, str | None] | None:
-    """(database, container if any); None: it names none."""
+    """Split into (database, container or None). None: the text is no target."""
     database, separator, container = path.partition(targets.separator)
     if not database or "/" in container or bool(separator) != bool(container):
         return None
@@ -185,18 +188,19 @@ def _names(targets: Targets, path: str) -> tuple[str, str | None] | None:
 
 
 def _path_names(databases: Sequence[str], path: str) -> tuple[str, str | None] | None:
-    """The same where names are paths; one that lies in no known database has its first part for one."""
+    """Split a path in the same way. The first part of a path outside of all served databases stands for its database."""
     parts = [part for part in path.split("/") if part]
     if not parts:
         return None
     whole = "/" + "/".join(parts)
     known = [each for each in databases if f"{whole}/".startswith(f"{each}/")]
+    # The longest: of /local and /local/shop, the second holds /local/shop/carts.
     database = max(known, key=len, default=f"/{parts[0]}")
     return database, whole[len(database) + 1 :] or None
 
 
 def _container_hint(targets: Targets, database: str) -> str:
-    """The form of a container's name, for a message about a name that is a database's, or a path below no database."""
+    """Return a hint for a target that should name a container and names a database, or a path outside of all databases."""
     known = targets.databases
     if known is None:
         return f"name a container: {target_of(targets, database)}{targets.separator}CONTAINER"
@@ -210,7 +214,7 @@ def _quote(name: str) -> str:
 
 
 def target_of(targets: Targets, *names: str) -> str:
-    """The target of a database (one name) or a container (two)."""
+    """Return the target of a database (one name) or a container (two)."""
     if targets.databases is not None:
         return f"{targets.space}:{targets.separator.join(_quote(name).replace('%2F', '/') for name in names)}"
     return f"{targets.space}:{targets.separator.join(map(_quote, names))}"

@@ -1,4 +1,4 @@
-"""Prometheus text: what can be counted in one look at the store."""
+"""Measurements in Prometheus' text format, counted at each request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from mayflydb.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_LABELLED_CONTAINERS = 200
+"""Containers with a time series of their own. A monitoring system pays for each series; the rest are added up."""
 
+# The names are a contract with dashboards. Those without the prefix mayfly_ are YDB's own.
 _HELP: dict[str, tuple[str, str]] = {
     "mayfly_build_info": ("gauge", "The version that runs."),
     "mayfly_ready": ("gauge", "1 while the server answers."),
@@ -51,19 +53,20 @@ _COMBINED_BY_MINIMUM = (
     "mayfly_ttl_last_run_timestamp_seconds",
     "mayfly_ttl_default_seconds",
 )
-"""Where several containers are shown as one, the least is shown."""
+"""Of containers beyond MAX_LABELLED_CONTAINERS the least value is shown."""
 
 LAG_RANGES = (0, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400)
-"""Seconds."""
+"""Upper bounds in seconds of the lags that YDB's SchemeShard counts partitions by."""
 
 Sample = tuple[str, dict[str, str], float]
 Labels = tuple[tuple[str, str], ...]
 
 
 async def render_metrics(admin: Admin) -> str:
-    """All families, each with its help and type."""
+    """Return all metrics with help and type."""
     samples = [*await _clock(admin), *await _containers(admin), *await _background_removal(admin)]
     lines: list[str] = []
+    # The format wants all samples of a metric behind its help, so they are sorted by metric here.
     for family, (kind, text) in _HELP.items():
         lines += [f"# HELP {family} {text}", f"# TYPE {family} {kind}"]
         lines += [_line(*sample) for sample in samples if sample[0] == family]
@@ -85,7 +88,7 @@ async def _clock(admin: Admin) -> list[Sample]:
 
 
 async def _containers(admin: Admin) -> list[Sample]:
-    """Per container; beyond the 200th, added up under `_other` (times: the worst of them)."""
+    """Count by container. Those beyond MAX_LABELLED_CONTAINERS are combined under the name `_other`."""
     now = await admin.engine.now()
     totals: dict[tuple[str, Labels], float] = {}
     for number, target in enumerate(await admin.targets.list_containers()):
@@ -94,6 +97,7 @@ async def _containers(admin: Admin) -> list[Sample]:
         if number < MAX_LABELLED_CONTAINERS:
             database, _, container = path.partition(target.front_end.separator)
             if target.front_end.databases is not None:
+                # A path has several separators, so the text does not say where the database ends.
                 database, container = target.database, target.node.name
         names = (("db", database), ("container", container))
         counts = [
@@ -133,7 +137,7 @@ async def _counts(admin: Admin, container: ContainerTarget, now: Instant) -> lis
 
 
 async def _background_removal(admin: Admin) -> list[Sample]:
-    """The counters of YDB's background removal, by YDB's names."""
+    """Return the counters of YDB's background removal under YDB's names."""
     now = await admin.engine.now()
     lags: Counter[str] = Counter()
     tables = 0
@@ -157,12 +161,12 @@ async def _background_removal(admin: Admin) -> list[Sample]:
 
 
 def _lag_range(lag: Span | None) -> str:
-    """The least of LAG_RANGES that a lag does not go beyond; one that was never swept lags behind all."""
+    """Return the smallest of LAG_RANGES that a lag does not exceed; `inf` beyond all, or before the first run (None)."""
     return next((str(each) for each in LAG_RANGES if lag is not None and lag <= each * SECOND), "inf")
 
 
 def _request_units(admin: Admin, container: ContainerTarget) -> list[tuple[str, Labels, float]]:
-    """By operation of Cosmos DB, or command of MongoDB; requests of YDB's have no price."""
+    """Return request units by operation (Cosmos DB) or command (MongoDB), and throttled requests."""
     meter, id = admin.engine.meter, container.node.id
     units: list[tuple[str, Labels, float]] = [
         ("mayfly_request_units_total", (("operation", operation),), round(value, 2))

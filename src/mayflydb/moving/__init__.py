@@ -1,1 +1,1 @@
-"""Moving everything that one store holds into another one, or into a file and back, with ids, versions and lives as they are."""
+"""Copies everything from one store to another, or to a file and back. Ids, versions, times and remaining lives stay."""

@@ -1,7 +1,7 @@
-"""Moving everything from a source into a new store, so that an interrupted move goes on where it was.
+"""Copies everything from a source into a new store. An interrupted copy continues where it was.
 
-How far a move has come is read from the target itself: rows are there or not, records arrive by seq, and what is committed is
-committed. While it lasts, the target carries a mark that names the state of the source; a server refuses to serve such a store.
+The progress is read from the target: its catalogue rows, and the last seq of each container, because records arrive in the order
+of their seqs. Until the end the target carries the fingerprint of the source. A server refuses to serve such a store.
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ from mayflydb.store.interface import (
 )
 
 UNFINISHED = "unfinished_copy"
-"""The setting of a store that is being moved into: the fingerprint of the source. 0, or none: it is complete."""
+"""The setting of a target: the fingerprint of the source. 0, or no setting: the store is complete."""
 
 ROWS_PER_COMMIT = 256
 """Catalogue rows in one transaction."""
 
 
 class CopyResult(msgspec.Struct, frozen=True):
-    """The number of records to move, and the number that the target had before."""
+    """The number of records of the source, and how many of them the target had before."""
 
     records: int
     before: int
 
 
 async def copy(source: Source, target: Store, report: Callable[[int, int], None]) -> CopyResult:
-    """Make the target hold what the source does. `report` hears how many records are there by now, and of how many.
+    """Copy all of the source into the target. `report` gets the number of copied records and that of all records.
 
-    A target that is complete already is left as it is. Conflict if it holds anything else, or the beginning of another copy;
-    Corrupt if in the end records are missing; WriteConflict if the source was changed meanwhile.
+    A complete target is left as it is. Conflict if the target holds anything else, or the beginning of another copy; Corrupt if
+    records are missing at the end; WriteConflict if the source was changed meanwhile.
     """
     if await _is_complete(source, target):
         return CopyResult(source.records, source.records)
     await _put_rows(source, target)
+    # Each commit adds the next records by seq, so the last seq in the target is where the interrupted copy stopped.
     after = {row.id: await find_last_seq(target, row) for row in source.rows}
     before = done = await count_records(target, [row for row in source.rows if after[row.id]])
     report(done, source.records)
@@ -66,13 +67,16 @@ async def copy(source: Source, target: Store, report: Callable[[int, int], None]
 
 
 async def is_unfinished(store: Store) -> bool:
-    """True: a copy into this store was begun and not finished."""
+    """Return whether a copy into this store was begun and not finished."""
     begun = await store.read(NamedNumber(UNFINISHED))
     return bool(begun)
 
 
 async def find_last_seq(store: Store, row: CatalogRow) -> int:
-    """The largest seq of a container's records, 0 if it holds none."""
+    """Return the largest seq of a container's records, 0 if it holds none.
+
+    Halves (low, high]: some record lies at `low`, or it is 0, and none behind `high`, which begins as the source's counter.
+    """
     low, high, middle = 0, row.seq, 0
     while low < high:
         found = await store.read(scan_after(row.id, middle, 1))
@@ -85,7 +89,7 @@ async def find_last_seq(store: Store, row: CatalogRow) -> int:
 
 
 async def _is_complete(source: Source, target: Store) -> bool:
-    """True: the target holds all of the source. An empty target is marked as the target of this copy."""
+    """Return whether the target holds all of the source. An empty target is marked as the target of this copy."""
     wanted = fingerprint(source.rows)
     begun = await target.read(NamedNumber(UNFINISHED))
     if begun:
@@ -110,7 +114,7 @@ async def _refuse_unless_new(target: Store, rows: Sequence[CatalogRow]) -> None:
     dropped, events = await target.read(DroppedContainers()), await target.read(Expiries(None, 0, 1))
     mark = await target.read(NamedNumber(MARK))
     if dropped or events or mark is not None:
-        # Its time, its ids and its events are of another life.
+        # A store that was served and emptied has used ids and instants that the copy would use again.
         raise Conflict(f"{target.description} is not new: it has been served before")
 
 
@@ -121,12 +125,14 @@ async def _put_rows(source: Source, target: Store) -> None:
         raise Conflict(f"{target.description} has been changed since the copy began")
     for start in range(0, len(missing), ROWS_PER_COMMIT):
         rows = missing[start : start + ROWS_PER_COMMIT]
-        # Histories stay behind: whoever goes on where he was in one is told that what followed is not kept.
+        # Histories are not copied. The GAP tells a reader of a change feed or stream that versions are missing: it gets an error
+        # and no silent hole.
         gaps = [AddVersion(row.id, Version(Kind.GAP, row.lsn, written=0)) for row in rows if row.lsn]
         await _commit(target, [*map(PutRow, rows), *gaps])
 
 
 async def _finish(source: Source, target: Store) -> None:
+    # Asked last: the source compares its state with the beginning, and notices writes during the copy.
     ending = await source.ending()
     there = await count_records(target, source.rows)
     if there != source.records:
@@ -144,6 +150,6 @@ async def _finish(source: Source, target: Store) -> None:
 async def _commit(target: Store, changes: Sequence[Change]) -> None:
     def decide() -> Decision[None]:
         return Outcome(tuple(changes), None)
-        yield
+        yield  # Makes this a generator, as a decision has to be.
 
     await target.write(decide)

@@ -1,4 +1,4 @@
-"""An export in a file: writing one, going on with one that was interrupted, and reading one as a source."""
+"""Writes an export to a file, continues an interrupted one, and reads one as a source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mayflydb.store.interface import CatalogRow
 
 
 class Contents:
-    """The parts of an export that were read: all but the records, which are counted."""
+    """What was read of an export so far: header, catalogue rows and end. Records are only counted."""
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -41,7 +41,7 @@ class Contents:
         self.end: End | None = None
 
     def add(self, frame: Frame) -> None:
-        """The next frame. Corrupt if it cannot be the next one."""
+        """Add the next frame. Corrupt if it may not follow here."""
         match frame:
             case Header() if self.header is None:
                 self.header = frame
@@ -71,7 +71,7 @@ class Contents:
 
 
 class FileSource:
-    """An export as a source. Made by `open`, which reads and checks all of it before anything is taken from it."""
+    """An export as a source. `open` reads and checks the whole file before the first record is taken from it."""
 
     def __init__(self, file: BinaryIO, description: str, contents: Contents) -> None:
         assert contents.end is not None
@@ -84,7 +84,7 @@ class FileSource:
     @classmethod
     @contextlib.contextmanager
     def open(cls, path: Path) -> Iterator[FileSource]:
-        """Torn or Corrupt, naming the file, if it is not whole; Unsupported for another form; OSError."""
+        """Open and check a file. Torn or Corrupt if it is not whole, Unsupported for another version of the form; OSError."""
         with path.open("rb") as file:
             contents = Contents()
             for frame in Frames(file, str(path)).read():
@@ -99,6 +99,7 @@ class FileSource:
                 rest = decode_piece(frame).after(after.get(frame.container, 0))
                 if rest is not None:
                     yield rest
+            # Reading a file never waits; the progress bar needs its turns.
             await asyncio.sleep(0)
 
     async def ending(self) -> Ending:
@@ -116,15 +117,15 @@ def _add_frame(contents: Contents, frame: Frame, path: Path) -> None:
 
 
 def unfinished_path(path: Path) -> Path:
-    """Where an export lies before it is complete."""
+    """Return the path of an export until it is complete."""
     return path.with_name(f"{path.name}.unfinished")
 
 
 async def export(source: Source, path: Path, writer: str, report: Callable[[int, int], None]) -> CopyResult:
-    """Write everything to a new file, which has its name only once it is whole and on disk.
+    """Write everything to a new file. The file gets its name when all of it is on disk.
 
-    What an interrupted export of the same source left is gone on with. `writer`: who writes, for people. Conflict if the file
-    exists or another export is under way there; WriteConflict if the source was changed meanwhile; OSError.
+    An interrupted export of the same source is continued. `writer`: the version that writes, for people. Conflict if the file
+    exists or another export writes it; WriteConflict if the source was changed meanwhile; OSError.
     """
     if path.exists():
         raise Conflict(f"{path} exists")
@@ -143,6 +144,7 @@ async def export(source: Source, path: Path, writer: str, report: Callable[[int,
             raise Corrupt(f"{source.description} gave {contents.records} of {source.records} records")
         counted = (len(contents.rows), contents.records)
         frames.append(End(*counted, ending.last_id, ending.mark, frames.checksum, ending.settings))
+        # The order matters after a power cut: first the content, then the name, then the directory that holds the name.
         file.flush()
         os.fsync(descriptor)
         place.rename(path)
@@ -158,12 +160,13 @@ def _lock(file: BinaryIO, place: Path) -> None:
 
 
 def _resume_file(file: BinaryIO, place: Path, source: Source, writer: str) -> tuple[Frames, Contents]:
-    """The file with its catalogue, and whatever of this source's records it holds; the rest is cut off."""
+    """Return the file after its last whole frame, with the catalogue complete. An export of another source is overwritten."""
     frames, contents = Frames(file, str(place)), Contents()
     end = checksum = 0
     with contextlib.suppress(Torn):
         for frame in frames.read():
             if isinstance(frame, End):
+                # The interruption came between the end and the rename: the end is written again.
                 break
             _add_frame(contents, frame, place)
             end, checksum = frames.end, frames.checksum
@@ -185,7 +188,7 @@ def _append(frames: Frames, contents: Contents, frame: Frame) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """A name is on disk when its directory is."""
+    """Flush a directory: a new name survives a power cut only when its directory is on disk."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

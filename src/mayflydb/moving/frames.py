@@ -1,12 +1,17 @@
-"""The form of an export: one file, written and read from its beginning to its end.
+"""The form of an export: one file, written and read from beginning to end.
 
     b"mayfly export 2\\n"
     any number of frames, each: length (4 bytes, big-endian), CRC-32 of the payload (4 bytes, big-endian), payload
 
-A payload is one MessagePack array whose first member says what it is; see the structures below for the others. The order is one
-`export`, then every `row` of the catalogue by id, then the `records` by container id and seq, then one `end`, and nothing more.
-The end counts what came before and holds the CRC-32 of the whole file up to its own frame, so that a file that is torn, or put
-together from two, is told from a whole one.
+    +----------------+----------------+-------------------+
+    | length         | CRC-32         | payload           |
+    | uint32, big-e. | uint32, big-e. | `length` bytes    |
+    +----------------+----------------+-------------------+
+
+A payload is one MessagePack array. Its first member names the kind of the frame; the structures below have the others. The order
+is one `export`, every `row` of the catalogue by id, the `records` by container id and seq, and one `end`, which is last. The end
+has the counts of rows and records, and the CRC-32 of the whole file before its own frame. So a torn file, or one put together
+from two, is recognised.
 """
 
 from __future__ import annotations
@@ -27,17 +32,17 @@ from mayflydb.store.interface import CatalogRow
 _FIRST_WORDS = b"mayfly export "
 VERSION = 2
 OLDEST_VERSION = 1
-"""The form without dates of records, of which an older version would know nothing."""
+"""The form in which records have no dates. Version 2 added them."""
 
 MAGIC = b"%s%d\n" % (_FIRST_WORDS, VERSION)
 _READABLE = tuple(b"%s%d\n" % (_FIRST_WORDS, version) for version in range(OLDEST_VERSION, VERSION + 1))
 
 MAX_PAYLOAD_BYTES = 1 << 28
-"""Bytes of a payload. A piece is about a megabyte, and one that claims more than this is damaged."""
+"""Bytes of a payload. A piece is about a megabyte; a length beyond this is damage, and must not be allocated."""
 
 _HEAD = Struct(">II")
 _INTEGERS = range(-(1 << 63), 1 << 64)
-"""A value that MessagePack can encode."""
+"""The integers that MessagePack can encode: int64 and uint64."""
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, tag="export"):
@@ -86,7 +91,7 @@ class FileRecords(msgspec.Struct, frozen=True, array_like=True, tag="records"):
 
 
 class End(msgspec.Struct, frozen=True, array_like=True, tag="end"):
-    """`last_id`, `mark` and `settings` as in Ending; how many rows and records there were, and the CRC-32 of all bytes before."""
+    """The numbers of rows and records, `last_id`, `mark` and `settings` as in Ending, and the CRC-32 of all bytes before."""
 
     rows: int
     records: int
@@ -103,14 +108,14 @@ _decoder = msgspec.msgpack.Decoder(Frame)
 
 
 class Torn(Corrupt):
-    """The file is whole up to some place and not behind it."""
+    """The file is whole up to some byte, and ends or is damaged there."""
 
 
 class Frames:
-    """The frames of a file; `end` is where the last good one ended, `checksum` the CRC-32 of everything up to there."""
+    """Reads and writes the frames of a file. `end`: the end of the last good frame, `checksum`: the CRC-32 of all before."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
-        """`name`: what errors call the file."""
+        """`name`: the file's name in errors."""
         self._file = file
         self._name = name
         self.end = 0
@@ -122,17 +127,17 @@ class Frames:
         self._append(MAGIC)
 
     def cut(self, end: int, checksum: int) -> None:
-        """Forget what is behind that place of the file, where the CRC-32 of all before it is this one."""
+        """Truncate the file at `end`. `checksum`: the CRC-32 of all bytes before."""
         self._file.truncate(self._file.seek(end))
         self.end, self.checksum = end, checksum
 
     def append(self, frame: Frame) -> None:
-        """Write one more."""
+        """Write a frame."""
         payload = _encode(frame)
         self._append(_HEAD.pack(len(payload), crc32(payload)) + payload)
 
     def read(self) -> Iterator[Frame]:
-        """All of them from the beginning. Torn where it goes no further, Unsupported for another form."""
+        """Yield all frames from the beginning. Torn at the first incomplete one, Unsupported for another version of the form."""
         self._file.seek(0)
         first = self._file.read(len(MAGIC))
         if first not in _READABLE:
@@ -175,7 +180,7 @@ def _unreadable_error(first: bytes, name: str) -> Corrupt | Unsupported:
         return Unsupported(
             f"{name} is an export of form {int(version)}; this version of Mayfly reads forms up to {VERSION}"
         )
-    # A machine that went down may leave zeros for what it had not written.
+    # After a power cut a file system may show zeros in place of bytes that were not written yet.
     if any(line.startswith(first.rstrip(b"\0")) for line in _READABLE):
         return Torn(f"{name} is torn: it ends in its first line")
     return Corrupt(f"{name} is no export of Mayfly")
@@ -185,22 +190,22 @@ def _unreadable_error(first: bytes, name: str) -> Corrupt | Unsupported:
 
 
 def encode_row(row: CatalogRow) -> FileRow:
-    """A row as the file holds it."""
+    """Turn a row into its frame."""
     return FileRow(row.id, row.parent, row.name.encode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
 
 
 def decode_row(row: FileRow) -> CatalogRow:
-    """A row from the file."""
+    """Turn a frame into a row."""
     return CatalogRow(row.id, row.parent, row.name.decode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
 
 
 def encode_piece(piece: Piece) -> FileRecords:
-    """A piece as the file holds it."""
+    """Turn a piece into its frame."""
     return FileRecords(piece.container, tuple(_encode_record(record, entries) for record, entries in piece.records))
 
 
 def decode_piece(piece: FileRecords) -> Piece:
-    """A piece from the file."""
+    """Turn a frame into a piece."""
     return Piece(piece.container, [_decode_record(record) for record in piece.records])
 
 

@@ -1,4 +1,4 @@
-"""Where data comes from: a catalogue, then records in order, piece by piece, from any place on."""
+"""Sources of a copy. A source has a catalogue and gives its records in order, in pieces, from any seq on."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import CatalogRow, Count, Decision, Entries, NamedNumber, NewId, Outcome, Scan, Store, ask
 
 PIECE_RECORDS = 512
-"""Records that are read, and written in one transaction; fewer where they are large."""
+"""Records of a piece, which is written in one transaction. A store returns fewer if they are large."""
 
 RecordWithEntries = tuple[Record, tuple[Entry, ...]]
 """A record and its index entries."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Some records of one container, at least one, by seq."""
+    """One or more records of one container, by seq."""
 
     container: int
     records: Sequence[RecordWithEntries]
 
     def after(self, seq: int) -> Piece | None:
-        """The records behind a sequence number."""
+        """Return the records with larger sequence numbers; None: there are none."""
         rest = [moved for moved in self.records if moved[0].seq > seq]
         return Piece(self.container, rest) if rest else None
 
 
 MOVED_SETTINGS = (SLEEP, ENABLED)
-"""Numbers of a store that people have set, and that say when its records go."""
+"""Settings of a store that users have made and that decide when records expire: the monitor's sleep and its switch."""
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """Bounds that the target takes over: ids up to `last_id` are never given again, and time does not fall below `mark`.
+    """The bounds that the target takes over: ids up to `last_id` are never given again, and time does not fall below `mark`.
 
-    `settings`: those of MOVED_SETTINGS that were set.
+    `settings`: the names and values of those in MOVED_SETTINGS that the source has.
     """
 
     last_id: int
@@ -53,11 +53,11 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """`rows`: the whole catalogue by id, so that parents may come later than children. `records`: how many there are."""
+    """`rows`: the whole catalogue by id, so a parent may come behind its child. `records`: the number of all records."""
 
     @property
     def description(self) -> str:
-        """As people are told, without secrets."""
+        """The source's name for people, without secrets."""
 
     @property
     def rows(self) -> Sequence[CatalogRow]: ...
@@ -66,18 +66,22 @@ class Source(Protocol):
     def records(self) -> int: ...
 
     def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
-        """All records behind the seq that `after` names for their container (else 0), by container id, then seq."""
+        """Yield all records by container id, then seq. `after`: a container's seq behind which to begin; 0 without one."""
 
     async def ending(self) -> Ending:
-        """Asked for when all pieces have been read. WriteConflict if what was read is not what is there."""
+        """Return the bounds, when all pieces have been read. WriteConflict if the source has changed in the meantime."""
 
 
 def fingerprint(rows: Sequence[CatalogRow]) -> int:
-    """A number from 1 below 2^63 that stands for this state of a store: every change of a record moves its container's lsn."""
+    """Return a number for this state of a store, from 1 and below 2^63.
+
+    Every change of a record moves its container's lsn, so the catalogue alone tells two states apart.
+    """
     state = blake2b(digest_size=8)
     for row in rows:
         name = row.name.encode("utf-8", "surrogatepass")
         state.update(msgspec.msgpack.encode((row.id, row.parent, name, row.data, row.lsn, row.seq)))
+    # 63 bits fit a signed column; 0 would mean "complete".
     return int.from_bytes(state.digest(), "big") >> 1 or 1
 
 
@@ -91,7 +95,7 @@ class StoreSource:
 
     @classmethod
     async def open(cls, store: Store) -> StoreSource:
-        """NotFound if there is nothing to move."""
+        """Read the catalogue. NotFound if the store is empty."""
         rows = await catalogue(store)
         if not rows:
             raise NotFound(f"{store.description} holds nothing")
@@ -105,12 +109,12 @@ class StoreSource:
         for row in self.rows:
             seq = after.get(row.id, 0)
             while records := await self._store.read(scan_after(row.id, seq, PIECE_RECORDS)):
-                # Nobody but owners is in the answer, so it reaches at least as far as these records do.
+                # The answer lists only records that have entries, so as many owners as records reach at least as far.
                 owned = await self._store.read(Entries(row.id, seq, len(records)))
                 entries = dict(owned)
                 yield Piece(row.id, [(record, entries.get(record.seq, ())) for record in records])
                 seq = records[-1].seq
-                # A store may answer without waiting for anything, and then nobody else would have a turn.
+                # A store may answer without waiting, and then no other task would get a turn.
                 await asyncio.sleep(0)
 
     async def ending(self) -> Ending:
@@ -152,22 +156,22 @@ def _pause(row: CatalogRow, node: Node) -> CatalogRow:
 
 
 def scan_after(container: int, after_seq: int, limit: int) -> Scan:
-    """Records behind a seq in the order of their seqs."""
+    """Build the read of the records behind a seq, by seq."""
     return Scan(container, b"", None, Order.CREATED, Position(b"", after_seq), limit)
 
 
 async def count_records(store: Store, rows: Sequence[CatalogRow]) -> int:
-    """The number of records."""
+    """Count the records of these containers."""
     return sum([(await store.read(Count(row.id))).records for row in rows])
 
 
 def _new_id() -> Decision[int]:
-    # Asking for one uses one up, which costs nothing.
+    # This id is never used. It only tells how far the source's ids have come.
     id = yield from ask(NewId())
     return Outcome((), id)
 
 
 def raise_ids(last: int) -> Generator[Any, Any, None]:
-    """Inside decisions: use up ids until all up to `last` are."""
+    """Inside a decision: use up ids up to `last`, so that the target never gives one of them again."""
     while (yield from ask(NewId())) < last:
         pass

@@ -1,4 +1,4 @@
-"""A container as its page needs it, read and changed through the front end, as a client would: same checks, same errors."""
+"""Reads and changes containers through the front end, as a client does, with the same checks and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput"
 
 
 class Container(msgspec.Struct, frozen=True):
-    """The container as a client reads it. `offer` None: it has no throughput of its own; `offer_body` is the offer's body."""
+    """A container as a client reads it. `offer` is None, and `offer_body` empty, if it has no throughput of its own."""
 
     body: Mapping[str, Any]
     etag: str
@@ -45,29 +45,29 @@ class Container(msgspec.Struct, frozen=True):
 
 
 class Containers:
-    """Reads and writes containers, offers and single items."""
+    """Reads and writes containers and offers, and reads items."""
 
     def __init__(self, cosmos: Cosmos) -> None:
         self._cosmos = cosmos
 
     async def read(self, database: str, name: str) -> Container:
-        """NotFound if there is none."""
+        """Read a container with its offer. NotFound if it does not exist."""
         body = _json(await self._cosmos("GET", ("dbs", database, "colls", name)))
         found = await self._offer(body["_rid"])
         return Container(body, body["_etag"], None if found is None else _offer(found), found or {})
 
     async def item(self, database: str, name: str, id: str, pk: Any) -> bytes:
-        """The JSON of one item, as clients get it; NotFound where it is not, or no longer."""
-        # In a header, and so in ASCII, which json writes.
+        """Read the JSON of one item, as clients get it. NotFound if it does not exist or has expired."""
+        # json escapes all that is not ASCII; a header may hold nothing else.
         headers = {"x-ms-documentdb-partitionkey": json.dumps(pk if isinstance(pk, list) else [pk])}
         return _check_status(
             await self._cosmos("GET", ("dbs", database, "colls", name, "docs", id), headers=headers)
         ).body
 
     async def save(self, database: str, before: Container, wanted: Fields, said: list[str]) -> None:
-        """Write what differs, and say of each part when it is written: an error may come between.
+        """Save the parts that differ. `said` gets a sentence for each saved part, also if the next one fails.
 
-        PreconditionFailed if the container is not as it was shown.
+        PreconditionFailed if the container has changed since it was shown.
         """
         name = before.body["id"]
         body = apply_fields(before.body, wanted)
@@ -88,6 +88,7 @@ class Containers:
         if wanted.mode != before.mode:
             header = _TO_AUTOSCALE if wanted.mode == "autoscale" else _TO_MANUAL
             body = await self._put_offer(body, {header: "true"})
+            # The service chooses the amount of a migrated offer. It may be the wanted one already.
             if _offer(body) == wanted:
                 return
         content = dict(body["content"])
@@ -116,7 +117,7 @@ def _json(response: Response) -> Any:
 
 
 def _check_status(response: Response) -> Response:
-    """The response, or the error that it stands for."""
+    """Return a response with a status below 300. Raise the error that any other status stands for."""
     if response.status < 300:
         return response
     kind = _ERRORS.get(response.status, MayflyError)
@@ -124,7 +125,7 @@ def _check_status(response: Response) -> Response:
 
 
 def _sentence(body: bytes) -> str:
-    """The sentence of an error, without the parts for programs."""
+    """Return the sentence of an error, without the activity id and the JSON around it."""
     message = str(msgspec.json.decode(body).get("message", "")).partition("\r\nActivityId")[0]
     try:
         inner = msgspec.json.decode(message.removeprefix("Message: "))

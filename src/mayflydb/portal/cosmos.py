@@ -1,4 +1,4 @@
-"""Requests of the pages to the server's Cosmos DB front end, sent as clients send them."""
+"""The caller by which pages send requests to the server's Cosmos DB front end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mayflydb.http.messages import Response
 
 
 class Cosmos(Protocol):
-    """Sends an authorized request to the front end of this very server."""
+    """Sends an authorized request to the front end in this process."""
 
     async def __call__(
         self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None

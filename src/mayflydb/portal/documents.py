@@ -1,5 +1,4 @@
-"""A collection of MongoDB, or a table of YDB: its TTL indexes or column, its documents or rows with when each of them goes, and
-those whose `ttl` is ignored."""
+"""A collection of MongoDB, or a table of YDB: its TTL settings, its records with their deadlines, and ignored `ttl` fields."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from mayflydb.portal.items import PAGE, grid_row, parse_position
 from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
 
 MAX_DOCUMENTS_READ = 10_000
-"""Documents that are looked at for those whose `ttl` is ignored: there is no other way to find them."""
+"""Documents that are read to find those whose `ttl` is ignored: no index leads to them, and a page must not read for minutes."""
 
 
 class DocumentsPage:
-    """The collection, read-only but for a pass that is made at once."""
+    """The page of a collection. Its one form runs a pass at once."""
 
     def __init__(self, admin: Admin, shell: Shell, kind: Literal["documents", "rows"] = "documents") -> None:
         self._admin = admin
@@ -28,7 +27,7 @@ class DocumentsPage:
         self._kind = kind
 
     async def show(self, visit: Visit) -> Response:
-        """The page."""
+        """Show the page."""
         found = await self._read_page(visit)
         return await self._shell.page(visit.request, f"{self._kind}.html", self._content(visit, found))
 
@@ -49,7 +48,7 @@ class DocumentsPage:
         return json_response(await self._read_page(visit))
 
     async def run_pass(self, visit: Visit) -> Response:
-        """Purge what is due, as a pass of the TTL monitor would, or a run over a table."""
+        """Purge what is due, as a pass of the TTL monitor or a run over a table does."""
         done = await self._admin.maintenance.purge(visit.container.target)
         said = f"A {'run' if self._kind == 'rows' else 'pass'} was made: {words.number(done['purged'])} purged"
         return keep_message(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
@@ -85,7 +84,7 @@ class DocumentsPage:
         return found[:PAGE], str(found[PAGE - 1].seq) if len(found) > PAGE else None
 
     async def _find_ignored(self, visit: Visit) -> tuple[list[Record], bool]:
-        """Up to a page of them, and whether all documents were looked at."""
+        """Return up to a page of documents whose `ttl` is ignored, and whether all documents were read."""
         found: list[Record] = []
         read = 0
         async for batch in self._admin.engine.scan(visit.container.node, Scope(), None, await self._admin.engine.now()):

@@ -25,21 +25,21 @@ class Range(msgspec.Struct, frozen=True):
 
 
 AMOUNTS: Mapping[str, Range] = {"manual": Range(400, 1_000_000, 100), "autoscale": Range(1000, 1_000_000, 1000)}
-"""RU/s that may be asked for. The front end decides; the form says so before a part of it has been saved."""
+"""RU/s that the service allows. The front end checks them too; the form checks before it saves its first part."""
 
 TOLERANCE_PERCENT = 10
-"""Percent of additional items that may expire before the question is asked again: time goes on while a person reads it."""
+"""Percent by which the number of expiring items may grow before the question is asked again: time passes while a person reads."""
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """Throughput of a container of its own: `amount` is RU/s, or the most of them."""
+    """The throughput of a container: `amount` is RU/s, with autoscale the maximum."""
 
     mode: Mode
     amount: int
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """The fields of the form, as text. `agreed`: the question that was answered with a second click."""
+    """The fields of the form, as text. `agreed`: the question that a second click answered."""
 
     time_to_live: str = "off"
     seconds: str = ""
@@ -53,14 +53,14 @@ class Fields(msgspec.Struct, frozen=True):
 
     @property
     def default_ttl(self) -> int | None:
-        """The default that is wanted; 0 where a number is wanted and none is there."""
+        """The default that the form asks for; 0 if it asks for a number and has none."""
         if self.time_to_live == "on":
             return read_seconds(self.seconds)
         return -1 if self.time_to_live == "no-default" else None
 
     @property
     def offer(self) -> Offer | None:
-        """The throughput that is wanted; 0 for what is no number."""
+        """The throughput that the form asks for; an amount of 0 for text that is no number."""
         if self.mode == "autoscale":
             return Offer("autoscale", _parse_whole_number(self.autoscale))
         return Offer("manual", _parse_whole_number(self.manual)) if self.mode == "manual" else None
@@ -81,27 +81,28 @@ NAMES: Mapping[str, str] = {
 
 
 def read_fields(sent: Mapping[str, str], loaded: Fields) -> Fields:
-    """The fields that were sent; settings that the form did not show stay as they are."""
+    """Return the submitted fields. A field that the form did not show keeps its stored value."""
     return Fields(**{field: sent.get(name, getattr(loaded, field)) for field, name in NAMES.items()})
 
 
 def with_valid_seconds(fields: Fields) -> Fields:
-    """With the number of seconds that was understood in the place of what was typed."""
+    """Replace the typed seconds by the number that they were read as."""
     return msgspec.structs.replace(fields, seconds=str(read_seconds(fields.seconds))) if fields.seconds else fields
 
 
 def read_seconds(text: str) -> int:
-    """As the field does it: 0 for what is no number, the highest there is for what is beyond it."""
+    """Parse the field of seconds: 0 for text that is no number, MAX_TTL for a larger one."""
     return min(max(_parse_whole_number(text), 0), MAX_TTL)
 
 
 def _parse_whole_number(text: str) -> int:
     stripped = text.strip()
+    # Fewer than 20 digits: int() of a long text takes time that grows faster than its length.
     return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) < 20 else 0
 
 
 def stored_fields(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fields:
-    """The form of a container as it is."""
+    """Return the form of a container as it is stored."""
     default = body.get("defaultTtl")
     state: TimeToLive = "off" if default is None else "no-default" if default == -1 else "on"
     return Fields(
@@ -117,12 +118,12 @@ def stored_fields(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fi
 
 
 def format_json(value: Any) -> str:
-    """JSON for people."""
+    """Format a value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8", "replace")
 
 
 def apply_fields(body: Mapping[str, Any], wanted: Fields) -> dict[str, Any]:
-    """The container's body as it would be sent; equal to `body` where nothing is wanted. ValueError for what is no JSON."""
+    """Return the container's body with the fields applied. It equals `body` if nothing changes. ValueError for invalid JSON."""
     after = dict(body)
     if wanted.default_ttl is None:
         after.pop("defaultTtl", None)
@@ -135,7 +136,7 @@ def apply_fields(body: Mapping[str, Any], wanted: Fields) -> dict[str, Any]:
 
 
 def indexing_policy(text: str) -> dict[str, Any]:
-    """ValueError with a sentence for what is no JSON object."""
+    """Parse an indexing policy. ValueError with a sentence for text that is no JSON object."""
     try:
         policy = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
@@ -146,7 +147,7 @@ def indexing_policy(text: str) -> dict[str, Any]:
 
 
 def find_faults(wanted: Fields) -> list[str]:
-    """Why this cannot be saved, as far as the form itself shows it."""
+    """Return the reasons why the form cannot be saved, as far as the form alone shows them."""
     found: list[str] = []
     if wanted.time_to_live not in get_args(TimeToLive):
         found.append("Time to Live is Off, On (no default) or On.")
@@ -175,19 +176,19 @@ def find_faults(wanted: Fields) -> list[str]:
 
 
 def format_question(default: int | str | None, count: int) -> str:
-    """The question that a second click answers."""
+    """Return the question that a second click answers: the setting and the number of items."""
     return f"{'off' if default is None else default}:{count}"
 
 
 def is_agreed(answer: str, default: int | str | None, count: int) -> bool:
-    """True: this question, or one that differs by a little time, was answered."""
+    """Return whether this question was answered, or one about the same setting and nearly as many items."""
     setting, _, agreed = answer.rpartition(":")
     same_setting = setting == format_question(default, 0).rpartition(":")[0]
     return same_setting and count * 100 <= _parse_whole_number(agreed) * (100 + TOLERANCE_PERCENT)
 
 
 class TruthTableRow(msgspec.Struct, frozen=True):
-    """A line of the truth table: what becomes of items whose own ttl is missing, -1, or a number."""
+    """A line of the truth table: the fate of items whose own ttl is missing, -1, or a number."""
 
     missing: str
     never: str
@@ -195,7 +196,7 @@ class TruthTableRow(msgspec.Struct, frozen=True):
 
 
 def truth_table_row(default: int | None, reading: str) -> TruthTableRow:
-    """Under a default; `reading` is the default as a span."""
+    """Return the line for a default. `reading`: the default as a span."""
     if default is None:
         return TruthTableRow("stays", "stays", "stays")
     return TruthTableRow("stays" if default == -1 else f"goes after {reading}", "stays", "goes after n seconds")

@@ -1,4 +1,4 @@
-"""The items of a container: a grid that says when each of them goes, and one item with the reason."""
+"""The items of a container: a grid with each deadline, and a page of one item with the reason for its deadline."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from mayflydb.portal.container import Containers
 from mayflydb.portal.shell import Shell, Visit, json_response
 
 PAGE = 100
+"""Lines of one page of the grid."""
 
 MAX_EXPIRING = 1000
-"""Items that are shown of those that would expire."""
+"""Items that are listed of those that another default would expire."""
 
 
 class ItemsPage:
-    """The grid, and one item of it."""
+    """The grid of items, and the page of one item."""
 
     def __init__(self, admin: Admin, shell: Shell, containers: Containers) -> None:
         self._admin = admin
@@ -40,7 +41,7 @@ class ItemsPage:
         self._containers = containers
 
     async def show(self, visit: Visit) -> Response:
-        """A page of the grid."""
+        """Show a page of the grid; with `would`, the items that this default would expire."""
         rows, following = await self._rows(visit)
         for row in rows:
             row["address"] = f"{visit.address}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}"
@@ -57,7 +58,7 @@ class ItemsPage:
         return json_response({"items": rows, "after": following})
 
     async def show_item(self, visit: Visit) -> Response:
-        """One item and why it goes."""
+        """Show one item, its deadline and the reason."""
         found, why = await self._read_item(visit)
         text = msgspec.json.format(found, indent=2).decode("utf-8", "replace")
         return await self._page(visit, "item.html", {"id": why["id"], "json": text, "why": why})
@@ -86,7 +87,10 @@ class ItemsPage:
         return item, await self._admin.reports.explain(visit.container.target, id, pk)
 
     async def _rows(self, visit: Visit) -> tuple[list[dict[str, Any]], str | None]:
-        """Visible items in the order of their creation, and where the next page begins; or those that `would` asks for."""
+        """Return a page of visible items in the order of their creation, and the `after` of the next page (None: no more).
+
+        With `would` in the address: the items that another default would expire, on one page.
+        """
         if (wanted := visit.request.query_params.get("would")) is not None:
             return await self._find_expiring(visit, wanted), None
         after, container = visit.request.query_params.get("after"), visit.container
@@ -95,6 +99,7 @@ class ItemsPage:
         found: list[Record] = []
         async for batch in self._admin.engine.scan(container.node, Scope(), position, now):
             found += batch.records
+            # One more than a page: only then is there a next page.
             if len(found) > PAGE:
                 break
         following = found[PAGE - 1].seq if len(found) > PAGE else None
@@ -103,7 +108,7 @@ class ItemsPage:
         ], None if following is None else str(following)
 
     async def _find_expiring(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
-        """Items that would expire at once with another default, and why."""
+        """Return the items that would expire at once under another default, with the reasons."""
         container, now = visit.container, await self._admin.engine.now()
         rules = container.front_end.propose(container.database, container.node, Change(_parse_default(wanted))).rules
         found = await self._admin.engine.expiry_counts.find_expiring_now(container.node, rules, now, MAX_EXPIRING)
@@ -111,7 +116,7 @@ class ItemsPage:
 
 
 def grid_row(container: ContainerTarget, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
-    """A line of the grid."""
+    """Build a line of the grid."""
     id, pk = container.front_end.decode_identity(container.node, record.partition, record.key)
     why = explain(record, rules, now, container.front_end.index_names(container.node), container.front_end.causes)
     return {
@@ -124,14 +129,14 @@ def grid_row(container: ContainerTarget, record: Record, rules: Sequence[Rule], 
 
 
 def parse_position(after: str) -> Position:
-    """Where the page before ended."""
+    """Parse the `after` of an address: the sequence number of the last record of the page before."""
     if not (after.isascii() and after.isdigit() and len(after) < 19):
         raise BadRequest("after is not where a page ends")
     return Position(b"", int(after))
 
 
 def _parse_default(wanted: str) -> int | None:
-    """The default that an address names: off, or a number."""
+    """Parse the default in an address: off, or a number."""
     try:
         return Preview("", None if wanted == "off" else int(wanted)).default()
     except ValueError:

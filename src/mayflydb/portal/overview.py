@@ -1,4 +1,4 @@
-"""The first page: all databases and containers, what they keep, and how much of it goes soon."""
+"""The first page: all databases and containers, their counts, and the number of records that expire soon."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mayflydb.portal.shell import Shell, build_branch, json_response
 
 
 class OverviewPage:
-    """Figures, and a line for each container."""
+    """Totals, and a line for each container."""
 
     def __init__(self, admin: Admin, shell: Shell) -> None:
         self._admin = admin
         self._shell = shell
 
     async def show(self, request: Request) -> Response:
-        """The page."""
+        """Show the page."""
         return await self._shell.page(request, "overview.html", await self._content())
 
     async def show_json(self) -> Response:
-        """The same as JSON: what the admin API tells."""
+        """Return the same as JSON, in the admin API's form."""
         listing = await self._admin.reports.list_containers()
         return json_response(listing | {"forecast": await self._forecast()})
 
@@ -39,6 +39,7 @@ class OverviewPage:
         rows = []
         for container in await self._admin.targets.list_containers():
             row, database = shown.get(container.target), names.get(container.node.parent)
+            # Each list is read by itself, so a container may have been created or dropped between two of them.
             if row is not None and database is not None:
                 rows.append({**row, "database": database, "way": build_branch(container), "ttl": _time_to_live(row)})
         figures = {
@@ -50,7 +51,7 @@ class OverviewPage:
 
 
 def _time_to_live(row: Mapping[str, Any]) -> str:
-    """The default; of a collection, all of its TTL indexes."""
+    """Return the default TTL of a container as text, or the TTL indexes of a collection."""
     if "indexes" not in row:
         return words.time_to_live(row["default_ttl"])
     return ", ".join(words.ttl_index(index) for index in row["indexes"]) or "Off"

@@ -1,4 +1,4 @@
-"""Which page answers where. A GET changes nothing; a form answers with a redirect, so that going back asks nothing again."""
+"""The routes of the pages. A GET changes nothing. A form answers with a redirect, so that going back submits nothing again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS: Final = {"+1 min": "1m", "+1 h": "1h", "+1 day": "1d"}
 
 
 def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
-    """All pages, as an application of their own."""
+    """Build the application of all pages."""
     shell, static = Shell(admin), Static()
     overview = OverviewPage(admin, shell)
 
@@ -75,7 +75,7 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
 
 
 def _container_routes(admin: Admin, shell: Shell, containers: Containers) -> Iterator[Route]:
-    """The pages of a container of each protocol, below its names."""
+    """Yield the routes of a container's pages, for each protocol."""
     items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
     documents, rows = DocumentsPage(admin, shell), RowsPage(admin, shell)
 
@@ -126,13 +126,14 @@ async def _read_form(request: Request) -> dict[str, str]:
 
 
 def _return_address(sent: dict[str, str]) -> str:
-    """The page that the form was on; a path of ours and of no other place."""
+    """Return the path of the form's page. Only a path of these pages is accepted, so that no form redirects to another site."""
     back = sent.get("back", "")
+    # A backslash is refused: browsers read it as a slash.
     return back if back.startswith("/_explorer/") and "\\" not in back else "/_explorer/"
 
 
 async def _move_clock(admin: Admin, by: str) -> str:
-    """Move the clock as a button says, and tell what came of it."""
+    """Move the clock as a button says, and return the message about it."""
     if by == "resume":
         await admin.clock.resume()
         return "The clock ticks"

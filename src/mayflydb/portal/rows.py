@@ -34,22 +34,23 @@ class Fields(msgspec.Struct, frozen=True):
 
 
 class RowsPage(DocumentsPage):
-    """Rows with when each of them goes, and what the TTL is. A change by which rows go at once takes a second click."""
+    """The page of a table. A change that would expire rows at once takes a second click."""
 
     def __init__(self, admin: Admin, shell: Shell) -> None:
         super().__init__(admin, shell, "rows")
 
     async def show(self, visit: Visit) -> Response:
-        """The table as it is."""
+        """Show the table as it is stored."""
         return await self._render(visit, None, Outcome())
 
     async def submit(self, visit: Visit, sent: Mapping[str, str]) -> Response:
-        """Preview or save what was sent."""
+        """Preview or save the submitted form."""
         wanted = msgspec.convert({name: sent[name] for name in Fields.__struct_fields__ if name in sent}, Fields)
         if sent.get("action", "save") == "preview":
             return await self._render(visit, wanted, Outcome())
         settings = visit.container.front_end.ttl_settings(visit.database, visit.container.node)
         loaded = _stored_fields(settings)
+        # A table has no ETag. The form carries the settings that it was loaded with instead.
         if wanted.seen != loaded.seen:
             return await self._render(visit, wanted, Outcome([CHANGED_MEANWHILE], 412))
         try:
@@ -102,7 +103,7 @@ def _stored_fields(settings: Mapping[str, Any]) -> Fields:
 
 
 def _ttl_as_text(settings: Mapping[str, Any], fields: Fields) -> str:
-    """Settings as one text; empty: no TTL. BadRequest: there are none like that."""
+    """Return the settings of the form as one text, to compare and to sign a question with; empty: no TTL. BadRequest."""
     if fields.status == "disabled":
         return ""
     change = _requested_change(settings, fields)
@@ -110,7 +111,7 @@ def _ttl_as_text(settings: Mapping[str, Any], fields: Fields) -> str:
 
 
 def _requested_change(settings: Mapping[str, Any], fields: Fields) -> Change:
-    """The change that the form asks for. BadRequest with a sentence for a form that makes no sense."""
+    """Return the change that the form asks for. BadRequest with a sentence about the wrong field."""
     if fields.status == "disabled":
         return Change(None)
     if fields.status != "enabled":

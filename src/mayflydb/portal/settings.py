@@ -1,4 +1,4 @@
-"""Scale & Settings of a container: shown, previewed, saved."""
+"""The page Scale & Settings of a container: shows, previews and saves the form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANGED_MEANWHILE = (
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The reason why a form is shown again: the error, or the number of items that the question is about."""
+    """The reason why a form is shown again: errors, or a question about `asked` items that would expire."""
 
     errors: Sequence[str] = ()
     status: int = 200
@@ -34,11 +34,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 NOT_SUBMITTED = Outcome()
-"""Nothing came of it yet."""
+"""The form was only opened or previewed."""
 
 
 class SettingsPage:
-    """One page for all containers."""
+    """The page with the form of a container's settings."""
 
     def __init__(self, admin: Admin, shell: Shell, containers: Containers) -> None:
         self._admin = admin
@@ -46,7 +46,7 @@ class SettingsPage:
         self._containers = containers
 
     async def show(self, visit: Visit) -> Response:
-        """The container as it is."""
+        """Show the container as it is stored."""
         container = await self._containers.read(visit.database, visit.name)
         return await self._render(visit, container, _stored_fields(container))
 
@@ -58,7 +58,7 @@ class SettingsPage:
         return json_response({"container": container.body, "throughput": offer, "preview": preview})
 
     async def submit(self, visit: Visit, sent: dict[str, str]) -> Response:
-        """Preview, discard or save what was sent."""
+        """Preview, discard or save the submitted form."""
         here = f"{visit.address}/settings"
         action = sent.get("action", "save")
         if action == "discard":
@@ -86,7 +86,7 @@ class SettingsPage:
         return keep_message(RedirectResponse(here, 303), ". ".join(said) or "There was nothing to save")
 
     async def _count_unconfirmed(self, visit: Visit, container: Container, wanted: Fields) -> int:
-        """The number of items that would expire at once without an agreement; 0: no question is needed."""
+        """Return the number of items that would expire at once and that no answered question covers; 0: save."""
         default = wanted.default_ttl
         if default == container.body.get("defaultTtl"):
             return 0
@@ -119,7 +119,7 @@ class SettingsPage:
         return await self._shell.page(visit.request, "settings.html", content, outcome.status, said)
 
     async def _describe_effects(self, container: ContainerTarget, fields: Fields, loaded: Fields) -> dict[str, Any]:
-        """The lines below the field, which follow what is typed."""
+        """Return what the lines below the field say. They follow the typing, by previews."""
         default, now = fields.default_ttl, await self._admin.engine.now()
         preview = None if default == 0 else await self._admin.reports.preview(container.target, Change(default))
         census = await self._admin.engine.expiry_counts.census(container.node, now)
@@ -144,7 +144,7 @@ def _format_default(default: int | None) -> str:
 
 
 def describe_error(error: MayflyError) -> tuple[str, int]:
-    """The sentence of an error, and its status."""
+    """Return the sentence of an error and its status."""
     if isinstance(error, PreconditionFailed):
         return CHANGED_MEANWHILE, 412
     status = next(STATUS[kind][0] for kind in type(error).__mro__ if kind in STATUS)

@@ -1,4 +1,4 @@
-"""The parts of every page (the bar with the clock, the tree, the last message), and the rendering of pages."""
+"""Renders pages, with the parts that all of them have: the bar with the clock, the tree, the last message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONTENT_SECURITY_POLICY = (
 HEADERS = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
-    # Forms must tell where they come from; other sites need not know where somebody was.
+    # Under `no-referrer` browsers send `Origin: null` with forms, which the gateway refuses. Other sites get no address at all.
     "referrer-policy": "same-origin",
     "cache-control": "no-store",
 }
@@ -47,14 +47,14 @@ class Visit(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Where the pages of the container begin."""
+        """The path below which the container's pages lie."""
         return container_address(self.container.front_end.space, self.database, self.name)
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A container in the tree: `address` is where its pages begin, `home` the first of them.
+    """A container in the tree. `address`: the path below which its pages lie, `home`: its first page.
 
-    `leaves`: (label, address) of all of them.
+    `leaves`: (label, path) of all its pages.
     """
 
     name: str
@@ -88,13 +88,14 @@ class Shell:
         )
         self._templates.filters["number"] = words.number
         self._templates.filters["items"] = words.items
+        # Compiled here, in the thread that loads the pages, and not at first use in the event loop.
         for name in self._templates.list_templates():
             self._templates.get_template(name)
 
     async def page(
         self, request: Request, template: str, content: Mapping[str, Any], status: int = 200, said: str = ""
     ) -> Response:
-        """A page in its shell; `said` is news, else what the form before has left to be said."""
+        """Render a page. `said`: the message at its head; empty: the message that the last form left in a cookie."""
         kept = unquote(request.cookies.get(MESSAGE_COOKIE, ""))
         shell = {
             "version": __version__,
@@ -107,14 +108,14 @@ class Shell:
             "said": said or kept,
         }
         text = self._templates.get_template(template).render(shell | dict(content))
-        # What somebody stored may hold half of a surrogate pair.
+        # A stored text may hold half of a surrogate pair, which UTF-8 cannot encode.
         response = HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS)
         if kept:
             response.delete_cookie(MESSAGE_COOKIE, path="/", httponly=True, samesite="strict")
         return response
 
     async def clock(self) -> dict[str, Any]:
-        """The text of the clock's pill, and the clock's allowed changes."""
+        """Return the state of the clock, and whether the page offers to move it."""
         clock, now = self._admin.engine.time.clock, await self._admin.engine.now()
         shown = self._admin.clock.describe(now)
         away = shown["offset_seconds"]
@@ -140,12 +141,12 @@ class Shell:
             found = databases.get(container.node.parent)
             if found is not None:
                 found[1].append(build_branch(container))
-        # Where nobody has come yet, an empty group for the API that every server has.
+        # A new server shows one empty group, that of Cosmos DB, which every server has.
         return [tree for tree in trees.values() if tree.databases or tree.space == "cosmos"]
 
 
 def build_branch(container: ContainerTarget) -> Branch:
-    """`Settings` alone for a container that has no throughput of its own to scale."""
+    """Build a container's branch of the tree. A container without throughput of its own has no `Scale`."""
     node, space = container.node, container.front_end.space
     base = container_address(space, container.database, node.name)
     if space == "mongo":
@@ -157,7 +158,7 @@ def build_branch(container: ContainerTarget) -> Branch:
 
 
 def container_address(space: str, database: str, container: str) -> str:
-    """Where the pages of a container begin."""
+    """Return the path below which a container's pages lie."""
     if database.startswith("/"):
         return f"/_explorer/{space}{quote(database)}/{quote(container)}"
     parts = [quote(name, safe="", errors="surrogatepass") for name in (database, container)]
@@ -165,11 +166,11 @@ def container_address(space: str, database: str, container: str) -> str:
 
 
 def json_response(document: Any) -> Response:
-    """The JSON form of a page."""
+    """Return the JSON form of a page."""
     return Response(msgspec.json.encode(document), headers=HEADERS, media_type="application/json")
 
 
 def keep_message(response: Response, said: str) -> Response:
-    """Leave a message for the next page."""
+    """Leave a message for the next page. It is read once, and lost after a minute."""
     response.set_cookie(MESSAGE_COOKIE, quote(said), max_age=60, path="/", httponly=True, samesite="strict")
     return response

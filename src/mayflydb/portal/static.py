@@ -1,4 +1,4 @@
-"""Style sheets, scripts and the sign: files of the package, found in a list that is made once, so by no path."""
+"""Serves style sheets, scripts and the icon. Names are looked up in a fixed list, so no request can name another file."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Static:
-    """Serves them; a browser asks again each time, and is told when it has the newest."""
+    """The static files. Browsers ask each time (`no-cache`) and get 304 for a file that they have."""
 
     @cached_property
     def _files(self) -> dict[str, File]:
         return {path.name: _file(path) for path in DIRECTORY.iterdir() if path.suffix in MEDIA_TYPES}
 
     def answer(self, request: Request, name: str) -> Response:
-        """The file, 304 for one that is known, or NotFound."""
+        """Return the file, 304 if the browser has it, or raise NotFound."""
         file = self._files.get(name)
         if file is None:
             raise NotFound(f"there is no {name}")

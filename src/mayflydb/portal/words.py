@@ -1,4 +1,4 @@
-"""Numbers, spans and settings as text for people."""
+"""Formats numbers, spans and settings for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def items(count: int) -> str:
 
 
 def span(length: Span) -> str:
-    """`1 h 30 min`; the parts of a second only below one second."""
+    """`1 h 30 min`. Milliseconds are shown only below one second."""
     if abs(length) < SECOND:
         return f"{length // 1000} ms" if length else "0 s"
     sign, rest, parts = ("-" if length < 0 else ""), abs(length), []
@@ -34,7 +34,7 @@ def span(length: Span) -> str:
 
 
 def seconds(count: int) -> str:
-    """A number of seconds as a span."""
+    """Format a number of seconds as a span."""
     return span(count * SECOND)
 
 
@@ -44,7 +44,7 @@ def moment(instant: Instant) -> str:
 
 
 def short_span(length: Span) -> str:
-    """A span in its two largest units, the rest left out."""
+    """Format a span in its two largest units, without the rest."""
     return " ".join(span(length).split(" ")[:4])
 
 
@@ -56,7 +56,7 @@ def ttl_index(index: Mapping[str, Any]) -> str:
 
 
 def time_to_live(default: int | None) -> str:
-    """A container's default, in the words of its page."""
+    """Format a container's default as its settings page does."""
     if default is None:
         return "Off"
     return "On (no default)" if default == -1 else f"On: {seconds(default)}"
