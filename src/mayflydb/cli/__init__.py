@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 FORMS = ("auto", "table", "wide", "json", "jsonl")
-"""What -o takes: `wide` is a table with everything that is known, however long its lines."""
+"""The values of -o. `wide` is a table with all columns, however long its lines."""

@@ -1,4 +1,4 @@
-"""The running server, as commands see it: JSON over its admin API."""
+"""The client of a running server's admin API, and the errors of commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXIT_CODES = {401: REFUSED, 403: REFUSED, 503: NOT_READY}
 
 
 class CommandFailed(click.ClickException):
-    """Prints what went wrong and the next thing to try, and ends with `exit_code`."""
+    """Ends a command: prints the error and the next thing to try, and sets the exit code."""
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = FAILED) -> None:
         super().__init__(message)
@@ -34,10 +34,10 @@ class CommandFailed(click.ClickException):
 
 
 class AdminClient:
-    """`url` is the server's address, with or without `/_mayfly`, or the path of its ready file.
+    """Sends requests to the admin API. `url`: the server's address, with or without `/_mayfly`, or the path of its ready file.
 
-    The file is read at each request, because a server that is starting has not written it yet. Waiting for an answer has no
-    limit but `timeout` (seconds): moving the clock by years is allowed to take its time.
+    The file is read at each request, because a server that is starting has not written it yet. `timeout`: seconds to wait for an
+    answer; None: no limit, because an advance of the clock by years takes its time.
     """
 
     def __init__(self, url: str, timeout: float | None = None) -> None:
@@ -54,7 +54,7 @@ class AdminClient:
         return self._request_document("POST", path, body)
 
     def request(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, Any]:
-        """Status and decoded answer. CommandFailed (not ready) when nobody answers, or somebody who is not Mayfly."""
+        """Return status and decoded answer. CommandFailed if no server answers (not ready), or the answer is not JSON."""
         base = urlsplit(self._base())
         if base.scheme not in ("http", "https") or not base.hostname:
             raise CommandFailed(
@@ -109,7 +109,7 @@ class AdminClient:
 
 
 def _fail(status: int, answer: Any) -> NoReturn:
-    """Problem documents (RFC 9457) say it in `title`, `detail` and our `hint`."""
+    """Raise CommandFailed from a problem document (RFC 9457): `title`, `detail`, and `hint`, a member of ours."""
     problem = answer if isinstance(answer, dict) else {}
     parts = [str(problem[name]) for name in ("title", "detail") if problem.get(name)]
     message = ": ".join(parts) or f"the server answered {status}"
@@ -117,12 +117,12 @@ def _fail(status: int, answer: Any) -> NoReturn:
 
 
 def admin_client(ctx: click.Context) -> AdminClient:
-    """The server that `--url` names."""
+    """Return the client of the server that `--url` names."""
     return AdminClient(ctx.find_root().obj["url"])
 
 
 def check_with(parse: Callable[[str], object]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """A click callback that lets a text through unchanged once `parse` has accepted it, so that a slip is a usage error."""
+    """Return a click callback that refuses a text as wrong usage if `parse` does. The text itself is passed on."""
 
     def check(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
         if value is not None:
@@ -136,7 +136,7 @@ def check_with(parse: Callable[[str], object]) -> Callable[[click.Context, click
 
 
 def ask_to_confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that cannot be undone; without a terminal and without -y it is refused."""
+    """Ask before a change that cannot be undone. Without a terminal and without -y the command is refused."""
     if yes:
         return
     if not sys.stdin.isatty():

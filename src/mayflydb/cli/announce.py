@@ -1,4 +1,4 @@
-"""How readiness is made known: a banner for people, one line of JSON for programs, and the ready file."""
+"""Announces that the server is ready: a banner for people, one line of JSON for programs, and the ready file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mayflydb.announcement import Announcement, StartFailed
 
 
 class Announcer:
-    """Says once that the server is ready. A file left by an earlier run goes before the start, ours at a clean stop."""
+    """Announces one server. Removes the ready file of an earlier run before the start, and its own at a clean stop."""
 
     def __init__(self, ready_file: Path | None, out: TextIO) -> None:
         self._ready_file = ready_file
@@ -21,7 +21,7 @@ class Announcer:
         self._pid: int | None = None
 
     def prepare(self) -> None:
-        """Remove a stale ready file; StartFailed when the place cannot be used."""
+        """Remove a stale ready file. StartFailed if its directory cannot be used."""
         if self._ready_file is None:
             return
         try:
@@ -32,7 +32,7 @@ class Announcer:
             raise StartFailed(f"{self._ready_file.parent} is not a directory", setting="server.ready_file", exit_code=2)
 
     def __call__(self, announcement: Announcement) -> None:
-        """Write the file first: who reads the line on stdout may look for it."""
+        """Write the ready file, then the line on stdout: a program that reads the line may open the file at once."""
         self._pid = announcement.pid
         if self._ready_file is not None:
             try:
@@ -43,7 +43,7 @@ class Announcer:
         self._out.flush()
 
     def withdraw(self) -> None:
-        """Remove the ready file if it is still the one that was written here."""
+        """Remove the ready file, unless another server has written its own to the same path since."""
         if self._ready_file is None or self._pid is None:
             return
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -58,7 +58,7 @@ def _write_failure(path: Path, error: OSError) -> StartFailed:
 
 
 def ready_document(announcement: Announcement) -> str:
-    """The ready document on one line. Its keys are a contract: these and no others, null for what is off."""
+    """Return the ready document on one line. Its keys are a contract: these and no others, null for parts that are off."""
     cosmos = {"endpoint": announcement.cosmos_endpoint, "key": announcement.cosmos_key}
     document: dict[str, Any] = {
         "event": "ready",
@@ -80,7 +80,7 @@ def _ydb(announcement: Announcement) -> dict[str, str | None]:
 
 
 def write_ready_file(path: Path, document: str) -> None:
-    """Whoever sees the file sees all of it: a temporary name beside it, mode 0600, then a rename."""
+    """Write a file with mode 0600 (it has keys) under a temporary name and rename it, so that readers see all of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     try:
@@ -93,7 +93,7 @@ def write_ready_file(path: Path, document: str) -> None:
 
 
 def banner(announcement: Announcement) -> str:
-    """What a terminal shows. A key that is not the well-known one is not shown, only where it lies."""
+    """Return the text for a terminal. Of a key that is not the well-known one, only its file is shown."""
     kind = announcement.storage.partition(":")[0]
     storage = kind if kind == announcement.storage else f"{announcement.storage} ({kind})"
     head = f"Mayfly {announcement.version}   {storage}   clock: {announcement.clock}"
@@ -138,7 +138,7 @@ def _banner_rows(announcement: Announcement) -> list[tuple[str, str | None]]:
 
 
 def _with_localhost(url: str) -> str:
-    """People read localhost more easily than its number."""
+    """Replace 127.0.0.1 by localhost, for people."""
     parts = urlsplit(url)
     if parts.hostname != "127.0.0.1":
         return url

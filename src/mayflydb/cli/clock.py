@@ -1,4 +1,4 @@
-"""`mayfly clock`: look at the server's clock and move it."""
+"""`mayfly clock`: shows and moves the server's clock."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ sweep_option = click.option(
 
 @click.group()
 def clock() -> None:
-    """Look at the server's clock, and move it where that is allowed."""
+    """Show the server's clock, and move it where that is allowed."""
 
 
 @clock.command("show")
 @output_option
 @click.pass_context
 def show_clock(ctx: click.Context) -> None:
-    """The time, the mode, and when the next record expires."""
+    """Show the time, the mode, and when the next record expires."""
     show(ctx, admin_client(ctx).get("clock"))
 
 
@@ -37,7 +37,7 @@ def show_clock(ctx: click.Context) -> None:
 @output_option
 @click.pass_context
 def advance(ctx: click.Context, duration: str, sweep: str) -> None:
-    """Move on by DURATION (90, 1h30m, PT1H), doing on the way whatever falls due; returns when it is done."""
+    """Advance by DURATION (90, 1h30m, PT1H) through each deadline and pass on the way; returns when that is done."""
     seconds, rest = divmod(parse_span(duration), SECOND)
     step: dict[str, object] = {"by": duration} if rest else {"seconds": seconds}
     show(ctx, admin_client(ctx).post("clock/advance", step | {"sweep": sweep}))
@@ -48,7 +48,7 @@ def advance(ctx: click.Context, duration: str, sweep: str) -> None:
 @output_option
 @click.pass_context
 def to_next(ctx: click.Context, sweep: str) -> None:
-    """Move on to the next expiry."""
+    """Advance to the next expiry."""
     show(ctx, admin_client(ctx).post("clock/advance", {"to": "next-expiry", "sweep": sweep}))
 
 
@@ -58,7 +58,7 @@ def to_next(ctx: click.Context, sweep: str) -> None:
 @output_option
 @click.pass_context
 def set_clock(ctx: click.Context, time: str, force: bool) -> None:
-    """Move to TIME (RFC 3339 or Unix seconds). Forward is a walk like advance."""
+    """Move to TIME (RFC 3339 or Unix seconds). Forward it works like advance."""
     body: dict[str, object] = {"to": to_rfc3339(parse_instant(time))}
     show(ctx, admin_client(ctx).post("clock/set", body | ({"force": True} if force else {})))
 
@@ -67,7 +67,7 @@ def set_clock(ctx: click.Context, time: str, force: bool) -> None:
 @output_option
 @click.pass_context
 def freeze(ctx: click.Context) -> None:
-    """Let the virtual clock stand still."""
+    """Stop the virtual clock."""
     show(ctx, admin_client(ctx).post("clock/freeze", {}))
 
 
@@ -75,7 +75,7 @@ def freeze(ctx: click.Context) -> None:
 @output_option
 @click.pass_context
 def resume(ctx: click.Context) -> None:
-    """Let the virtual clock tick."""
+    """Let the virtual clock run."""
     show(ctx, admin_client(ctx).post("clock/resume", {}))
 
 
@@ -83,5 +83,5 @@ def resume(ctx: click.Context) -> None:
 @output_option
 @click.pass_context
 def reset(ctx: click.Context) -> None:
-    """Back to the host's time; refused while the store holds anything newer."""
+    """Return to the host's time. Refused while the store holds anything newer."""
     show(ctx, admin_client(ctx).post("clock/reset", {}))

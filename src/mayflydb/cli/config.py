@@ -1,4 +1,4 @@
-"""`mayfly config`: what the settings are and where they come from."""
+"""`mayfly config`: the settings and their origins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mayflydb.cli.output import output_option, show
 
 @click.group()
 def config() -> None:
-    """What the settings are, and where they come from."""
+    """Show the settings, and where they come from."""
 
 
 @config.command("show", cls=SettingsCommand)
@@ -21,7 +21,7 @@ def config() -> None:
 @output_option
 @click.pass_context
 def show_settings(ctx: click.Context, /, origin: bool, **given: Any) -> None:
-    """Every setting with its value. Takes the flags of `serve` and shows what they come to."""
+    """Show every setting with its value, as `serve` with the same flags would have it."""
     rows = []
     for key, value, source in load_settings(ctx, given).shown():
         rows.append({"key": key, "value": value} | ({"origin": source} if origin else {}))

@@ -1,4 +1,4 @@
-"""`mayfly connect`: the running server's addresses and keys, in the form that is needed."""
+"""`mayfly connect`: the running server's addresses and keys, for a shell, a file or a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayflydb.cli.admin import CommandFailed, admin_client
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Where the running server is to be found. `mongo`: the URI, empty where MongoDB is off; `ydb`, `database`: so for YDB."""
+    """The addresses and keys of a running server. `mongo` is empty if MongoDB is off, `ydb` and `database` if YDB is."""
 
     endpoint: str
     key: str
@@ -37,7 +37,7 @@ def _variables(access: Access) -> dict[str, str]:
 
 
 def _env(access: Access) -> str:
-    """For `eval` in a POSIX shell."""
+    """Return commands for `eval` in a POSIX shell."""
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in _variables(access).items())
 
 
@@ -108,7 +108,7 @@ def _java(access: Access) -> str:
     imports = ["import com.azure.cosmos.CosmosClientBuilder;"]
     lines = [f"var client = {builder}.gatewayMode().buildClient();"]
     if access.endpoint.startswith("http:"):
-        # Otherwise the client takes every address for one of https.
+        # Without this property the client speaks TLS to every address.
         lines.insert(0, 'System.setProperty("COSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED", "true");')
     if access.mongo:
         imports.append("import com.mongodb.client.MongoClients;")
@@ -122,14 +122,14 @@ def _java(access: Access) -> str:
 
 
 def _mongosh(access: Access) -> str:
-    """A line for the shell that starts MongoDB's."""
+    """Return the command that starts MongoDB's shell."""
     if not access.mongo:
         raise CommandFailed("this server does not serve MongoDB")
     return f"mongosh {shlex.quote(access.mongo)}"
 
 
 def _ydb(access: Access) -> str:
-    """How the shell line begins that starts YDB's."""
+    """Return the beginning of a command of YDB's program, which a subcommand completes."""
     if not access.ydb:
         raise CommandFailed("this server does not serve YDB")
     return f"ydb -e {shlex.quote(access.ydb)} -d {shlex.quote(access.database)}"

@@ -1,4 +1,4 @@
-"""`mayfly copy` and `mayfly data`: everything a store holds, moved into another one, or into a file and back."""
+"""`mayfly copy` and `mayfly data`: copies a whole store to another one, or to a file and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ReportProgress = Callable[[int, int], None]
-"""How many records are there by now, and of how many."""
+"""A callback: the number of copied records, and that of all records."""
 
 _storage = click.option(
     "--storage",
@@ -73,7 +73,7 @@ def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
 
 @click.group()
 def data() -> None:
-    """Everything a store holds, as one file. The store must not be served meanwhile."""
+    """Export a whole store to one file, or import one. The store must not be served meanwhile."""
 
 
 @data.command("export")
@@ -143,7 +143,7 @@ async def _with_store(settings: StorageSettings, create: bool, work: Callable[[S
 
 
 def _run_with_progress(what: str, work: Callable[[ReportProgress], Awaitable[CopyResult]]) -> CopyResult:
-    """Do it under a progress bar, and put into words what prevents it."""
+    """Run the work under a progress bar. Errors of the store and of files become CommandFailed."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeRemainingColumn())

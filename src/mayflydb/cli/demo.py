@@ -1,4 +1,4 @@
-"""What `mayfly demo` does: records written through the vendors' clients, a clock that is moved, and everything read back."""
+"""The demo: writes records through the vendors' clients, moves the clock step by step, and reads everything back."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 DATABASE, CONTAINER = "shop", "sessions"
 DEFAULT_TTL = 120
-"""The container's default, which items without a ttl of their own follow."""
+"""Seconds: the container's default, for items without a ttl of their own."""
 
 APP, OTPS = "app", "otps"
 TS_TTL, DATE_AHEAD = 30, 90
-"""Seconds that the index on `_ts` counts from the last write, and after which the date of a document lies."""
+"""Seconds: the span of the index on `_ts`, and how far the date of a document lies ahead."""
 
 ALIVE, GONE = "alive", "-"
 OWNER = "u1"
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A record to be written: `life` is its heading, `lifetime` the seconds it is expected to be there, None for ever."""
+    """A record to write. `life`: its heading, `own`: its own ttl, `lifetime`: the expected seconds, None for ever."""
 
     id: str
     life: str
@@ -41,14 +41,14 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A place of the clock, `seconds` after the records were written."""
+    """A position of the clock, `seconds` after the records were written."""
 
     label: str
     seconds: int
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One record at one step: what is expected, and what a point read and a query over all of them have found."""
+    """One record at one step: the expectation, and the results of a point read and of a query over all records."""
 
     clock: str
     target: str
@@ -61,13 +61,13 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What the table shows; both findings where they differ."""
+        """The text in the table: the result, or both results if they differ, marked if not as expected."""
         found = self.point_read if self.point_read == self.query else f"read {self.point_read} query {self.query}"
         return found if self.as_expected else f"{found} (!)"
 
 
 class Observations(msgspec.Struct, frozen=True):
-    """Everything that was seen, how many records expired and were purged, how far time went and how long that took."""
+    """All results, the numbers of expired and purged records, the seconds that the clock moved, and the time that it took."""
 
     cells: Sequence[Cell]
     expired: int
@@ -87,7 +87,7 @@ OTPS_ITEMS: tuple[Item, ...] = (
     Item("o2", f"date +{DATE_AHEAD}s", {"ttl": -1}, DATE_AHEAD),
 )
 CARTS_ITEMS: tuple[Item, ...] = (
-    # It goes with the first run after its hour, which is made within the hour that follows.
+    # Visible until the first removal run behind its deadline, and that comes within another hour: gone at the next step, 2 h.
     Item("c1", "PT1H", {}, HOUR // SECOND),
 )
 STEPS = (
@@ -104,7 +104,7 @@ STEPS = (
 
 
 def run(*, output: str, keep: bool, stopwatch: Stopwatch = monotonic_us) -> int:
-    """Print what was found as table, json or jsonl. 0: all as expected, 1: not. `keep`: serve on until Ctrl+C."""
+    """Print the results as table, json or jsonl. Return 0 if all are as expected, else 1. `keep`: serve on until Ctrl+C."""
     with serve(memory=True, port=0, mongo_port=0, ydb_port=0, clock="virtual") as server:
         found = observe(server, stopwatch)
         click.echo(_FORMS[output](found))
@@ -134,21 +134,21 @@ def observe(server: RunningServer, stopwatch: Stopwatch) -> Observations:
 
 
 class Records(Protocol):
-    """Where one protocol's records are."""
+    """The records of one protocol, written when the object is made."""
 
     @property
     def target(self) -> str:
-        """As the admin API names it."""
+        """The container's target, as in the admin API."""
 
     @property
     def items(self) -> Sequence[Item]:
-        """What has been written."""
+        """The records that were written."""
 
     def query_ids(self) -> set[Any]:
-        """The ids that a query over all of them finds."""
+        """Return the ids that a query over all records finds."""
 
     def can_read(self, id: str) -> bool:
-        """Whether a point read finds it."""
+        """Return whether a point read finds a record."""
 
 
 class CosmosRecords:
@@ -201,7 +201,7 @@ class MongoRecords:
 
 
 class YdbRecords:
-    """A table whose rows die an hour after the instant in one of their columns."""
+    """A table with a TTL of one hour on a column of instants."""
 
     target = "ydb:/local/carts"
 
@@ -242,7 +242,7 @@ def _check(records: Records, step: Step) -> Iterator[Cell]:
 def _serve_on(server: RunningServer) -> None:
     address = server.announcement.portal
     try:
-        # Within the block: whoever reads this line may stop us at once.
+        # Inside of the try: a program that reads this line may interrupt at once.
         click.echo(
             f"Serving on at {address} (endpoint and key: mayfly --url {address} connect). Ctrl+C stops.", err=True
         )
@@ -255,7 +255,7 @@ def _serve_on(server: RunningServer) -> None:
 
 
 def table(found: Observations) -> str:
-    """One line per step, one column per record, and what it comes to."""
+    """Return a table with a line for each step and a column for each record, and a summary."""
     first = [cell for cell in found.cells if cell.clock == STEPS[0].label]
     rows = [[" " * 8, *(f"{cell.id} {cell.life}" for cell in first)]]
     rows += [[f" {step.label}", *(cell.text for cell in found.cells if cell.clock == step.label)] for step in STEPS]
@@ -266,7 +266,7 @@ def table(found: Observations) -> str:
 
 
 def _heading(cells: Sequence[Cell], widths: Sequence[int]) -> str:
-    """Each target above the first of its columns."""
+    """Return a line with each target above its first column."""
     line, at, shown = " clock", widths[0], ""
     for cell, width in zip(cells, widths[1:], strict=True):
         if cell.target != shown:
@@ -298,7 +298,7 @@ def _summary(found: Observations) -> str:
 
 
 def _span(seconds: int) -> str:
-    """In the largest unit that divides it."""
+    """Format seconds in the largest unit that divides them."""
     for name, length in (("hour", HOUR // SECOND), ("minute", MINUTE // SECOND), ("second", 1)):
         count, rest = divmod(seconds, length)
         if count and not rest:

@@ -1,4 +1,4 @@
-"""Groups whose commands are imported when they are asked for."""
+"""Groups of commands whose modules are imported when a command is looked up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`found_in`: each command's module and its name in it."""
+    """A group of lazily imported commands. `found_in`: the module of each command, and its name in the module."""
 
     def __init__(self, *args: Any, found_in: Mapping[str, tuple[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)

@@ -1,4 +1,4 @@
-"""The flags of `serve`, made from the table of settings."""
+"""The flags of `serve`, built from the table of settings."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GROUPS = {
 
 
 class SettingsCommand(click.Command):
-    """A command whose options are settings: its help has them in groups."""
+    """A command whose options are settings. Its help shows them in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Every option once: a setting under the title of its section, what is none under Options."""
+        """Write every option once: settings under the titles of their sections, all others under Options."""
         titles = {_parameter(row): _group(row) for row in TABLE}
         titles["memory"] = GROUPS["storage"]
         lines: dict[str, list[tuple[str, str]]] = {title: [] for title in (*GROUPS.values(), "Options")}
@@ -46,14 +46,14 @@ class SettingsCommand(click.Command):
 
 
 def _group(row: Row) -> str:
-    """A setting of expiry that names a protocol belongs to that protocol."""
+    """Return the title of a setting. A setting of expiry that begins with a protocol's name stands with that protocol."""
     section, _, name = row.key.partition(".")
     protocol = name.partition("_")[0]
     return GROUPS[protocol if section == "ttl" and protocol in ("mongo", "ydb") else section]
 
 
 def _default(row: Row) -> str:
-    """As the help shows it; nothing where the text says it, or nothing is set."""
+    """Return the default as the help shows it; empty if the help's text has it, or there is none."""
     if "Default:" in row.help or row.default in ("", [], {}):
         return ""
     if row.switch and isinstance(row.default, bool):
@@ -86,7 +86,7 @@ def _parameter(row: Row) -> str:
 
 
 def load_settings(ctx: click.Context, given: Mapping[str, Any]) -> Loaded:
-    """The settings as flags, environment and file have them; CommandFailed for what is refused."""
+    """Load the settings from flags, environment and file. CommandFailed for a setting that is refused."""
     try:
         return load(_flags(given), config_file=ctx.find_root().obj["config_file"])
     except StartFailed as failed:
@@ -94,7 +94,7 @@ def load_settings(ctx: click.Context, given: Mapping[str, Any]) -> Loaded:
 
 
 def load_settings_of(ctx: click.Context, storage: str | None) -> Loaded:
-    """The settings where `--storage` is the only flag; None: it was not given."""
+    """Load the settings of a command whose only flag for them is `--storage` (None: it was not given)."""
     flags = {} if storage is None else {"storage.url": Given(storage, "flag --storage")}
     try:
         return load(flags, config_file=ctx.find_root().obj["config_file"])
@@ -127,7 +127,7 @@ def _file_storage(path: str) -> str:
 
 
 def start_failure(failed: StartFailed, owner: str | None = None) -> CommandFailed:
-    """What was wrong, who has it, the setting that caused it, and what helps."""
+    """Return the error of a start for the command line. `owner`: the process that has the port."""
     message = f"{failed.message}; {owner} has it" if owner else failed.message
     if failed.setting:
         message += f"\nSetting: {failed.setting}"

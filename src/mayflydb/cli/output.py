@@ -1,4 +1,4 @@
-"""What commands print: a table for people, JSON for programs."""
+"""Prints the results of commands: a table for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ output_option = click.option(
 
 
 def resolve_form(output: str) -> str:
-    """`auto` decided: a table on a terminal, else JSON."""
+    """Resolve `auto`: a table on a terminal, else JSON."""
     if output != "auto":
         return output
     return "table" if sys.stdout.isatty() else "json"
@@ -33,9 +33,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def show(ctx: click.Context, document: Any, rows: Rows | None = None, brief: Rows | None = None) -> None:
-    """Print a document in the form that was asked for.
+    """Print a document in the form that -o names.
 
-    `rows` is what a table or JSON Lines is made of. `brief`: what a table is made of where rows do not fit 80 columns.
+    `rows`: the lines of a table or of JSON Lines; None: those of the document. `brief`: the lines of a table instead of `rows`,
+    where those do not fit 80 columns.
     """
     form = resolve_form(ctx.find_root().obj["output"])
     if form == "json":
@@ -52,7 +53,7 @@ def show(ctx: click.Context, document: Any, rows: Rows | None = None, brief: Row
 
 
 def _rows_of(document: Any) -> Rows:
-    """A list as it is; an object as one line per member, members of members with a dot."""
+    """Return a list as it is, and an object as a row for each member, with dots in the names of nested members."""
     if isinstance(document, list):
         return document
     return [{"name": name, "value": value} for name, value in _flatten(document)]
@@ -69,10 +70,10 @@ def _flatten(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, A
 
 
 UNBROKEN_COLUMNS = 4096
-"""Columns of a table whose lines are not broken."""
+"""Characters of a line of a wide table: enough that none is broken."""
 
 FOLDED_COLUMNS = ("target", "ttl", "value")
-"""Columns that are broken where the terminal is too narrow; the others stay whole."""
+"""Columns that are folded if the terminal is too narrow. The others stay whole."""
 
 
 def _table(rows: Rows, width: int | None = None) -> None:
@@ -92,13 +93,13 @@ def _table(rows: Rows, width: int | None = None) -> None:
             column, no_wrap=column not in FOLDED_COLUMNS, overflow="fold", justify="right" if numbers else "left"
         )
     for row in rows:
-        # Text, because names that people chose may look like rich's markup.
+        # Text and not str: users' names may look like rich's markup.
         table.add_row(*(Text(cell(row.get(column))) for column in columns))
     Console(highlight=False, width=width).print(table)
 
 
 def cell(value: Any) -> str:
-    """One value as people read it: nothing for null, yes and no, lists with commas."""
+    """Format a value for a table: empty for null, yes and no, lists with commas."""
     if value is None:
         return ""
     if isinstance(value, bool):

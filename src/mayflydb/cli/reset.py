@@ -1,4 +1,4 @@
-"""`mayfly reset`: an empty store again."""
+"""`mayfly reset`: empties the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mayflydb.cli.output import output_option, show
 @output_option
 @click.pass_context
 def reset(ctx: click.Context, target: str | None, keep_clock: bool, yes: bool) -> None:
-    """Forget everything, or everything in TARGET (cosmos:database, ydb:/local/table). Ports, keys and connections stay."""
+    """Delete everything, or everything in TARGET (cosmos:database, ydb:/local/table). Ports, keys and connections stay."""
     ask_to_confirm(f"Delete {target or 'everything'} on {ctx.find_root().obj['url']}?", yes=yes)
     body: dict[str, object] = {"target": target} if target else {}
     show(ctx, admin_client(ctx).post("reset", body | ({"keep_clock": True} if keep_clock else {})))

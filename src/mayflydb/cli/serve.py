@@ -40,6 +40,6 @@ def serve(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _port_owner(failed: StartFailed, ports: Mapping[str, int]) -> str | None:
-    """Who has the port, when that was the trouble."""
+    """Return the process that has the port, if the start failed because a port was taken."""
     port = ports.get(failed.setting, 0) if failed.message.endswith("is taken") else 0
     return owner_of(port) if port > 0 else None

@@ -1,4 +1,4 @@
-"""`mayfly status`: is the server ready, and what does it hold."""
+"""`mayfly status`: readiness, addresses and counts of a running server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mayflydb.cli.output import output_option, show
 
 POLL_SECONDS = 0.1
 REQUEST_SECONDS = 5.0
-"""Seconds that one question may take: a server that accepts and says nothing is not ready."""
+"""Seconds that one request may take. A server that accepts a connection and does not answer is not ready."""
 
 
 @click.command()
@@ -35,7 +35,7 @@ def status(ctx: click.Context, wait: float) -> None:
 
 
 def _without_keys(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Nobody who asks how the server is wants its key on the screen."""
+    """Leave out the account key: a status is often shown to others."""
     cosmos = info.get("cosmos")
     if not isinstance(cosmos, Mapping):
         return dict(info)
@@ -60,7 +60,7 @@ def _brief_rows(info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[
 
 
 def wait_until_ready(admin: AdminClient, seconds: float) -> Any:
-    """The readiness document; CommandFailed with the last reason when it does not come in time. Asks at least once."""
+    """Return the readiness document, after at least one request. CommandFailed with the last reason if the time runs out."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while True:
@@ -85,7 +85,7 @@ def _request_readiness(admin: AdminClient) -> tuple[CommandFailed | None, Any]:
 
 
 def _unready_parts(answer: Any) -> str:
-    """The parts that are not ok, in the server's words."""
+    """Return the parts that are not ready, with the server's reasons."""
     if not isinstance(answer, dict):
         return str(answer)
     parts = {**answer, **(answer.get("protocols") or {})}

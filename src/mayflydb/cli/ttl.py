@@ -1,4 +1,4 @@
-"""`mayfly ttl`: what will expire, when and why."""
+"""`mayfly ttl`: shows and changes what expires, when and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_TTL = 2_147_483_647
 
 @click.group()
 def ttl() -> None:
-    """What expires, when and why.
+    """Show and change what expires, when and why.
 
     A TARGET is cosmos:database/container, mongo:database.collection, ydb:/database/table, or a database alone.
     """
@@ -30,7 +30,7 @@ Wanted = int | str | None
 
 
 def _default_ttl(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Wanted:
-    """`off`: no expiry. `on`: items with a ttl of their own. A duration: the default in whole seconds."""
+    """Parse the default. `off`: no expiry. `on`: only items with their own ttl expire. A duration: whole seconds."""
     if value is None:
         return NOT_GIVEN
     if value in ("off", "on"):
@@ -46,6 +46,7 @@ def _default_ttl(ctx: click.Context, parameter: click.Parameter, value: str | No
     return seconds
 
 
+# The options are eager, so that their values are known when the callback of DURATION runs.
 def _names_index(ctx: click.Context) -> bool:
     return any(ctx.params.get(name) is not None for name in ("field", "index"))
 
@@ -61,7 +62,7 @@ _TABLE_OPTIONS = ("column", "expire_after", "unit", "run_interval")
 
 
 def _table_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Those of YDB's own command line."""
+    """Add the options for tables, named as in YDB's own command line."""
     count = click.IntRange(0, (1 << 32) - 1)
     for option in (
         click.option("--run-interval", type=count, metavar="SECONDS", help="YDB: how often the table is swept."),
@@ -115,7 +116,7 @@ def _table_request_body(
     column = next((given[name] for name in ("column", "field", "index") if given[name] is not None), None)
     if not said and default is not None and column is None:
         raise click.UsageError("one of off, DURATION and --expire-after is needed, or --column", ctx)
-    # As on YDB's own command line, rows die at the very instant where nothing else is said.
+    # As on YDB's own command line, a column without a duration means 0: rows expire at the instant in the column.
     wanted = said[0] if said else None if default is None else 0
     unit = given["unit"]
     named = {
@@ -140,7 +141,7 @@ def _table_request_body(
 @output_option
 @click.pass_context
 def preview(ctx: click.Context, /, target: str, **wanted: Any) -> None:
-    """What a change of the default would do to TARGET: off, on (no default), or a number of seconds. Changes nothing.
+    """Show what a change of TARGET's default would expire: off, on (no default), or a number of seconds. Changes nothing.
 
     In a collection of MongoDB the default is that of the TTL index on _ts; --field or --index name another one. In a table of
     YDB it is that of the TTL column; --column names another one.
@@ -159,7 +160,7 @@ def preview(ctx: click.Context, /, target: str, **wanted: Any) -> None:
 @output_option
 @click.pass_context
 def set_(ctx: click.Context, /, target: str, yes: bool, **wanted: Any) -> None:
-    """Change the default of TARGET, after showing what follows: off, on (no default), or a number of seconds.
+    """Change the default of TARGET, after showing the effects: off, on (no default), or a number of seconds.
 
     In a collection of MongoDB this makes, changes or drops a TTL index: that on _ts, or the one that --field or --index name.
     In a table of YDB it sets the TTL column, with the flags of YDB's own command line, or turns it off.
@@ -189,7 +190,7 @@ def _format_seconds(seconds: int | None, unit: str = " s") -> str:
 @output_option
 @click.pass_context
 def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int) -> None:
-    """How many records expire when, up to the horizon; of TARGET, or of everything. A bucket ends with the instant in `to`."""
+    """Count the records that expire in each bucket up to the horizon, in TARGET or everywhere. A bucket includes its `to`."""
     answer = admin_client(ctx).get("ttl/forecast", {"horizon": horizon, "buckets": buckets, "target": target})
     rows = [{"from": "due now", "to": answer["now"], "count": answer["due_now"]}]
     rows += [bucket for bucket in answer["buckets"] if bucket["count"]]
@@ -205,7 +206,7 @@ def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int)
 @output_option
 @click.pass_context
 def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> None:
-    """When and why one record goes, or why it does not."""
+    """Show when and why one record expires, or why it does not."""
     show(ctx, admin_client(ctx).get("ttl/explain", {"target": target, "id": record_id, "pk": pk}))
 
 
@@ -214,14 +215,14 @@ def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> 
 @output_option
 @click.pass_context
 def list_(ctx: click.Context, target: str | None) -> None:
-    """Every container with its default, its counts, its next expiry, and whether something is paused; -o wide tells more."""
+    """List the containers with default, counts and next expiry, and whether expiry is paused; -o wide shows more."""
     answer = admin_client(ctx).get("ttl", {"target": target} if target else {})
     paused = any(row["paused"] for row in answer["targets"])
     show(ctx, answer, answer["targets"], [_brief_row(row, paused) for row in answer["targets"]])
 
 
 def _brief_row(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
-    """What fits a terminal: how long records live, how many there are, how many of them are due, and when the next one dies."""
+    """Build a row that fits a terminal: TTL settings, records, due records and the next expiry."""
     indexes = row.get("indexes")
     lives = [f"{index['field']} {_format_seconds(index['expire_after_seconds'], 's')}" for index in indexes or ()]
     return {
@@ -239,7 +240,7 @@ def _brief_row(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
 @output_option
 @click.pass_context
 def pause(ctx: click.Context, target: str | None) -> None:
-    """Purge nothing any more, in TARGET or everywhere. What expires is hidden as ever; `resume` lets it go."""
+    """Stop purging, in TARGET or everywhere. Expired records are hidden as before; `resume` purges them."""
     answer = admin_client(ctx).post("ttl/pause", {"target": target} if target else {})
     show(ctx, answer, answer["targets"])
 
@@ -254,7 +255,7 @@ def pause(ctx: click.Context, target: str | None) -> None:
 @output_option
 @click.pass_context
 def resume(ctx: click.Context, target: str | None, notice: str | None, dry_run: bool, yes: bool) -> None:
-    """Let expiry and purging go on where they are paused, in TARGET or everywhere, after showing what follows."""
+    """Resume expiry and purging where they are paused, in TARGET or everywhere, after showing the effects."""
     body: dict[str, object] = {"target": target} if target else {}
     if notice:
         body["notice"] = notice

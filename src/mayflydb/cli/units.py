@@ -1,4 +1,4 @@
-"""The words for what a column of numbers counts, as YDB's command line has them."""
+"""The units of a TTL column of numbers, with the names that YDB's command line accepts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WORDS: Final = {
 }
 
 UNITS: Final[Mapping[str, str]] = {word: name for name, words in _WORDS.items() for word in (name, *words)}
-"""The whole word by each."""
+"""The long name of a unit by each of its names."""
 
 NUMBERS: Final[Mapping[str, int]] = {name: number for number, name in enumerate(_WORDS, 1)}
-"""Whole words by their numbers in YDB's protocol."""
+"""The number of each unit in YDB's protocol."""
 
 ALLOWED: Final = ", ".join(f"{name} ({', '.join(words)})" for name, words in _WORDS.items())
 """`seconds (s, sec), milliseconds (ms, msec), ...`"""

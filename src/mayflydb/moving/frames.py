@@ -1,7 +1,7 @@
 """The form of an export: one file, written and read from beginning to end.
 
     b"mayfly export 2\\n"
-    any number of frames, each: length (4 bytes, big-endian), CRC-32 of the payload (4 bytes, big-endian), payload
+    any number of frames:
 
     +----------------+----------------+-------------------+
     | length         | CRC-32         | payload           |

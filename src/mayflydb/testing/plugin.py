@@ -1,4 +1,4 @@
-"""pytest fixtures. Loaded in every test run where Mayfly is installed, so it imports little but pytest."""
+"""The pytest plugin. pytest loads it in every environment that has Mayfly, so it imports little but pytest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _AsCompiled:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before a conftest imports any of them."""
+    """Install the finder before a conftest imports a module of Mayfly."""
     finder = _AsCompiled()
     sys.meta_path.insert(0, finder)
     early_config.add_cleanup(lambda: sys.meta_path.remove(finder) if finder in sys.meta_path else None)
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def mayfly_server() -> Iterator[RunningServer]:
-    """A server in memory on free ports, with a virtual clock; one for the whole session."""
+    """A server for the whole session, in memory, on free ports, with a virtual clock."""
     from mayflydb.embedded import serve
 
     with serve(memory=True, port=0, clock="virtual") as server:
@@ -65,7 +65,7 @@ def _mayfly_start(mayfly_server: RunningServer) -> Any:
 
 @pytest.fixture
 def mayfly(request: pytest.FixtureRequest, mayfly_server: RunningServer, _mayfly_start: Any) -> RunningServer:
-    """The server, empty, its clock frozen at a whole second: the session's first, or that of the test's marker."""
+    """The server, empty, its clock frozen at a whole second: the session's start, or the time in the test's marker."""
     mayfly_server.start_at(_start_of(request.node) or _mayfly_start)
     return mayfly_server
 
@@ -90,7 +90,7 @@ def _start_of(item: pytest.Item) -> Any:
 
 @pytest.fixture
 def mayfly_cosmos(mayfly: RunningServer) -> Iterator[CosmosClient]:
-    """The vendor's own client, connected; the test is skipped where it is not installed."""
+    """The vendor's client for Cosmos DB, connected. The test is skipped if it is not installed."""
     pytest.importorskip("azure.cosmos", reason='needs the vendor\'s client: pip install "mayflydb[demo]"')
     with mayfly.cosmos.client() as client:
         yield client
@@ -105,7 +105,7 @@ def mayfly_mongo(mayfly: RunningServer) -> Iterator[MongoClient[dict[str, Any]]]
 
 @pytest.fixture
 def mayfly_ydb(mayfly: RunningServer) -> Iterator[Any]:
-    """A driver of the vendor's own client, connected; the test is skipped where it is not installed."""
+    """A driver of YDB's client, connected. The test is skipped if the client is not installed."""
     pytest.importorskip("ydb", reason='needs the vendor\'s client: pip install "mayflydb[demo]"')
     with mayfly.ydb.driver() as driver:
         yield driver
@@ -124,7 +124,7 @@ def mayfly_env(mayfly: RunningServer, monkeypatch: pytest.MonkeyPatch) -> dict[s
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that failed shows the clock, what is stored, and what died last."""
+    """Add the clock, the counts and the last expiry events to the report of a failed test."""
     report = yield
     server = getattr(item, "funcargs", {}).get("mayfly")
     if report.when == "call" and report.failed and server is not None:
