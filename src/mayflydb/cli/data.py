@@ -35,9 +35,7 @@ _storage = click.option(
 )
 
 
-_paused = click.option(
-    "--paused", is_flag=True, help="Nobody dies in the new store until `mayfly ttl resume`, whatever has passed since."
-)
+_paused = click.option("--paused", is_flag=True, help="No record expires in the new store until `mayfly ttl resume`.")
 
 
 @click.command()

@@ -55,7 +55,7 @@ def _names_table(target: object) -> bool:
     return isinstance(target, str) and target.startswith("ydb:")
 
 
-_field = click.option("--field", is_eager=True, metavar="NAME", help="MongoDB: the TTL index over this field of dates.")
+_field = click.option("--field", is_eager=True, metavar="NAME", help="MongoDB: the TTL index on this date field.")
 _index = click.option("--index", is_eager=True, metavar="NAME", help="MongoDB: the index of this name.")
 _seconds = click.option("--seconds", type=click.IntRange(0, MAX_TTL), metavar="N", help="The same as N for DURATION.")
 _TABLE_OPTIONS = ("column", "expire_after", "unit", "run_interval")
@@ -66,9 +66,11 @@ def _table_options(command: Callable[..., None]) -> Callable[..., None]:
     count = click.IntRange(0, (1 << 32) - 1)
     for option in (
         click.option("--run-interval", type=count, metavar="SECONDS", help="YDB: how often the table is swept."),
-        click.option("--unit", type=click.Choice(list(UNITS)), metavar="UNIT", help="YDB: what its numbers are."),
+        click.option(
+            "--unit", type=click.Choice(list(UNITS)), metavar="UNIT", help="YDB: the unit of a column of numbers."
+        ),
         click.option("--expire-after", type=count, metavar="SECONDS", help="YDB: the same as DURATION."),
-        click.option("--column", metavar="NAME", help="YDB: the column that says when rows die."),
+        click.option("--column", metavar="NAME", help="YDB: the column from whose value rows expire."),
     ):
         command = option(command)
     return command
@@ -248,9 +250,12 @@ def pause(ctx: click.Context, target: str | None) -> None:
 @ttl.command()
 @click.argument("target", required=False)
 @click.option(
-    "--notice", metavar="DURATION", callback=check_with(parse_span), help="Nobody dies before so much time has passed."
+    "--notice",
+    metavar="DURATION",
+    callback=check_with(parse_span),
+    help="No record expires before this much time has passed.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would follow.")
+@click.option("--dry-run", is_flag=True, help="Only show the effects.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @click.pass_context
