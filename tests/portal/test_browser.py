@@ -209,7 +209,7 @@ def test_what_somebody_else_has_saved_stays(
     page.get_by_test_id("ttl-input").fill("60")
     shop.replace_container(sessions, PartitionKey("/pk"), default_ttl=7200)
     save(page).click()
-    expect(page.get_by_role("alert")).to_contain_text("Somebody else has changed this container")
+    expect(page.get_by_role("alert")).to_contain_text("This container was changed")
     expect(save(page)).to_be_disabled()
     assert sessions.read()["defaultTtl"] == 7200
     discard(page).click()

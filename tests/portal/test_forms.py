@@ -175,7 +175,7 @@ def test_what_somebody_else_has_saved_stays(shop: DatabaseProxy, visitor: Visito
     shop.replace_container(container, PartitionKey("/pk"), default_ttl=7200)
     page = form.press("save")
     assert page.status == 412
-    assert "Somebody else has changed this container" in page.text("alert")
+    assert "This container was changed" in page.text("alert")
     assert container.read()["defaultTtl"] == 7200
     assert form.press("discard").fields["timeToLiveSeconds"] == "7200"
 

@@ -31,7 +31,7 @@ from mayflydb.store.interface import CatalogRow
 
 
 class Contents:
-    """What was read of an export so far: header, catalogue rows and end. Records are only counted."""
+    """The parts of an export that were read so far: header, catalogue rows and end. Records are only counted."""
 
     def __init__(self) -> None:
         self.header: Header | None = None

@@ -19,7 +19,7 @@ from mayflydb.portal.settings import Outcome, describe_error
 from mayflydb.portal.shell import Shell, Visit, keep_message
 
 UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS")
-CHANGED_MEANWHILE = "Somebody else has changed the TTL settings since this page was loaded, so nothing was saved."
+CHANGED_MEANWHILE = "The TTL settings were changed after this page was loaded, so nothing was saved."
 
 
 class Fields(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from mayflydb.portal.form import Fields
 from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
 
 CHANGED_MEANWHILE = (
-    "Somebody else has changed this container since this page was loaded, so nothing was saved. "
+    "This container was changed after this page was loaded, so nothing was saved. "
     "Discard shows it as it is now."
 )
 

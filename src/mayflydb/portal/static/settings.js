@@ -1,4 +1,4 @@
-// Scale & Settings: tabs, what may be pressed, and the preview while somebody types. The form works without any of it.
+// Scale & Settings: tabs, what may be pressed, and the preview while a person types. The form works without any of it.
 const PAUSE = 300; // milliseconds after the last key
 const MOST = 2147483647;
 

@@ -123,5 +123,5 @@ def test_what_is_refused_is_told(
 def test_somebody_else_was_first(form: Form) -> None:
     form.pool.execute_with_retries(f"ALTER TABLE `{form.name}` SET (TTL = Interval('PT5S') ON at)")
     page = form.press("save", **ON_AT)
-    assert page.status == 412 and "Somebody else has changed" in page.text("alert")
+    assert page.status == 412 and "were changed after this page was loaded" in page.text("alert")
     assert form.ttl()[0]["expire_after_seconds"] == 5
