@@ -20,8 +20,7 @@ from mayflydb.portal.form import Fields
 from mayflydb.portal.shell import Shell, Visit, json_response, keep_message
 
 CHANGED_MEANWHILE = (
-    "This container was changed after this page was loaded, so nothing was saved. "
-    "Discard shows it as it is now."
+    "This container was changed after this page was loaded, so nothing was saved. Discard shows it as it is now."
 )
 
 
