@@ -9,10 +9,10 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.indexes.explain import (
     ExplainedCommand,
     RunCounts,
+    build_stages,
     execution_stats,
     explanation,
     format_query,
-    stages,
 )
 from mayflydb.query.mongo.indexes.planner import plan
 from mayflydb.query.mongo.indexes.specs import parse_spec
@@ -75,7 +75,7 @@ FETCH = {"stage": "FETCH", "filter": {"a": {"$eq": 1}}, "inputStage": IXSCAN}
     ],
 )
 def test_the_stages_of_a_plan(asked: ExplainedCommand, expected: Document) -> None:
-    assert stages(plan(asked.query, asked.sort, None, [A], Env(0), ()), asked) == expected
+    assert build_stages(plan(asked.query, asked.sort, None, [A], Env(0), ()), asked) == expected
 
 
 def test_execution_stats_have_the_counts_of_the_run() -> None:

@@ -249,7 +249,7 @@ T, LATER = DatetimeMS(1_000), DatetimeMS(9_000)
     ],
 )
 def test_the_earliest_date_counts(value: Any, instant: int | None) -> None:
-    assert TTL.date({"t": value}) == instant
+    assert TTL.earliest_date({"t": value}) == instant
 
 
 @pytest.mark.parametrize(
@@ -267,11 +267,11 @@ def test_the_earliest_date_counts(value: Any, instant: int | None) -> None:
     ],
 )
 def test_options_of_ttl_indexes(key: Document, options: Document, document: Document, instant: int | None) -> None:
-    assert compile_keys(spec(key, expireAfterSeconds=3600, **options)).date(document) == instant
+    assert compile_keys(spec(key, expireAfterSeconds=3600, **options)).earliest_date(document) == instant
 
 
 def test_an_index_without_expiry_has_no_dates() -> None:
-    assert compile_keys(spec({"t": 1})).date({"t": T}) is None
+    assert compile_keys(spec({"t": 1})).earliest_date({"t": T}) is None
 
 
 @pytest.mark.parametrize(
@@ -287,4 +287,4 @@ def test_an_index_without_expiry_has_no_dates() -> None:
     ],
 )
 def test_numbers_are_dates_on_custom_paths(value: Any, instant: int | None) -> None:
-    assert TTL.date({"t": value}, numbers=True) == instant
+    assert TTL.earliest_date({"t": value}, numbers=True) == instant

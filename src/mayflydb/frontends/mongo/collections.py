@@ -107,7 +107,7 @@ class ReadyIndex(msgspec.Struct, frozen=True):
 
     def find_date(self, document: Document) -> Instant | None:
         """The earliest date in a document at the path of this TTL index; None: there is none, so the document never expires."""
-        return compile_keys(self.spec).date(document, self.accepts_numbers)
+        return compile_keys(self.spec).earliest_date(document, self.accepts_numbers)
 
 
 def parse_index(index: Index, slot: int | None = None) -> ReadyIndex:

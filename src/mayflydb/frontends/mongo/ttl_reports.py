@@ -198,7 +198,7 @@ def _date_adder(spec: IndexSpec, slot: int, accepts_numbers: bool) -> Callable[[
     keys = compile_keys(spec)
 
     def add_date(record: Record) -> Record:
-        date = keys.date(decode(record.value), accepts_numbers)
+        date = keys.earliest_date(decode(record.value), accepts_numbers)
         return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
 
     return add_date

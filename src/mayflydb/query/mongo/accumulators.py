@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeAlias
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression, frame_of
-from mayflydb.query.mongo.expressions.core import ArgumentCodes, arguments
+from mayflydb.query.mongo.expressions.core import ArgumentCodes, check_arguments
 from mayflydb.query.mongo.expressions.ordering import Ranking, compile_ranking
 from mayflydb.query.mongo.expressions.statistics import (
     N_CODES,
@@ -67,7 +67,7 @@ class _State(Protocol):
     def add(self, value: Value) -> None: ...
 
 
-class _Fold:
+class _FoldAccumulator:
     """An accumulator that evaluates its operand for each document and adds the value to a state."""
 
     __slots__ = ("_operand", "_result", "_state")
@@ -149,7 +149,7 @@ class _MergeState:
 def _compile_fold(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Compiler:
     def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
         operand = _compile_operand(name, spec, env, variables)
-        return lambda key=MISSING: _Fold(operand, make(env), result)
+        return lambda key=MISSING: _FoldAccumulator(operand, make(env), result)
 
     return maker
 
@@ -159,7 +159,7 @@ def _compile_count(name: str, spec: Value, env: Env, variables: Collection[str])
         raise MqlError(9, "$count takes no arguments, i.e. $count:{}")
     # `$count` is the sum of a constant.
     one = compile_expression(1, env)
-    return lambda key=MISSING: _Fold(one, Sum(), _sum_of)
+    return lambda key=MISSING: _FoldAccumulator(one, Sum(), _sum_of)
 
 
 def _sum_of(state: _State) -> Number:
@@ -193,7 +193,7 @@ _Pick: TypeAlias = Callable[[list[Value], int, Env], list[Value]]
 
 def _compile_pick(pick: _Pick) -> _Compiler:
     def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
-        given = arguments(name, spec, ("n", "input"), (), N_CODES)
+        given = check_arguments(name, spec, ("n", "input"), (), N_CODES)
         count = compile_expression(given["n"], env)
         operand = compile_expression(given["input"], env, variables)
 
@@ -212,7 +212,7 @@ def _key_of(env: Env) -> Callable[[Value], OrderKey]:
 
 def _compile_percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
     fields = ("input", "method") if name == "$median" else ("input", "p", "method")
-    given = arguments(name, spec, fields, (), PERCENTILE_CODES)
+    given = check_arguments(name, spec, fields, (), PERCENTILE_CODES)
     check_method(name, given["method"])
     operand = compile_expression(given["input"], env, variables)
     if name == "$median":
@@ -270,7 +270,7 @@ def _compile_ranked(last: bool, several: bool) -> _Compiler:
     required = ("n", "sortBy", "output") if several else ("sortBy", "output")
 
     def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
-        given = arguments(name, spec, required, (), codes)
+        given = check_arguments(name, spec, required, (), codes)
         if type(given["sortBy"]) is not dict:
             raise MqlError(10065, "invalid parameter: expected an object (sortBy)")
         ranking = compile_ranking(given["sortBy"], env)

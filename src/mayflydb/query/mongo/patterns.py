@@ -45,13 +45,13 @@ def compile_pattern(pattern: str, letters: str = "") -> LimitedPattern[str]:
     if not FLAG_LETTERS.issuperset(flags):
         raise MqlError(51108, f"invalid flag in regex options: {letters}")
     if len(pattern) > MAX_PATTERN_LENGTH:
-        raise _invalid("regular expression is too large")
+        raise _invalid_pattern("regular expression is too large")
     if "\0" in pattern:
         raise MqlError(2, "Regular expression cannot contain an embedded null byte")
     try:
         return compile_limited(_Rewriter(pattern, "x" in letters).run(), flags, SEARCH_SECONDS, _timeout_error)
     except ValueError as error:
-        raise _invalid(str(error)) from None
+        raise _invalid_pattern(str(error)) from None
 
 
 def _timeout_error() -> MqlError:
@@ -92,7 +92,7 @@ def _parse_literal(pattern: str, letters: str) -> tuple[bool, str] | None:
     return (anchored, text) if plain and set(letters) <= {"s", "u"} and len(pattern) <= MAX_PATTERN_LENGTH else None
 
 
-def _invalid(reason: str) -> MqlError:
+def _invalid_pattern(reason: str) -> MqlError:
     return MqlError(51091, f"Regular expression is invalid: {reason}")
 
 

@@ -94,7 +94,7 @@ class _Projector(msgspec.Struct, frozen=True):
         if isinstance(leaf, FieldFlag):
             return value if leaf.kept else MISSING
         if isinstance(leaf, ArraySlice):
-            return leaf.of(value) if type(value) is list else value
+            return leaf.cut(value) if type(value) is list else value
         if isinstance(leaf, dict):
             return self.project_inner(value, leaf, root)
         if isinstance(leaf, PositionalField):

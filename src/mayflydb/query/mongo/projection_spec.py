@@ -38,7 +38,7 @@ class ArraySlice(msgspec.Struct, frozen=True):
     skip: int | None
     count: int
 
-    def of(self, array: list[Value]) -> list[Value]:
+    def cut(self, array: list[Value]) -> list[Value]:
         """Return the selected elements of an array."""
         if self.skip is None:
             return array[: self.count] if self.count >= 0 else array[self.count :]
@@ -88,7 +88,7 @@ def parse_projection(
     """Parse a projection document. MqlError 31249 to 31395 with the server's texts."""
     parser = _Parser(env, query, score, find)
     for name, operand in spec.items():
-        parser.element(name, operand, parser.tree, ())
+        parser.parse_field(name, operand, parser.tree, ())
     return parser.finish()
 
 
@@ -124,7 +124,7 @@ class _Parser:
             return True
         return self.id is True
 
-    def element(self, name: str, operand: Value, tree: Tree, parent: Parts) -> None:
+    def parse_field(self, name: str, operand: Value, tree: Tree, parent: Parts) -> None:
         """Parse one field of the projection, or of a document within it."""
         self.names_id |= not parent and (name == "_id" or name.startswith("_id."))
         positional = name == "$" or name.endswith(".$") or ".$." in name
@@ -189,7 +189,7 @@ class _Parser:
         inner: Tree = {}
         _add_leaf(tree, parts, inner)
         for each, value in operand.items():
-            self.element(each, value, inner, (*parent, *parts))
+            self.parse_field(each, value, inner, (*parent, *parts))
 
     def _add_operator(self, first: str, name: str, parts: Parts, operand: Document, tree: Tree, parent: Parts) -> None:
         argument = operand[first]

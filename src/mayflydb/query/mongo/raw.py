@@ -88,11 +88,11 @@ def elements(data: bytes) -> Iterator[Element]:
         kind = data[position]
         named = data.find(b"\0", position + 1, last)
         if named < 0:
-            raise _invalid("a name does not end")
+            raise _invalid_bson("a name does not end")
         value = named + 1
         end = _find_end(data, kind, value, last)
         if not value <= end <= last:
-            raise _invalid("a value is longer than its document")
+            raise _invalid_bson("a value is longer than its document")
         yield Element(kind, data[position + 1 : named], position, value, end)
         position = end
 
@@ -100,7 +100,7 @@ def elements(data: bytes) -> Iterator[Element]:
 def check_document_size(data: bytes) -> None:
     """Raise MqlError 22 unless the bytes have the length that they declare and end with a zero byte."""
     if len(data) < MIN_DOCUMENT_SIZE or int.from_bytes(data[:4], "little", signed=True) != len(data) or data[-1]:
-        raise _invalid("a document is not as long as it says")
+        raise _invalid_bson("a document is not as long as it says")
 
 
 def _find_end(data: bytes, kind: int, value: int, last: int) -> int:
@@ -112,16 +112,16 @@ def _find_end(data: bytes, kind: int, value: int, last: int) -> int:
         counted = int.from_bytes(data[value : value + 4], "little", signed=True)
         # With a negative size the value could end inside its own header, and the rest of it would be read as elements.
         if value + 4 > last or counted < 0:
-            raise _invalid("a length is negative or cut off")
+            raise _invalid_bson("a length is negative or cut off")
         return value + beside + counted
     if kind == 0x0B:
         # Two C strings: the pattern and its flags.
         pattern = data.find(b"\0", value, last)
         options = data.find(b"\0", pattern + 1, last) if pattern >= 0 else -1
         if options < 0:
-            raise _invalid("a regular expression does not end")
+            raise _invalid_bson("a regular expression does not end")
         return options + 1
-    raise _invalid(f"there is no type 0x{kind:02x}")
+    raise _invalid_bson(f"there is no type 0x{kind:02x}")
 
 
 def array_documents(data: bytes, field: str) -> list[bytes]:
@@ -162,7 +162,7 @@ def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
             open_documents.pop()
         elif element.type in _NESTED_BYTES:
             if level >= deepest:
-                raise _invalid(f"exceeded maximum nested object depth: {deepest}")
+                raise _invalid_bson(f"exceeded maximum nested object depth: {deepest}")
             inner = _NESTED_BYTES[element.type](within[element.value : element.end])
             open_documents.append((level + 1, elements(inner), inner))
 
@@ -172,7 +172,7 @@ def scope_of(value: bytes) -> bytes:
     # value = size (int32), size of the code (int32), code, 00, scope document
     code = int.from_bytes(value[4:8], "little", signed=True)
     if not 0 < code <= len(value) - 8:
-        raise _invalid("code is longer than its value")
+        raise _invalid_bson("code is longer than its value")
     return value[8 + code :]
 
 
@@ -187,5 +187,5 @@ _NESTED_BYTES: Final[Mapping[int, Callable[[bytes], bytes]]] = {
 }
 
 
-def _invalid(what: str) -> MqlError:
+def _invalid_bson(what: str) -> MqlError:
     return MqlError(22, f"invalid BSON: {what}")

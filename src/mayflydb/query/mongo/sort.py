@@ -136,16 +136,16 @@ def _compile_key(parts: Parts, descending: bool, env: Env) -> KeyOf:
     order_key = env.collation.order_key
     best = max if descending else min
 
-    def slow(document: Document) -> OrderKey:
+    def best_element(document: Document) -> OrderKey:
         return best(order_key(value) for value in sort_values(document, parts))
 
     if len(parts) > 1:
-        return slow
+        return best_element
     (name,) = parts
 
     def key(document: Document) -> OrderKey:
         value = document.get(name)
-        return slow(document) if type(value) is list else order_key(value)
+        return best_element(document) if type(value) is list else order_key(value)
 
     return key
 

@@ -60,7 +60,7 @@ class Sum:
         if Decimal128 in self._kinds:
             return Decimal128(DECIMAL.add(self._decimal, self._other_decimals()))
         if float in self._kinds:
-            return self._double()
+            return self._double_sum()
         return numbers.integer_result(self._integers, Int64 in self._kinds)
 
     def average(self) -> Number | None:
@@ -71,7 +71,7 @@ class Sum:
             total = DECIMAL.add(self._decimal, self._other_decimals())
             return Decimal128(DECIMAL.divide(total, Decimal(self.count)))
         if float in self._kinds:
-            return self._double() / self.count
+            return self._double_sum() / self.count
         return self._integers / self.count
 
     def _other_decimals(self) -> Decimal:
@@ -82,7 +82,7 @@ class Sum:
         exact = self._doubles + self._carried
         return exact if math.isfinite(exact) else self._plain
 
-    def _double(self) -> float:
+    def _double_sum(self) -> float:
         part = self._double_part()
         if not self._integers or not math.isfinite(part):
             return part

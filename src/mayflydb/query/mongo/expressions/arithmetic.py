@@ -85,7 +85,7 @@ def _binary_operator(name: str, code: int, function: Callable[[Number, Number], 
     return both
 
 
-def numeric(name: str, function: Callable[[Number], Value]) -> Function:
+def numeric_function(name: str, function: Callable[[Number], Value]) -> Function:
     """Return a function of one number. MqlError 28765 for an argument of another type."""
 
     def single(value: Value) -> Value:
@@ -99,8 +99,8 @@ def numeric(name: str, function: Callable[[Number], Value]) -> Function:
 
 
 def _logarithm(name: str, function: Callable[[Number], Value]) -> Function:
-    """Return `numeric` of a function, except that NaN of any type gives the double NaN."""
-    single = numeric(name, function)
+    """Return `numeric_function` of a function, except that NaN of any type gives the double NaN."""
+    single = numeric_function(name, function)
     return lambda value: math.nan if type(value) in NUMBERS and numbers.is_nan(value) else single(value)
 
 
@@ -179,13 +179,13 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$multiply": ranged_arity(0, None, _multiply),
     "$divide": fixed_arity(2, _binary_operator("$divide", 14, numbers.divide)),
     "$mod": fixed_arity(2, _binary_operator("$mod", 16611, numbers.modulo)),
-    "$abs": fixed_arity(1, numeric("$abs", numbers.absolute)),
-    "$ceil": fixed_arity(1, numeric("$ceil", numbers.ceil)),
-    "$floor": fixed_arity(1, numeric("$floor", numbers.floor)),
+    "$abs": fixed_arity(1, numeric_function("$abs", numbers.absolute)),
+    "$ceil": fixed_arity(1, numeric_function("$ceil", numbers.ceil)),
+    "$floor": fixed_arity(1, numeric_function("$floor", numbers.floor)),
     "$round": ranged_arity(1, 2, _rounding_operator("$round", numbers.round_to)),
     "$trunc": ranged_arity(1, 2, _rounding_operator("$trunc", numbers.truncate_to)),
-    "$sqrt": fixed_arity(1, numeric("$sqrt", numbers.square_root)),
-    "$exp": fixed_arity(1, numeric("$exp", numbers.exponential)),
+    "$sqrt": fixed_arity(1, numeric_function("$sqrt", numbers.square_root)),
+    "$exp": fixed_arity(1, numeric_function("$exp", numbers.exponential)),
     "$ln": fixed_arity(1, _logarithm("$ln", numbers.natural_log)),
     "$log10": fixed_arity(1, _logarithm("$log10", numbers.decimal_log)),
     "$log": fixed_arity(2, _log),

@@ -12,13 +12,13 @@ from mayflydb.query.mongo.expressions.core import (
     Frame,
     Function,
     Parser,
-    arguments,
-    binder,
+    check_arguments,
     check_size,
     check_variable,
     fixed_arity,
     fold_constants,
     is_nullish,
+    make_binder,
     measure_value,
     ranged_arity,
     with_scope,
@@ -195,11 +195,11 @@ _REDUCE_CODES: Final = ArgumentCodes(40075, 40076, {"input": 40077, "initialValu
 
 
 def _compile_map(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "in"), ("as",), _MAP_CODES)
+    given = check_arguments(name, spec, ("input", "in"), ("as",), _MAP_CODES)
     variable = check_variable(given.get("as", "this"))
     source = scope.compile(given["input"])
     body = scope.with_names(variable).compile(given["in"])
-    bind = binder(variable)
+    bind = make_binder(variable)
 
     def each(frame: Frame) -> Value:
         array = source(frame)
@@ -219,12 +219,12 @@ def _compile_map(name: str, spec: Value, scope: CompileScope) -> Expression:
 
 
 def _compile_filter(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "cond"), ("as", "limit"), _FILTER_CODES)
+    given = check_arguments(name, spec, ("input", "cond"), ("as", "limit"), _FILTER_CODES)
     variable = check_variable(given.get("as", "this"))
     source = scope.compile(given["input"])
     condition = scope.with_names(variable).compile(given["cond"])
     limit = scope.compile(given["limit"]) if "limit" in given else None
-    bind = binder(variable)
+    bind = make_binder(variable)
 
     def filter_array(frame: Frame) -> Value:
         array = source(frame)
@@ -259,11 +259,11 @@ def _parse_filter_limit(value: Value) -> int | None:
 
 
 def _compile_reduce(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "initialValue", "in"), (), _REDUCE_CODES)
+    given = check_arguments(name, spec, ("input", "initialValue", "in"), (), _REDUCE_CODES)
     source = scope.compile(given["input"])
     initial = scope.compile(given["initialValue"])
     body = scope.with_names("this", "value").compile(given["in"])
-    bind = binder("value", "this")
+    bind = make_binder("value", "this")
 
     def reduce_array(frame: Frame) -> Value:
         array = source(frame)
@@ -294,7 +294,7 @@ _ZIP_CODES: Final = ArgumentCodes(34460, 34464, {"inputs": 34465})
 
 
 def _compile_zip(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("inputs",), ("useLongestLength", "defaults"), _ZIP_CODES)
+    given = check_arguments(name, spec, ("inputs",), ("useLongestLength", "defaults"), _ZIP_CODES)
     inputs, defaults = given["inputs"], given.get("defaults", [])
     longest = given.get("useLongestLength", False)
     if type(inputs) is not list:
@@ -335,7 +335,7 @@ _SORT_CODES: Final = ArgumentCodes(2942500, 2942501, {"input": 2942502, "sortBy"
 def _compile_sort(name: str, spec: Value, scope: CompileScope) -> Expression:
     from mayflydb.query.mongo.expressions.ordering import compile_order
 
-    given = arguments(name, spec, ("input", "sortBy"), (), _SORT_CODES)
+    given = check_arguments(name, spec, ("input", "sortBy"), (), _SORT_CODES)
     source = scope.compile(given["input"])
     by = given["sortBy"]
     if type(by) is dict:

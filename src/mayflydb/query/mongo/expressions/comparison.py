@@ -12,9 +12,9 @@ from mayflydb.query.mongo.expressions.core import (
     Frame,
     Function,
     Parser,
+    compile_operands,
     fixed_arity,
     fold_constants,
-    operands,
     with_scope,
 )
 from mayflydb.query.mongo.values import Value, is_truthy
@@ -29,7 +29,7 @@ def _key_comparison(holds: Callable[[Any, Any], Any]) -> Parser:
 
 
 def _compile_and(name: str, spec: Value, scope: CompileScope) -> Expression:
-    parts = operands(name, spec, scope, 0, None)
+    parts = compile_operands(name, spec, scope, 0, None)
 
     def both(frame: Frame) -> bool:
         return all(is_truthy(part(frame)) for part in parts)
@@ -41,7 +41,7 @@ def _compile_and(name: str, spec: Value, scope: CompileScope) -> Expression:
 
 
 def _compile_or(name: str, spec: Value, scope: CompileScope) -> Expression:
-    parts = operands(name, spec, scope, 0, None)
+    parts = compile_operands(name, spec, scope, 0, None)
 
     def either(frame: Frame) -> bool:
         return any(is_truthy(part(frame)) for part in parts)

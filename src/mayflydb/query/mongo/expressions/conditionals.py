@@ -10,9 +10,9 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Frame,
     Parser,
+    compile_operands,
     fold_constants,
     is_nullish,
-    operands,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value, is_truthy, type_name
@@ -28,12 +28,12 @@ def _compile_cond(name: str, spec: Value, scope: CompileScope) -> Expression:
                 raise MqlError(code, f"Missing '{field}' parameter to $cond")
         spec = [spec["if"], spec["then"], spec["else"]]
     # Every branch is compiled: an invalid one is refused even if it is never chosen.
-    test, then, otherwise = parts = operands(name, spec, scope, 3, 3)
+    test, then, otherwise = parts = compile_operands(name, spec, scope, 3, 3)
     return fold_constants(lambda frame: then(frame) if is_truthy(test(frame)) else otherwise(frame), parts)
 
 
 def _compile_if_null(name: str, spec: Value, scope: CompileScope) -> Expression:
-    parts = operands(name, spec, scope, 0, None)
+    parts = compile_operands(name, spec, scope, 0, None)
     if len(parts) < 2:
         raise MqlError(1257300, f"$ifNull needs at least two arguments, had: {len(parts)}")
     *first, last = parts

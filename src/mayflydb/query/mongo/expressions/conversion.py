@@ -18,10 +18,10 @@ from mayflydb.query.mongo.expressions.core import (
     Frame,
     Parser,
     apply_function,
+    compile_operands,
     fixed_arity,
     fold_constants,
     is_nullish,
-    operands,
 )
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.numbers import exact_integer
@@ -248,7 +248,7 @@ def _short_form(convert: Callable[[Value], Value]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         if type(spec) is list and len(spec) != 1:
             raise MqlError(50723, f"{name} requires a single argument, got {len(spec)}")
-        return apply_function(function, operands(name, spec, scope, 1, 1))
+        return apply_function(function, compile_operands(name, spec, scope, 1, 1))
 
     return parser
 

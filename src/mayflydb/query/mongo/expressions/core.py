@@ -172,7 +172,7 @@ def check_variable(name: Value) -> str:
     return name
 
 
-def binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
+def make_binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
     """Return a function that makes an inner frame of a frame, and a function that assigns the variables `names` in
     it, in order.
     """
@@ -264,7 +264,7 @@ def fold_constants(expression: Expression, parts: Collection[Expression]) -> Exp
 # --- operands --------------------------------------------------------------------------------------------------------
 
 
-def operands(name: str, spec: Value, scope: CompileScope, least: int, most: int | None) -> list[Expression]:
+def compile_operands(name: str, spec: Value, scope: CompileScope, least: int, most: int | None) -> list[Expression]:
     """Compile the operands of an operator: an array of them, or a single one. MqlError 16020 and 28667 for a wrong number."""
     specs = spec if type(spec) is list else [spec]
     count = len(specs)
@@ -300,17 +300,17 @@ def fixed_arity(count: int, function: Function) -> Parser:
 
 def ranged_arity(least: int, most: int | None, function: Function) -> Parser:
     """Return the parser of an operator with `least` to `most` operands (None: no limit), evaluated from left to right."""
-    return lambda name, spec, scope: apply_function(function, operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply_function(function, compile_operands(name, spec, scope, least, most))
 
 
 def with_scope(least: int, most: int | None, make: Callable[[CompileScope], Function]) -> Parser:
     """Return a parser as `ranged_arity` does, for a function that depends on the scope, that is on its collation."""
-    return lambda name, spec, scope: apply_function(make(scope), operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply_function(make(scope), compile_operands(name, spec, scope, least, most))
 
 
 def with_name(least: int, most: int | None, make: Callable[[str], Function]) -> Parser:
     """Return a parser as `ranged_arity` does, for a function that several operators share and that depends on the name."""
-    return lambda name, spec, scope: apply_function(make(name), operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply_function(make(name), compile_operands(name, spec, scope, least, most))
 
 
 class ArgumentCodes(msgspec.Struct, frozen=True):
@@ -325,7 +325,7 @@ class ArgumentCodes(msgspec.Struct, frozen=True):
     missing: Mapping[str, int]
 
 
-def arguments(
+def check_arguments(
     name: str, spec: Value, required: Sequence[str], optional: Sequence[str], codes: ArgumentCodes
 ) -> Document:
     """Return the named operands of an operator, uncompiled. MqlError with one of `codes` for a wrong field."""

@@ -18,7 +18,7 @@ from mayflydb.query.mongo.expressions.core import (
     Frame,
     Parser,
     apply_function,
-    arguments,
+    check_arguments,
     check_text,
     fold_constants,
     is_nullish,
@@ -59,7 +59,7 @@ _Arguments = Mapping[str, Expression]
 def _compile_arguments(
     name: str, spec: Value, scope: CompileScope, required: Sequence[str], optional: Sequence[str], codes: ArgumentCodes
 ) -> dict[str, Expression]:
-    given = arguments(name, spec, required, optional, codes)
+    given = check_arguments(name, spec, required, optional, codes)
     return {field: scope.compile(each) for field, each in given.items()}
 
 

@@ -15,7 +15,7 @@ from mayflydb.query.mongo.expressions.core import (
     Frame,
     Parser,
     apply_function,
-    arguments,
+    check_arguments,
     fixed_arity,
     is_nullish,
     ranged_arity,
@@ -117,7 +117,7 @@ _SET_CODES: Final = ArgumentCodes(4161100, 4161101, {"field": 4161102, "value": 
 
 def _compile_get_field(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is dict and not (len(spec) == 1 and next(iter(spec)).startswith("$")):
-        given = arguments(name, spec, ("field", "input"), (), _GET_CODES)
+        given = check_arguments(name, spec, ("field", "input"), (), _GET_CODES)
         source = scope.compile(given["input"])
         field = scope.compile(given["field"])
     else:
@@ -137,12 +137,12 @@ def _compile_get_field(name: str, spec: Value, scope: CompileScope) -> Expressio
 
 
 def _compile_set_field(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("field", "input", "value"), (), _SET_CODES)
+    given = check_arguments(name, spec, ("field", "input", "value"), (), _SET_CODES)
     return _compile_change(name, given, scope.compile(given["value"]), scope)
 
 
 def _compile_unset_field(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("field", "input"), (), _SET_CODES)
+    given = check_arguments(name, spec, ("field", "input"), (), _SET_CODES)
     return _compile_change(name, given, Constant(MISSING), scope)
 
 

@@ -13,7 +13,7 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Parser,
     apply_function,
-    arguments,
+    check_arguments,
     is_nullish,
 )
 from mayflydb.query.mongo.faults import MqlError
@@ -56,7 +56,7 @@ def _compile_regex(name: str, pattern: str, letters: str) -> Any:
 
 def _regex_operator(nowhere: Value, act: Callable[[Any, str], Value]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        given = arguments(name, spec, ("input", "regex"), ("options",), _CODES)
+        given = check_arguments(name, spec, ("input", "regex"), ("options",), _CODES)
 
         def run(text: Value, pattern: Value, options: Value = MISSING) -> Value:
             compiled = _resolve_pattern(name, pattern, options)

@@ -11,9 +11,9 @@ from mayflydb.query.mongo.expressions.core import (
     Function,
     Parser,
     apply_function,
+    compile_operands,
     fixed_arity,
     is_nullish,
-    operands,
     with_scope,
 )
 from mayflydb.query.mongo.faults import MqlError
@@ -92,7 +92,7 @@ def _difference(scope: CompileScope) -> Function:
 
 
 def _compile_equals(name: str, spec: Value, scope: CompileScope) -> Expression:
-    parts = operands(name, spec, scope, 0, None)
+    parts = compile_operands(name, spec, scope, 0, None)
     if len(parts) < 2:
         raise MqlError(17045, f"$setEquals needs at least two arguments had: {len(parts)}")
     key = scope.comparison_key()

@@ -13,11 +13,11 @@ from mayflydb.query.mongo.expressions.core import (
     Function,
     Parser,
     apply_function,
-    arguments,
+    check_arguments,
+    compile_operands,
     fixed_arity,
     fold_constants,
     is_nullish,
-    operands,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of, exact_integer
@@ -29,7 +29,7 @@ def _accumulator_operator(make: Callable[[CompileScope], Any], result: Callable[
     """Return the parser of an accumulator. A single operand that yields an array stands for its elements."""
 
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        parts = operands(name, spec, scope, 0, None)
+        parts = compile_operands(name, spec, scope, 0, None)
 
         def total(*values: Value) -> Value:
             state = make(scope)
@@ -79,7 +79,7 @@ def count_of(value: Value) -> int:
 
 def _picking_operator(pick: Callable[[list[Value], int, CompileScope], list[Value]]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        given = arguments(name, spec, ("n", "input"), (), N_CODES)
+        given = check_arguments(name, spec, ("n", "input"), (), N_CODES)
         count, source = scope.compile(given["n"]), scope.compile(given["input"])
 
         def several(frame: Frame) -> Value:
@@ -126,7 +126,7 @@ def numbers_in(values: list[Value]) -> list[float]:
 
 
 def _compile_percentile(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "p", "method"), (), PERCENTILE_CODES)
+    given = check_arguments(name, spec, ("input", "p", "method"), (), PERCENTILE_CODES)
     check_method(name, given["method"])
     source, wanted = scope.compile(given["input"]), scope.compile(given["p"])
 
@@ -138,7 +138,7 @@ def _compile_percentile(name: str, spec: Value, scope: CompileScope) -> Expressi
 
 
 def _compile_median(name: str, spec: Value, scope: CompileScope) -> Expression:
-    given = arguments(name, spec, ("input", "method"), (), PERCENTILE_CODES)
+    given = check_arguments(name, spec, ("input", "method"), (), PERCENTILE_CODES)
     check_method(name, given["method"])
     return apply_function(
         lambda value: percentile(numbers_in(value if type(value) is list else [value]), 0.5),

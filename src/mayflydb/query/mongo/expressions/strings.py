@@ -19,7 +19,7 @@ from mayflydb.query.mongo.expressions.core import (
     Function,
     Parser,
     apply_function,
-    arguments,
+    check_arguments,
     check_size,
     check_text_size,
     fixed_arity,
@@ -205,7 +205,7 @@ _WHITESPACE: Final = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2
 
 def _trim_operator(strip: Callable[[str, str], str]) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        given = arguments(name, spec, ("input",), ("chars",), _TRIM_CODES)
+        given = check_arguments(name, spec, ("input",), ("chars",), _TRIM_CODES)
 
         def trim(value: Value, letters: Value = _WHITESPACE) -> Value:
             if is_nullish(value):
@@ -232,7 +232,7 @@ def _trim_operator(strip: Callable[[str, str], str]) -> Parser:
 
 def _replace_operator(most: int) -> Parser:
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-        given = arguments(name, spec, ("input", "find", "replacement"), (), _REPLACE_CODES)
+        given = check_arguments(name, spec, ("input", "find", "replacement"), (), _REPLACE_CODES)
 
         def replace(value: Value, find: Value, replacement: Value) -> Value:
             for code, field, each in (

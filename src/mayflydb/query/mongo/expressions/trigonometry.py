@@ -9,7 +9,7 @@ from typing import Final
 from bson import Decimal128
 
 from mayflydb.query.mongo.decimal_functions import FUNCTIONS, atan2
-from mayflydb.query.mongo.expressions.arithmetic import numeric
+from mayflydb.query.mongo.expressions.arithmetic import numeric_function
 from mayflydb.query.mongo.expressions.core import Function, Parser, fixed_arity, is_nullish
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import Number, decimal_of, double_of, format_number
@@ -65,7 +65,7 @@ def _trigonometric_operator(name: str) -> Function:
             # Only sinh and cosh overflow, and cosh is positive on both sides.
             return math.copysign(math.inf, number) if name == "$sinh" else math.inf
 
-    return numeric(name, function)
+    return numeric_function(name, function)
 
 
 def _atan2(y: Value, x: Value) -> Value:

@@ -11,10 +11,10 @@ from mayflydb.query.mongo.expressions.core import (
     Expression,
     Frame,
     Parser,
-    binder,
     check_text,
     check_variable,
     fold_constants,
+    make_binder,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of
@@ -36,7 +36,7 @@ def _compile_let(name: str, spec: Value, scope: CompileScope) -> Expression:
     names = [check_variable(each) for each in spec["vars"]]
     values = [scope.compile(each) for each in spec["vars"].values()]
     body = scope.with_names(*names).compile(spec["in"])
-    bind = binder(*names)
+    bind = make_binder(*names)
 
     def let(frame: Frame) -> Value:
         inner, assign = bind(frame)

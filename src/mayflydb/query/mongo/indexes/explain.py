@@ -47,7 +47,7 @@ def query_planner(plan: Plan, explained: ExplainedCommand, namespace: str) -> Do
         "namespace": namespace,
         "indexFilterSet": False,
         "parsedQuery": format_query(explained.query),
-        "winningPlan": stages(plan, explained),
+        "winningPlan": build_stages(plan, explained),
         "rejectedPlans": [],
     }
 
@@ -61,7 +61,7 @@ def execution_stats(plan: Plan, explained: ExplainedCommand, counts: RunCounts, 
         "totalKeysExamined": counts.keys,
         "totalDocsExamined": counts.documents,
         "hiddenByTtl": counts.hidden,
-        "executionStages": _add_counts(stages(plan, explained), counts),
+        "executionStages": _add_counts(build_stages(plan, explained), counts),
     }
     return result | {"allPlansExecution": []} if everything else result
 
@@ -86,7 +86,7 @@ def explanation(
 # --- stages --------------------------------------------------------------------------------------------------------------
 
 
-def stages(plan: Plan, explained: ExplainedCommand) -> Document:
+def build_stages(plan: Plan, explained: ExplainedCommand) -> Document:
     """Return `winningPlan`: the last stage, with its input stages nested."""
     if plan.kind == "none":
         return {"stage": "EOF"}

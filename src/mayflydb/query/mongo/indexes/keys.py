@@ -90,7 +90,7 @@ class IndexKeys(msgspec.Struct, frozen=True):
             else [encode_text(word) + key for word in _index_words(self.text, document) for key in keys]
         )
 
-    def date(self, document: Document, numbers: bool = False) -> Instant | None:
+    def earliest_date(self, document: Document, numbers: bool = False) -> Instant | None:
         """Return the earliest date that a TTL index finds in a document.
 
         None if there is none or the partial filter excludes the document. The date is limited to EARLIEST and LATEST.
@@ -259,7 +259,7 @@ def _enter_element(field: _PathCursor, element: Value) -> _PathCursor:
 def _wildcard_leaves(spec: IndexSpec, document: Document) -> Iterator[tuple[str, Value]]:
     """Yield (path, value) of the entries of a wildcard index: scalars, elements of arrays, empty documents and arrays."""
     for path, value in _walk_leaves("", document):
-        if covers(spec, path):
+        if covers_path(spec, path):
             yield path, value
 
 
@@ -278,7 +278,7 @@ def _walk_leaves(path: str, value: Value) -> Iterator[tuple[str, Value]]:
         yield path, value
 
 
-def covers(spec: IndexSpec, path: str) -> bool:
+def covers_path(spec: IndexSpec, path: str) -> bool:
     """Return whether a wildcard index covers a path."""
     root = spec.key[0][0].removesuffix("$**").removesuffix(".")
     if root:

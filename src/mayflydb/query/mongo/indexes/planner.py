@@ -37,7 +37,7 @@ from mayflydb.query.mongo.indexes.conditions import (
     split_conjuncts,
 )
 from mayflydb.query.mongo.indexes.key_bytes import encode_text, id_key, prefix_end
-from mayflydb.query.mongo.indexes.keys import KEY_PREFIX_SIZE, covers, hash_value
+from mayflydb.query.mongo.indexes.keys import KEY_PREFIX_SIZE, covers_path, hash_value
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.paths import array_index, split_path
 from mayflydb.query.mongo.text import compile_text
@@ -239,7 +239,7 @@ def _plan_by_index(request: _PlanRequest, spec: IndexSpec, forced: bool = False)
         direction = 1
     if not (bounded or direction or forced or spec.sparse or spec.partial is not None):
         return None
-    return _Candidate(_score(fields, direction, spec), _build_plan(request, spec, fields, direction), bounded)
+    return _Candidate(_score_index(fields, direction, spec), _build_plan(request, spec, fields, direction), bounded)
 
 
 def _build_plan(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], direction: int) -> Plan:
@@ -260,7 +260,7 @@ def _build_plan(request: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexF
     )
 
 
-def _score(fields: Sequence[_IndexField], direction: int, spec: IndexSpec) -> int:
+def _score_index(fields: Sequence[_IndexField], direction: int, spec: IndexSpec) -> int:
     """Return the score of an index: more for each narrowed field, most for points, and a little for the requested order."""
     score = 8 if direction else 0
     for n, field in enumerate(fields):
@@ -393,7 +393,7 @@ def _wildcard_intervals(condition: Condition, spec: IndexSpec, by: CollationMatc
         return None
     intervals = intervals_of(condition, by)
     whole = intervals is None or intervals == ALL or contains(intervals, NULLS)
-    return None if whole or not covers(spec, condition.path) else intervals
+    return None if whole or not covers_path(spec, condition.path) else intervals
 
 
 def _plan_by_text(request: _PlanRequest) -> Plan:

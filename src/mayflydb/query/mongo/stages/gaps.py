@@ -32,7 +32,7 @@ class _Range(msgspec.Struct, frozen=True):
     unit: str
     bounds: str | tuple[Value, Value]
 
-    def after(self, value: Value) -> Value:
+    def next_value(self, value: Value) -> Value:
         if self.unit:
             return DatetimeMS(add_units(int(value), self.unit, int(self.step), UTC_ZONE))
         return add(value, self.step)
@@ -122,7 +122,7 @@ class Densify(msgspec.Struct):
             if key not in there:
                 generated.append((key, with_field(blank, self.path, value)))
                 self.generated += 1
-            value = self.range.after(value)
+            value = self.range.next_value(value)
             # A step can be too small to change a large double.
             if self.generated > MAX_GENERATED or order_key(value) <= key:
                 message = f"Generated more documents in $densify than the limit of {MAX_GENERATED}."

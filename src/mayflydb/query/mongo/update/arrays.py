@@ -37,7 +37,7 @@ class Push(msgspec.Struct, frozen=True):
     slice_: int | None = None
     sort: Callable[[list[Value]], list[Value]] | None = None
 
-    def into(self, array: list[Value]) -> list[Value]:
+    def insert_into(self, array: list[Value]) -> list[Value]:
         """Return the new array."""
         at = len(array) if self.position is None else self.position
         # A negative position before the start counts as the start.
@@ -57,13 +57,13 @@ def compile_push(_path: str, argument: Value, env: Env) -> ModifierNode:
 
     def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
         if old is MISSING:
-            return modifier.into([])
+            return modifier.insert_into([])
         if type(old) is not list:
             raise bad_value(
                 f"The field '{'.'.join(trail)}' must be an array but is of type {type_name(old)}"
                 f" in document {{{id_of(run.root)}}}"
             )
-        new = modifier.into(old)
+        new = modifier.insert_into(old)
         return old if identical(old, new) else new
 
     return ModifierNode(act)

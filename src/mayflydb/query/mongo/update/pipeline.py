@@ -97,14 +97,14 @@ class _AddedFields(msgspec.Struct, frozen=True):
 
     fields: dict[str, _AddedFields | Evaluate]
 
-    def put(self, old: Value, root: Document) -> Value:
+    def set_in(self, old: Value, root: Document) -> Value:
         """Return `old` with the fields set. Each element of an array is changed; a scalar is replaced by a document."""
         if type(old) is list:
-            return [self.put(element, root) for element in old]
+            return [self.set_in(element, root) for element in old]
         new = dict(old) if type(old) is dict else {}
         for name, what in self.fields.items():
             # Expressions read the document as it was before the stage, whatever is set already.
-            value = what.put(new.get(name, MISSING), root) if isinstance(what, _AddedFields) else what(root)
+            value = what.set_in(new.get(name, MISSING), root) if isinstance(what, _AddedFields) else what(root)
             if value is MISSING:
                 new.pop(name, None)
             else:
@@ -118,7 +118,7 @@ def _compile_add_fields(name: str, spec: Any, env: Env) -> Stage:
     tree = _AddedFields({})
     for path, value in spec.items():
         _add_path(tree, name, path, value, env)
-    return lambda document: tree.put(document, document)
+    return lambda document: tree.set_in(document, document)
 
 
 def _add_path(tree: _AddedFields, stage: str, path: str, value: Any, env: Env, above: str = "") -> None:
