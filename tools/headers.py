@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mayflydb.frontends.cosmos.headers import TABLE, Header, Use
+from mayflydb.frontends.cosmos.headers import TABLE, Header, Treatment
 
 PAGE = Path(__file__).parents[1] / "docs" / "cosmos-headers.md"
 
@@ -41,8 +41,8 @@ The note says why the header changes nothing here.
 
 def page() -> str:
     """The page as it should be."""
-    parts = {use.value: _table(row for row in TABLE if row.use is use) for use in Use}
-    return TEXT.format(**parts, answers=_table(row for row in TABLE if row.use is None))
+    parts = {each.value: _table(row for row in TABLE if row.treatment is each) for each in Treatment}
+    return TEXT.format(**parts, answers=_table(row for row in TABLE if row.treatment is None))
 
 
 def _table(rows: Iterable[Header]) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 
-class Use(StrEnum):
+class Treatment(StrEnum):
     """The treatment of a header of a request."""
 
     HONOURED = "honoured"
@@ -23,11 +23,11 @@ class Use(StrEnum):
 class Header(msgspec.Struct, frozen=True):
     """A row of the table.
 
-    `use`: None for a header that only answers have. `note`: its meaning, or why ignoring it changes nothing.
+    `treatment`: None for a header that only answers have. `note`: its meaning, or why ignoring it changes nothing.
     """
 
     name: bytes
-    use: Use | None
+    treatment: Treatment | None
     note: str
 
 
@@ -36,19 +36,19 @@ TABLE: Final[list[Header]] = []
 
 def _honour(name: bytes, note: str) -> bytes:
     """Add a header that is honoured."""
-    TABLE.append(Header(name, Use.HONOURED, note))
+    TABLE.append(Header(name, Treatment.HONOURED, note))
     return name
 
 
 def _refuse(name: bytes, note: str) -> bytes:
     """Add a header of which some values are refused by name."""
-    TABLE.append(Header(name, Use.REFUSED, note))
+    TABLE.append(Header(name, Treatment.REFUSED, note))
     return name
 
 
 def _ignore(name: bytes, note: str) -> None:
     """Add a header that is ignored."""
-    TABLE.append(Header(name, Use.IGNORED, note))
+    TABLE.append(Header(name, Treatment.IGNORED, note))
 
 
 def _answer(name: bytes, note: str) -> bytes:

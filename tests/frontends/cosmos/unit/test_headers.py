@@ -13,7 +13,7 @@ from azure.cosmos import _base, http_constants
 
 import mayflydb.frontends.cosmos
 from mayflydb.frontends.cosmos import headers
-from mayflydb.frontends.cosmos.headers import TABLE, Use
+from mayflydb.frontends.cosmos.headers import TABLE, Treatment
 
 ROOT = Path(__file__).parents[4]
 SOURCE = Path(mayflydb.frontends.cosmos.__file__).parent
@@ -71,7 +71,7 @@ def test_a_header_has_one_row() -> None:
 
 def test_headers_that_are_not_ignored_are_used() -> None:
     constants = {name: value for name, value in vars(headers).items() if name.isupper() and isinstance(value, bytes)}
-    assert set(constants.values()) == {row.name for row in TABLE if row.use is not Use.IGNORED}
+    assert set(constants.values()) == {row.name for row in TABLE if row.treatment is not Treatment.IGNORED}
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FILES]
     used = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
     assert constants.keys() - used == set(), "a row that no code reads or sends"

@@ -41,7 +41,9 @@ async def execute(call: CosmosCall) -> Response:
     )
 
     async def work(attempt: ScriptAttempt) -> ScriptResult:
-        return await Program(script, context, arguments, attempt.transaction, attempt.budget).run(attempt.collection)
+        return await Program(script, context, arguments, attempt.transaction, attempt.time_budget).run(
+            attempt.collection
+        )
 
     try:
         committed = await transact(call, partition, work)

@@ -45,99 +45,99 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     operation: str | None = None
 
 
-def _reads(handler: Handler, operation: str | None = None) -> Route:
+def _read_route(handler: Handler, operation: str | None = None) -> Route:
     return Route(handler, operation=operation)
 
 
-def _writes(handler: Handler, operation: str | None = None) -> Route:
+def _write_route(handler: Handler, operation: str | None = None) -> Route:
     return Route(handler, writes=True, operation=operation)
 
 
-def _issues(handler: Handler) -> Route:
+def _token_route(handler: Handler) -> Route:
     return Route(handler, issues_tokens=True)
 
 
 ROUTES: dict[tuple[Resource, bool, str], Route] = {
-    (Resource.ACCOUNT, True, "GET"): _reads(account.read),
-    (Resource.DATABASE, True, "GET"): _reads(databases.read_feed),
-    (Resource.DATABASE, True, "POST"): _writes(databases.create),
-    (Resource.DATABASE, False, "GET"): _reads(databases.read),
-    (Resource.DATABASE, False, "DELETE"): _writes(databases.delete),
-    (Resource.CONTAINER, True, "GET"): _reads(containers.read_feed),
-    (Resource.CONTAINER, True, "POST"): _writes(containers.create),
-    (Resource.CONTAINER, False, "GET"): _reads(containers.read),
-    (Resource.CONTAINER, False, "PUT"): _writes(containers.replace),
-    (Resource.CONTAINER, False, "DELETE"): _writes(containers.delete),
-    (Resource.RANGE, True, "GET"): _reads(containers.read_ranges),
-    (Resource.ITEM, True, "GET"): _reads(query.read_feed, "feed"),
-    (Resource.ITEM, True, "POST"): _writes(items.create, "create"),
-    (Resource.ITEM, False, "GET"): _reads(items.read, "read"),
-    (Resource.ITEM, False, "PUT"): _writes(items.replace, "replace"),
-    (Resource.ITEM, False, "PATCH"): _writes(items.patch, "patch"),
-    (Resource.ITEM, False, "DELETE"): _writes(items.delete, "delete"),
-    (Resource.CONFLICT, True, "GET"): _reads(account.read_conflict_feed),
-    (Resource.CONFLICT, False, "GET"): _reads(conflicts.answer_missing),
-    (Resource.CONFLICT, False, "DELETE"): _writes(conflicts.answer_missing),
-    (Resource.OFFER, True, "GET"): _reads(offers.read_feed),
-    (Resource.OFFER, False, "GET"): _reads(offers.read),
-    (Resource.OFFER, False, "PUT"): _writes(offers.replace),
-    (Resource.USER, True, "GET"): _reads(users.read_feed),
-    (Resource.USER, True, "POST"): _writes(users.create),
-    (Resource.USER, False, "GET"): _reads(users.read),
-    (Resource.USER, False, "PUT"): _writes(users.replace),
-    (Resource.USER, False, "DELETE"): _writes(users.delete),
-    (Resource.PERMISSION, True, "GET"): _issues(permissions.read_feed),
-    (Resource.PERMISSION, True, "POST"): _writes(permissions.create),
-    (Resource.PERMISSION, False, "GET"): _issues(permissions.read),
-    (Resource.PERMISSION, False, "PUT"): _writes(permissions.replace),
-    (Resource.PERMISSION, False, "DELETE"): _writes(permissions.delete),
-    (Resource.STORED_PROCEDURE, False, "POST"): _writes(procedures.execute, "execute"),
+    (Resource.ACCOUNT, True, "GET"): _read_route(account.read),
+    (Resource.DATABASE, True, "GET"): _read_route(databases.read_feed),
+    (Resource.DATABASE, True, "POST"): _write_route(databases.create),
+    (Resource.DATABASE, False, "GET"): _read_route(databases.read),
+    (Resource.DATABASE, False, "DELETE"): _write_route(databases.delete),
+    (Resource.CONTAINER, True, "GET"): _read_route(containers.read_feed),
+    (Resource.CONTAINER, True, "POST"): _write_route(containers.create),
+    (Resource.CONTAINER, False, "GET"): _read_route(containers.read),
+    (Resource.CONTAINER, False, "PUT"): _write_route(containers.replace),
+    (Resource.CONTAINER, False, "DELETE"): _write_route(containers.delete),
+    (Resource.RANGE, True, "GET"): _read_route(containers.read_ranges),
+    (Resource.ITEM, True, "GET"): _read_route(query.read_feed, "feed"),
+    (Resource.ITEM, True, "POST"): _write_route(items.create, "create"),
+    (Resource.ITEM, False, "GET"): _read_route(items.read, "read"),
+    (Resource.ITEM, False, "PUT"): _write_route(items.replace, "replace"),
+    (Resource.ITEM, False, "PATCH"): _write_route(items.patch, "patch"),
+    (Resource.ITEM, False, "DELETE"): _write_route(items.delete, "delete"),
+    (Resource.CONFLICT, True, "GET"): _read_route(account.read_conflict_feed),
+    (Resource.CONFLICT, False, "GET"): _read_route(conflicts.answer_missing),
+    (Resource.CONFLICT, False, "DELETE"): _write_route(conflicts.answer_missing),
+    (Resource.OFFER, True, "GET"): _read_route(offers.read_feed),
+    (Resource.OFFER, False, "GET"): _read_route(offers.read),
+    (Resource.OFFER, False, "PUT"): _write_route(offers.replace),
+    (Resource.USER, True, "GET"): _read_route(users.read_feed),
+    (Resource.USER, True, "POST"): _write_route(users.create),
+    (Resource.USER, False, "GET"): _read_route(users.read),
+    (Resource.USER, False, "PUT"): _write_route(users.replace),
+    (Resource.USER, False, "DELETE"): _write_route(users.delete),
+    (Resource.PERMISSION, True, "GET"): _token_route(permissions.read_feed),
+    (Resource.PERMISSION, True, "POST"): _write_route(permissions.create),
+    (Resource.PERMISSION, False, "GET"): _token_route(permissions.read),
+    (Resource.PERMISSION, False, "PUT"): _write_route(permissions.replace),
+    (Resource.PERMISSION, False, "DELETE"): _write_route(permissions.delete),
+    (Resource.STORED_PROCEDURE, False, "POST"): _write_route(procedures.execute, "execute"),
 }
 
 for _kind in scripts.KINDS:
     ROUTES |= {
-        (_kind, True, "GET"): _reads(scripts.read_feed),
-        (_kind, True, "POST"): _writes(scripts.create),
-        (_kind, False, "GET"): _reads(scripts.read),
-        (_kind, False, "PUT"): _writes(scripts.replace),
-        (_kind, False, "DELETE"): _writes(scripts.delete),
+        (_kind, True, "GET"): _read_route(scripts.read_feed),
+        (_kind, True, "POST"): _write_route(scripts.create),
+        (_kind, False, "GET"): _read_route(scripts.read),
+        (_kind, False, "PUT"): _write_route(scripts.replace),
+        (_kind, False, "DELETE"): _write_route(scripts.delete),
     }
 
 QUERIES: Mapping[Resource, Route] = {
-    Resource.DATABASE: _reads(databases.query),
-    Resource.CONTAINER: _reads(containers.query),
-    Resource.RANGE: _reads(containers.query_ranges),
-    Resource.ITEM: _reads(query.execute, "query"),
-    Resource.OFFER: _reads(offers.query),
-    Resource.CONFLICT: _reads(conflicts.query),
-    Resource.USER: _reads(users.query),
-    Resource.PERMISSION: _issues(permissions.query),
-    **dict.fromkeys(scripts.KINDS, _reads(scripts.query)),
+    Resource.DATABASE: _read_route(databases.query),
+    Resource.CONTAINER: _read_route(containers.query),
+    Resource.RANGE: _read_route(containers.query_ranges),
+    Resource.ITEM: _read_route(query.execute, "query"),
+    Resource.OFFER: _read_route(offers.query),
+    Resource.CONFLICT: _read_route(conflicts.query),
+    Resource.USER: _read_route(users.query),
+    Resource.PERMISSION: _token_route(permissions.query),
+    **dict.fromkeys(scripts.KINDS, _read_route(scripts.query)),
 }
 
 UPSERTS: Mapping[Resource, Route] = {
-    Resource.ITEM: _writes(items.upsert, "upsert"),
-    Resource.USER: _writes(users.upsert),
-    Resource.PERMISSION: _writes(permissions.upsert),
-    **dict.fromkeys(scripts.KINDS, _writes(scripts.upsert)),
+    Resource.ITEM: _write_route(items.upsert, "upsert"),
+    Resource.USER: _write_route(users.upsert),
+    Resource.PERMISSION: _write_route(permissions.upsert),
+    **dict.fromkeys(scripts.KINDS, _write_route(scripts.upsert)),
 }
 
 TRIGGERED: Mapping[Handler, Route] = {
-    items.create: _writes(triggered.create, "create"),
-    items.upsert: _writes(triggered.upsert, "upsert"),
-    items.replace: _writes(triggered.replace, "replace"),
-    items.delete: _writes(triggered.delete, "delete"),
+    items.create: _write_route(triggered.create, "create"),
+    items.upsert: _write_route(triggered.upsert, "upsert"),
+    items.replace: _write_route(triggered.replace, "replace"),
+    items.delete: _write_route(triggered.delete, "delete"),
 }
 """The commands that replace writes of items if a request includes triggers."""
 
-OPERATIONS: Mapping[str, Route] = {"partitionkeydelete": _writes(partitions.delete_all, "delete partition")}
+OPERATIONS: Mapping[str, Route] = {"partitionkeydelete": _write_route(partitions.delete_all, "delete partition")}
 """The commands of POST …/operations/{name} of a container."""
 
 FEED_ONLY: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
 """Resources whose methods without a row of the table are refused by name, with these names."""
 
-_PLAN, _BATCH = _reads(query.plan), _writes(batches.execute, "batch")
-_CHANGES = _reads(changes.read_feed, "change feed")
+_PLAN, _BATCH = _read_route(query.plan), _write_route(batches.execute, "batch")
+_CHANGES = _read_route(changes.read_feed, "change feed")
 
 
 def find_route(request: Request) -> Route:

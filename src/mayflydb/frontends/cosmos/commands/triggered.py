@@ -128,7 +128,7 @@ class _TriggeredWrite:
         operation = self._mode.value.capitalize()
         if self._triggers.pre is not None:
             context = ScriptContext("pre", _raw_json(text), operation=operation, headers=self._headers)
-            program = Program(self._triggers.pre, context, [], attempt.transaction, attempt.budget)
+            program = Program(self._triggers.pre, context, [], attempt.transaction, attempt.time_budget)
             changed = (await program.run(attempt.collection)).request
             # A delete has no body that a trigger could change.
             text = text if changed is None or self._mode is Mode.DELETE else changed.encode()
@@ -141,7 +141,7 @@ class _TriggeredWrite:
         deleted = self._mode is Mode.DELETE
         response = EMPTY_BODY if deleted else msgspec.Raw(item_body(self._view.links, written.record))
         context = ScriptContext("post", _raw_json(text), response, operation, self._headers)
-        program = Program(self._triggers.post, context, [], attempt.transaction, attempt.budget)
+        program = Program(self._triggers.post, context, [], attempt.transaction, attempt.time_budget)
         return TriggeredResult(index, (await program.run(attempt.collection)).response)
 
     async def _build_command(self, attempt: ScriptAttempt, text: bytes) -> Command:

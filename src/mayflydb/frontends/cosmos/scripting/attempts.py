@@ -34,7 +34,7 @@ class ScriptAttempt(msgspec.Struct, frozen=True):
 
     transaction: ScriptTransaction
     collection: Collection
-    budget: TimeBudget
+    time_budget: TimeBudget
 
 
 class CommittedScripts(msgspec.Struct, Generic[T], frozen=True):
@@ -57,7 +57,7 @@ async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> Committ
 
     The detail of errors has the `charge` of the last attempt.
     """
-    budget = TimeBudget(call.account.scripts)
+    time_budget = TimeBudget(call.account.scripts)
     now = call.now
     attempts: list[ScriptAttempt] = []
     try:
@@ -67,8 +67,8 @@ async def transact(call: CosmosCall, partition: bytes, work: Work[T]) -> Committ
             # Shared locks keep purges away from what the script has written, and hinder no other writer.
             holder = LockHolder(now, exclusive=False)
             try:
-                work_of_attempt = _work_of_attempt(call, view, partition, holder, budget, work, attempts.append)
-                result = await call.threads.run(work_of_attempt, budget)
+                work_of_attempt = _work_of_attempt(call, view, partition, holder, time_budget, work, attempts.append)
+                result = await call.threads.run(work_of_attempt, time_budget)
                 written = await _commit(call, attempts[-1].transaction)
             finally:
                 # Released after the commit: a purge before it would remove records on which the commands rest.
@@ -89,14 +89,14 @@ def _work_of_attempt(
     view: ContainerView,
     partition: bytes,
     holder: LockHolder,
-    budget: TimeBudget,
+    time_budget: TimeBudget,
     work: Work[T],
     enter: Callable[[ScriptAttempt], None],
 ) -> Callable[[LoopProxy], Coroutine[Any, Any, T]]:
     async def run(proxy: LoopProxy) -> T:
         lock = partial(proxy.call, call.engine.locks.hold)
         transaction = await ScriptTransaction.begin(proxy, view, partition, holder.now, lock, holder)
-        attempt = ScriptAttempt(transaction, Collection(call.account, proxy, transaction, budget), budget)
+        attempt = ScriptAttempt(transaction, Collection(call.account, proxy, transaction, time_budget), time_budget)
         enter(attempt)
         return await work(attempt)
 

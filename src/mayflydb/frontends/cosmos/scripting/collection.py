@@ -51,11 +51,11 @@ class ScriptOperation(msgspec.Struct, rename="camel"):
 class Collection:
     """The part of a container that a script's transaction may use. `charge`: the cost of the operations in request units."""
 
-    def __init__(self, account: Account, reads: Reads, transaction: ScriptTransaction, budget: TimeBudget) -> None:
+    def __init__(self, account: Account, reads: Reads, transaction: ScriptTransaction, time_budget: TimeBudget) -> None:
         self._account = account
         self._reads = reads
         self._transaction = transaction
-        self._budget = budget
+        self._time_budget = time_budget
         self._view = transaction.view
         self.charge = 0.0
         self._operations: Mapping[str, Callable[[ScriptOperation], Awaitable[bytes]]] = {
@@ -161,7 +161,7 @@ class Collection:
             start = msgspec.convert(continuation.unseal(secret, bound, token), PageStart)
         size = _DEFAULT_PAGE if operation.page_size is None else int(operation.page_size)
         limit = _MAX_PAGE if size < 1 else min(size, _MAX_PAGE)
-        call = function_caller(functions, self._budget, self._transaction.now)
+        call = function_caller(functions, self._time_budget, self._transaction.now)
         page = await Pager(self._transaction, view, query, scope, self._transaction.now, limit, call).read(start)
         self.charge += page.charge
         options: dict[str, Any] = {}

@@ -43,14 +43,14 @@ async def find_functions(reads: Reads, container: int, text: str) -> dict[str, s
     return found
 
 
-def function_caller(texts: Mapping[str, str], budget: TimeBudget, now: Instant) -> Caller | None:
+def function_caller(texts: Mapping[str, str], time_budget: TimeBudget, now: Instant) -> Caller | None:
     """Return a function that calls these functions by name on the current thread; None without functions.
 
     Calls raise BadRequest for an exception of the script, and TimedOut.
     """
     if not texts:
         return None
-    sandbox = Sandbox(budget)
+    sandbox = Sandbox(time_budget)
     sandbox("define", {"now": now // MILLISECOND, "udfs": texts})
 
     def call(name: str, arguments: Sequence[Any]) -> Any:

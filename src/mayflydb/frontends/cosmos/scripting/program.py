@@ -46,10 +46,10 @@ class Program:
         context: ScriptContext,
         arguments: list[Any],
         transaction: ScriptTransaction,
-        budget: TimeBudget,
+        time_budget: TimeBudget,
     ) -> None:
-        self._sandbox = Sandbox(budget)
-        self._setup = _build_setup(script, context, transaction, budget)
+        self._sandbox = Sandbox(time_budget)
+        self._setup = _build_setup(script, context, transaction, time_budget)
         self._arguments = arguments
 
     async def run(self, collection: Collection) -> ScriptResult:
@@ -68,9 +68,9 @@ class Program:
 
 
 def _build_setup(
-    script: Node, context: ScriptContext, transaction: ScriptTransaction, budget: TimeBudget
+    script: Node, context: ScriptContext, transaction: ScriptTransaction, time_budget: TimeBudget
 ) -> dict[str, Any]:
-    view, limits = transaction.view, budget.limits
+    view, limits = transaction.view, time_budget.limits
     return {
         "script": script.body["body"],
         "mode": context.mode,
@@ -83,7 +83,7 @@ def _build_setup(
         "altLink": f"dbs/{view.database}/colls/{view.node.name}",
         "logs": context.logs,
         # Milliseconds until the last part of the time begins, in which no operation is accepted.
-        "patience": budget.seconds_left * 1000 - limits.seconds * 1000 * (1 - limits.accepting),
+        "patience": time_budget.seconds_left * 1000 - limits.seconds * 1000 * (1 - limits.accepting),
         "mostBody": limits.body,
         "mostLog": limits.log,
     }

@@ -73,13 +73,13 @@ def _host() -> str:
 class Sandbox:
     """A new context. Each method raises TimedOut, and BadRequest for an exception of the script, its number as substatus."""
 
-    def __init__(self, budget: TimeBudget) -> None:
+    def __init__(self, time_budget: TimeBudget) -> None:
         import quickjs
 
-        self._budget = budget
+        self._time_budget = time_budget
         self._stopped = quickjs.JSException
         self._context = context = quickjs.Context()
-        context.set_memory_limit(budget.limits.memory)
+        context.set_memory_limit(time_budget.limits.memory)
         context.set_max_stack_size(_STACK_BYTES)
         self._host: Any = self._run_with_limits(context.eval, _host())
 
@@ -105,7 +105,7 @@ class Sandbox:
 
     def _run_with_limits(self, work: Any, *arguments: str) -> Any:
         # The engine counts from the beginning of each call, so each call gets what is left.
-        self._context.set_time_limit(self._budget.seconds_left)
+        self._context.set_time_limit(self._time_budget.seconds_left)
         try:
             return work(*arguments)
         except self._stopped as error:

@@ -58,15 +58,15 @@ class ScriptThreads:
         self._reads = reads
         self._free = asyncio.Semaphore(MAX_THREADS)
 
-    async def run(self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: TimeBudget) -> T:
+    async def run(self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], time_budget: TimeBudget) -> T:
         """Run work on its own thread and return its result. TimedOut; Unavailable if no thread becomes free in time."""
         try:
-            await asyncio.wait_for(self._free.acquire(), budget.seconds_left)
+            await asyncio.wait_for(self._free.acquire(), time_budget.seconds_left)
         except TimeoutError:
             raise Unavailable(f"{MAX_THREADS} scripts are running, and none has ended in time") from None
-        done, thread = self._start(work, budget)
+        done, thread = self._start(work, time_budget)
         try:
-            return await asyncio.wait_for(done, budget.seconds_left + GRACE_SECONDS)
+            return await asyncio.wait_for(done, time_budget.seconds_left + GRACE_SECONDS)
         except TimeoutError:
             _lower_priority(thread)
             raise TimedOut(TIMED_OUT) from None
@@ -75,7 +75,7 @@ class ScriptThreads:
             raise
 
     def _start(
-        self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], budget: TimeBudget
+        self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], time_budget: TimeBudget
     ) -> tuple[asyncio.Future[T], Thread]:
         """Start a thread; return a future of its result, and the thread.
 
@@ -93,7 +93,7 @@ class ScriptThreads:
         def body() -> None:
             settled: Callable[[], None]
             try:
-                settled = partial(done.set_result, self._drive(work(LoopProxy()), loop, budget))
+                settled = partial(done.set_result, self._drive(work(LoopProxy()), loop, time_budget))
             except BaseException as error:  # noqa: BLE001 -- the waiting request raises it
                 settled = partial(done.set_exception, error)
             with contextlib.suppress(RuntimeError):  # The loop is closed: no request waits any more.
@@ -108,18 +108,18 @@ class ScriptThreads:
             raise Unavailable(f"no thread for a script: {error}") from None
         return done, thread
 
-    def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: TimeBudget) -> T:
+    def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, time_budget: TimeBudget) -> T:
         answer: Any = None
         try:
             while True:
                 request = work.send(answer)
                 # A bare yield gives way to other tasks, of which a thread has none.
-                answer = None if request is None else self._run_on_loop(request, loop, budget)
+                answer = None if request is None else self._run_on_loop(request, loop, time_budget)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    def _run_on_loop(self, request: LoopRequest, loop: asyncio.AbstractEventLoop, budget: TimeBudget) -> Any:
+    def _run_on_loop(self, request: LoopRequest, loop: asyncio.AbstractEventLoop, time_budget: TimeBudget) -> Any:
         reading = request() if callable(request) else self._reads.read(request)
         try:
             future = asyncio.run_coroutine_threadsafe(reading, loop)
@@ -127,7 +127,7 @@ class ScriptThreads:
             reading.close()
             raise Unavailable("the server is stopping") from None
         try:
-            return future.result(budget.seconds_left)
+            return future.result(time_budget.seconds_left)
         except TimeoutError:
             future.cancel()
             raise TimedOut(TIMED_OUT) from None
