@@ -78,18 +78,18 @@ def bind_rows(program: Program, frame: Frame) -> Iterator[None]:
             yield
 
 
-def _combinations(inputs: tuple[Input, ...], place: int, frame: Frame) -> Iterator[None]:
-    if place == len(inputs):
+def _combinations(inputs: tuple[Input, ...], position: int, frame: Frame) -> Iterator[None]:
+    if position == len(inputs):
         yield
         return
-    source = inputs[place]
+    source = inputs[position]
     for value in source.values(frame):
         frame[source.slot] = value
         # The innermost source yields here, so that a row costs one generator step less.
-        if place + 1 == len(inputs):
+        if position + 1 == len(inputs):
             yield
         else:
-            yield from _combinations(inputs, place + 1, frame)
+            yield from _combinations(inputs, position + 1, frame)
 
 
 def rows(program: Program, frame: Frame) -> Iterator[Value]:
@@ -306,14 +306,14 @@ class NestedAccumulation(Accumulation):
 
     def results(self, frame: Frame) -> list[Value]:
         """Run the outer SELECT over the rows of the inner one and return its rows."""
-        place = 0
+        position = 0
         for row in self.inner.results(frame):
             for value in _elements(row) if self.blocking_source.unnest else (row,):
                 if self.outer.full:
                     break
                 frame[self.blocking_source.slot] = value
-                self.outer.add_document(frame, place)
-                place += 1
+                self.outer.add_document(frame, position)
+                position += 1
         return self.outer.results(frame)
 
 

@@ -113,8 +113,8 @@ def _decode_string(lexeme: str, start: int) -> str:
         if code:
             return chr(int(code, 16))
         if letter not in _ESCAPED:
-            place = start + 1 + match.start()
-            raise syntax_error(match.group(), place, place + len(match.group()))
+            position = start + 1 + match.start()
+            raise syntax_error(match.group(), position, position + len(match.group()))
         return _ESCAPED[letter]
 
     try:

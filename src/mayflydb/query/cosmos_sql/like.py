@@ -38,22 +38,22 @@ def compile_like(pattern: str, escape: str | None) -> Matcher:
 
 def _split_segments(pattern: str, escape: str | None) -> list[list[Element]]:
     segments: list[list[Element]] = [[]]
-    place, size = 0, len(pattern)
-    while place < size:
-        character = pattern[place]
-        place += 1
+    position, size = 0, len(pattern)
+    while position < size:
+        character = pattern[position]
+        position += 1
         if character == escape:
             # An escape at the very end stands for itself.
-            segments[-1].append(pattern[place] if place < size else character)
-            place += 1
+            segments[-1].append(pattern[position] if position < size else character)
+            position += 1
         elif character == "%":
             segments.append([])
         elif character == "_":
             segments[-1].append(ANY)
         # The bracket may be the first member of its set, as in `[]]`. A `[` that nothing closes is a plain character.
-        elif character == "[" and (closing := pattern.find("]", place + 1)) > 0:
-            segments[-1].append(_parse_character_set(pattern[place:closing]))
-            place = closing + 1
+        elif character == "[" and (closing := pattern.find("]", position + 1)) > 0:
+            segments[-1].append(_parse_character_set(pattern[position:closing]))
+            position = closing + 1
         else:
             segments[-1].append(character)
     return segments
@@ -64,14 +64,14 @@ def _parse_character_set(body: str) -> str | CharacterSet:
     body = body[1:] if negated else body
     singles: list[str] = []
     ranges: list[tuple[str, str]] = []
-    place = 0
-    while place < len(body):
-        if body[place + 1 : place + 2] == "-" and place + 2 < len(body):
-            ranges.append((body[place], body[place + 2]))
-            place += 3
+    position = 0
+    while position < len(body):
+        if body[position + 1 : position + 2] == "-" and position + 2 < len(body):
+            ranges.append((body[position], body[position + 2]))
+            position += 3
         else:
-            singles.append(body[place])
-            place += 1
+            singles.append(body[position])
+            position += 1
     if len(singles) == 1 and not ranges and not negated:
         return singles[0]
     return CharacterSet("".join(singles), tuple(ranges), negated)

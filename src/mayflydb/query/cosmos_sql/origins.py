@@ -59,8 +59,8 @@ def origins_of(sources: tuple[FromSource, ...], outer: AliasOrigins, *, is_neste
     container.
     """
     origins = dict(outer)
-    for place, source in enumerate(sources):
-        is_head = place == 0 and not is_nested
+    for position, source in enumerate(sources):
+        is_head = position == 0 and not is_nested
         alias = source.alias if source.alias is not None else output_name(source.expression)
         if alias is not None:
             origins[alias] = _source_origin(source, origins, is_head=is_head)

@@ -174,8 +174,8 @@ def fuse_ranks(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Valu
     # Each item once, by rid. The sort below is stable and keeps this order among equal sums.
     rows = sorted({row["_rid"]: row["payload"] for each in found for row in each}.items())
     sums = [0.0] * len(rows)
-    for place, score in enumerate(scores):
-        values = [payload["componentScores"][place] for _, payload in rows]
+    for position, score in enumerate(scores):
+        values = [payload["componentScores"][position] for _, payload in rows]
         order = sorted(set(values), reverse=score.descending)
         ranks = {value: rank for rank, value in enumerate(order, 1)}
         for row, value in enumerate(values):

@@ -73,12 +73,12 @@ def run(query: Query, documents: Sequence[Value], context: Context) -> list[Valu
         return list(islice(rows, query.skip, None if query.take is None else query.skip + query.take))
     if query.ranking is None:
         accumulator = query.accumulator(context)
-        for place, document in enumerate(documents):
-            accumulator.add(document, place)
+        for position, document in enumerate(documents):
+            accumulator.add(document, position)
         return accumulator.results()
     search = Search(query, context)
     while search.needs_documents:
-        for place, document in enumerate(documents):
-            search.add(document, place)
+        for position, document in enumerate(documents):
+            search.add(document, position)
         search.advance()
     return search.results

@@ -107,8 +107,8 @@ class SelectCompiler:
             raise bad_query(f"A query may have at most {MAX_JOINS} JOINs.", extra.start, extra.end)
         blocking: BlockingSource | None = None
         inputs: list[Input] = []
-        for place, source in enumerate(select.sources):
-            head = container and place == 0
+        for position, source in enumerate(select.sources):
+            head = container and position == 0
             if head and isinstance(source.expression, Name) and not source.unnest:
                 self._bind_alias(expressions.scope, source, DOCUMENT_SLOT)
                 continue
@@ -220,8 +220,8 @@ class SelectCompiler:
             raise bad_query("'SELECT *' is not allowed with GROUP BY.", select.start, select.end, STAR_WITH_GROUP_BY)
         ranked = not all(map(_is_key, select.order_by))
         if select.order_by and (select.group_by or ranked):
-            place, what = select.order_by[0], "GROUP BY" if select.group_by else "aggregates"
-            raise bad_query(f"ORDER BY {'RANK ' * ranked}cannot be combined with {what}.", place.start, place.end)
+            first, what = select.order_by[0], "GROUP BY" if select.group_by else "aggregates"
+            raise bad_query(f"ORDER BY {'RANK ' * ranked}cannot be combined with {what}.", first.start, first.end)
         if expressions.scope.outer is None:
             for node in selected:
                 _check_composition(node)

@@ -37,13 +37,13 @@ def _contains_all(items: list[Any], *wanted: Value) -> bool:
 
 
 def _slice(items: list[Any], start: float, count: float | None = None) -> Value:
-    place = to_whole(start)
+    position = to_whole(start)
     size = len(items) if count is None else to_whole(count)
-    if place is None or size is None:
+    if position is None or size is None:
         return UNDEFINED
     # A negative start counts from the end, and stops at the first element.
-    place = max(place + len(items), 0) if place < 0 else place
-    return items[place : place + max(size, 0)]
+    position = max(position + len(items), 0) if position < 0 else position
+    return items[position : position + max(size, 0)]
 
 
 def _concat(*arrays: list[Any]) -> list[Any]:
@@ -84,8 +84,8 @@ def _maximum(items: list[Any]) -> Value:
 
 
 def _choose(index: float, *choices: Value) -> Value:
-    place = to_whole(index)
-    return choices[place - 1] if place is not None and 1 <= place <= len(choices) else UNDEFINED
+    position = to_whole(index)
+    return choices[position - 1] if position is not None and 1 <= position <= len(choices) else UNDEFINED
 
 
 def _object_to_array(held: dict[str, Any], key: str = "k", value: str = "v") -> list[dict[str, Any]]:

@@ -264,17 +264,17 @@ def _format(text: str, pattern: str) -> Value:
     if ticks is None:
         return UNDEFINED
     parts: list[str] = []
-    place = 0
+    position = 0
     for found in _FORMAT.finditer(pattern):
-        parts.append(pattern[place : found.start()])
-        place = found.end()
+        parts.append(pattern[position : found.start()])
+        position = found.end()
         specifier = found[4]
         kept = found[1] or found[2] or found[3] or ""
         shown = _SPECIFIERS[specifier[0]](ticks, len(specifier)) if specifier else kept
         if shown is None:
             return UNDEFINED
         parts.append(shown)
-    parts.append(pattern[place:])
+    parts.append(pattern[position:])
     return "".join(parts)
 
 

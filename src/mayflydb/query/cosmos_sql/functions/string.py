@@ -39,19 +39,19 @@ def _equals(one: str, other: str, ignore_case: bool = False) -> bool:
 
 
 def _index_of(text: str, part: str, start: float = 0) -> Value:
-    place = to_whole(start)
-    return UNDEFINED if place is None else text.find(part, max(place, 0))
+    position = to_whole(start)
+    return UNDEFINED if position is None else text.find(part, max(position, 0))
 
 
 def _last_index_of(text: str, part: str, start: float | None = None) -> Value:
     """Search backwards from `start`, so that a match lies at or before it."""
     if start is None:
         return text.rfind(part)
-    place = to_whole(start)
-    if place is None:
+    position = to_whole(start)
+    if position is None:
         return UNDEFINED
     # `rfind` takes the end of the match, and `start` is the last place where it may begin.
-    return text.rfind(part, 0, place + len(part)) if place >= 0 else -1
+    return text.rfind(part, 0, position + len(part)) if position >= 0 else -1
 
 
 def _first_characters(text: str, count: float) -> Value:
@@ -65,12 +65,12 @@ def _last_characters(text: str, count: float) -> Value:
 
 
 def _substring(text: str, start: float, count: float | None = None) -> Value:
-    place = to_whole(start)
+    position = to_whole(start)
     size = len(text) if count is None else to_whole(count)
-    if place is None or size is None:
+    if position is None or size is None:
         return UNDEFINED
-    place = max(place, 0)
-    return text[place : place + max(size, 0)]
+    position = max(position, 0)
+    return text[position : position + max(size, 0)]
 
 
 def _after(text: str, part: str) -> str:
@@ -111,10 +111,10 @@ def _trim_start(text: str, part: str | None = None) -> str:
         return text.lstrip()
     if not part:
         return text
-    place = 0
-    while text.startswith(part, place):
-        place += len(part)
-    return text[place:]
+    position = 0
+    while text.startswith(part, position):
+        position += len(part)
+    return text[position:]
 
 
 def _trim_end(text: str, part: str | None = None) -> str:
