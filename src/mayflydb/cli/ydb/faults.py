@@ -15,6 +15,7 @@ class Misuse(click.ClickException):
 
     exit_code = 1
 
+    # click prints "Error: " in front of a message; YDB's program does not.
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(self.message, err=True)
         click.echo('Try "--help" option for more info.', err=True)

@@ -109,6 +109,8 @@ class GrpcServer:
     def _stream_handler(self, method: Method) -> Callable[[bytes, Any], Any]:
         async def handle(data: bytes, context: Any) -> AsyncIterator[bytes]:
             try:
+                # gRPC asks for the next message when the transport has room for it (flow control of HTTP/2). So a slow
+                # client slows its query down, and does not fill the memory.
                 async for each in self._app.stream(method, data, _metadata_of(context, self._served_port)):
                     yield each
             except LoginRequired as denied:

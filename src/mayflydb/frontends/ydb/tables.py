@@ -18,6 +18,7 @@ from mayflydb.query.yql.schemas import Table
 Unit = Literal["SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS"]
 
 
+# Bodies are stored in the catalogue: fields may be added with defaults, and not renamed.
 class TtlSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """TTL of a table.
 
@@ -29,6 +30,7 @@ class TtlSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     expire_after: int
     unit: Unit | None = None
     run_interval: int | None = None
+    # Another column or unit takes another slot, so its dates never mix with those of the column before.
     slot: int = 0
 
 

@@ -55,6 +55,7 @@ class OpenTransaction(msgspec.Struct, eq=False):
 
     id: str
     mode: TransactionMode
+    # The first statement begins the snapshot, and not BeginTransaction: until then, no old versions are kept for it.
     snapshot: Snapshot | None = None
 
     async def commit(self, now: Instant) -> None:
@@ -64,6 +65,7 @@ class OpenTransaction(msgspec.Struct, eq=False):
 
     def close(self) -> None:
         """Discard the writes."""
+        # Locks are released and old versions let go, after a commit as after a rollback.
         if self.snapshot is not None:
             self.snapshot.close()
             self.snapshot = None
@@ -90,6 +92,7 @@ class Transactions:
 
     def get(self, id: str) -> OpenTransaction:
         """Return the transaction with this id. Faults: NOT_FOUND, code 2015."""
+        # The ids of a session only: another session's transaction is unknown here.
         found = self._open.get(id)
         if not isinstance(found, OpenTransaction):
             raise unknown_transaction(id)
@@ -134,6 +137,8 @@ def unknown_transaction(id: str) -> Fault:
 def invalid_locks(table: str | None) -> Fault:
     """The fault of a write conflict. Nothing was written."""
     where = "" if table is None else f" Table: `{table}`"
+    # Two issues, as in YDB, whose locks are optimistic too: a lock is broken by a write, and found broken at the
+    # commit.
     return Fault(
         "ABORTED",
         Issue(f"Transaction locks invalidated.{where}", 2001),

@@ -30,6 +30,7 @@ from mayflydb.query.yql.types import (
     is_optional,
 )
 
+# `TSchemeLimits` in `ydb/core/tx/schemeshard/schemeshard_types.h` of https://github.com/ydb-platform/ydb.
 MAX_COLUMNS: Final = 200
 MAX_KEY_COLUMNS: Final = 20
 MAX_NAME_LENGTH: Final = 255

@@ -11,6 +11,7 @@ from typing import Final
 
 from mayflydb.query.yql.faults import WARNING, Fault, Issue, Status, fault
 
+# Codes of YDB's issues: a scheme error, and a path that does not exist.
 SCHEME_CODE: Final = 2003
 PATH_MISSING_CODE: Final = 200200
 CREATE_STATUS: Final = "SCHEME_ERROR"

@@ -14,6 +14,7 @@ from mayflydb.frontends.ydb.tables import is_primary
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import Type, bare
 
+# MaxTableIndices of `TSchemeLimits`; see `columns`.
 MAX_INDEXES: Final = 20
 
 

@@ -22,6 +22,7 @@ def _value_fault(setting: Setting, expected: str) -> Fault:
 
 def _parse_switch(setting: Setting) -> str:
     value = setting.value
+    # TRUE and FALSE stand for the words as well.
     if isinstance(value, bool):
         return "ENABLED" if value else "DISABLED"
     word = _literal_text(value)

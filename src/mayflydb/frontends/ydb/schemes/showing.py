@@ -64,6 +64,7 @@ def _column(column: StoredColumn) -> str:
     parts = [quote(column.name), str(bare(type)) if column.sequence is None else serial_name(type)]
     if column.family:
         parts.append(f"FAMILY {quote(column.family)}")
+    # In YQL a column takes NULL unless it says NOT NULL; in stored types it is the other way round.
     if not is_optional(type):
         parts.append("NOT NULL")
     if column.default is not None:

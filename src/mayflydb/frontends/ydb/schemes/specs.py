@@ -70,6 +70,7 @@ class ColumnChange(msgspec.Struct, frozen=True):
     default: str | None = None
 
 
+# Three cases and not two: None could mean "no change" or "no TTL".
 class KeepTtl(msgspec.Struct, frozen=True):
     """The change leaves TTL as it is."""
 

@@ -77,6 +77,7 @@ _COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]]
 def _system_entry(database: str, name: str) -> SystemEntry:
     columns, key = _COLUMNS[name]
     path = join_path(database, SYSTEM_DIRECTORY, name)
+    # All columns of system views may be NULL, keys included, as in YDB.
     described = tuple(Column(each, OptionalType(type)) for each, type in columns)
     return SystemEntry(path, name, Table(path, described, key, writable=False))
 
