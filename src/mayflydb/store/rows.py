@@ -1,7 +1,8 @@
-"""What stores with tables have in common: records as rows, with a checksum, since a database does not notice every rotten page.
+"""The columns of a record, an event and a version, for stores with tables. Rows carry a checksum, since a database does not
+notice every damaged page.
 
-Integer columns have 64 bits. Anchors are clamped to fit them with any span added; an exact one beyond that is kept as text. What
-is found by partition or by identity is found through 64-bit numbers and then compared in full: narrow index entries halve the
+Integer columns have 64 bits. An anchor is clamped so that it still fits with any span added; where that changes it, the exact one
+is kept as text. Lookups by partition or by identity go by 64-bit numbers and then compare in full: narrow index entries halve the
 pages that a random insert or delete touches.
 """
 
@@ -19,12 +20,13 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.record import Dates, Entry, Expiry, Kind, Record, Version
 
+# SQLite's rowid is (container << SEQ_BITS | seq): 23 bits are left for the ids of containers.
 SEQ_BITS = 40
 SEQ_MASK = (1 << SEQ_BITS) - 1
 """The largest seq of a container."""
 
 ANCHOR_LIMIT = 1 << 62
-"""Anchors are clamped to this on the due paths; within any clock's range a clamp changes no answer."""
+"""Anchors on the due paths are clamped to this. The limit lies beyond the range of any clock, so a clamp changes no answer."""
 
 INTEGER_LIMIT = (1 << 63) - 1
 
@@ -33,14 +35,14 @@ _ABSENT = -(1 << 63)
 
 
 def clamp(instant: Instant) -> Instant:
-    """An instant that fits a column, and still does with any span added."""
+    """Clamp an instant so that it fits a column, and still does with any span added."""
     if -ANCHOR_LIMIT <= instant <= ANCHOR_LIMIT:
         return instant
     return ANCHOR_LIMIT if instant > 0 else -ANCHOR_LIMIT
 
 
 def fit(bound: Instant) -> Instant:
-    """A bound to compare columns with: beyond what a column can hold it is beyond all of them."""
+    """Clamp a bound to the range of a column. A bound beyond the range compares with every column as the unclamped one would."""
     return max(-INTEGER_LIMIT - 1, min(INTEGER_LIMIT, bound))
 
 
@@ -50,7 +52,12 @@ def column_anchor(record: Record) -> int | None:
 
 
 def exact_anchor(record: Record) -> str | None:
-    """What the anchor's column cannot say: the anchor in decimal where it had to be clamped, and `;slot=date` for each date."""
+    """The text of the column `exact_anchor`; None where the other columns say everything.
+
+    "-9300000000000000000"        the anchor in decimal, where it had to be clamped
+    ";16=1700000000000000"        `;slot=date` for each date of the record
+    "93...;16=17...;17=18..."     both
+    """
     anchor = record.anchor
     exact = None if anchor is None or clamp(anchor) == anchor else str(anchor)
     if not record.dates:
@@ -65,7 +72,7 @@ def _read_exact(exact: str, anchor: Instant | None) -> tuple[Instant | None, Dat
 
 
 def checksum(record: Record) -> int:
-    """CRC-32 over everything that decides what the record says and when it dies."""
+    """The CRC-32 of a record: over everything that decides its content and its deadline."""
     anchor, override = record.anchor, record.override
     numbers = _NUMBERS(
         record.written,
@@ -79,14 +86,14 @@ def checksum(record: Record) -> int:
 
 def _checksum(numbers: bytes, partition: bytes, key: bytes, value: bytes, exact: str | None) -> int:
     found = crc32(value, crc32(numbers + partition + key))
-    # Where there are dates. The anchor alone was never part of it, but for its column.
+    # Only a text with dates is included: rows from before there were dates keep the checksum that they were written with.
     return crc32(exact.encode(), found) if exact is not None and ";" in exact else found
 
 
 def record_of(row: tuple[Any, ...]) -> Record:
-    """A record from (partition, key, value, written, anchor, override, lsn, rowid, exact anchor, checksum).
+    """Build a record from (partition, key, value, written, anchor, override, lsn, rowid, exact anchor, checksum).
 
-    `rowid`: the seq, with anything above its bits. Corrupt if the row is not what was written.
+    `rowid` holds the seq in its lowest SEQ_BITS. Corrupt if the row is not as it was written.
     """
     partition, key, value, written, anchor, override, lsn, rowid, exact, stored = row
     numbers = _NUMBERS(written, _ABSENT if anchor is None else anchor, _ABSENT if override is None else override, lsn)
@@ -99,7 +106,7 @@ def record_of(row: tuple[Any, ...]) -> Record:
 
 
 def by_owner(rows: Iterable[tuple[int, int, bytes]]) -> list[tuple[int, tuple[Entry, ...]]]:
-    """(seq, entries) from rows of (seq, index, key) that are in this order."""
+    """Group rows of (seq, index, key), which are in this order, into (seq, entries)."""
     return [
         (seq, tuple(Entry(index, key) for _, index, key in owned))
         for seq, owned in groupby(rows, key=lambda row: row[0])
@@ -112,7 +119,7 @@ EXPIRY_COLUMNS = (
 
 
 def expiry_of(row: tuple[Any, ...]) -> Expiry:
-    """A row of EXPIRY_COLUMNS as an event."""
+    """Build an event from a row of EXPIRY_COLUMNS."""
     return Expiry(*row)
 
 
@@ -120,13 +127,13 @@ HISTORY_COLUMNS = "kind, lsn, written, partition, key, seq, previous, value, che
 
 
 def version_row(version: Version) -> tuple[Any, ...]:
-    """A version as its HISTORY_COLUMNS."""
+    """The HISTORY_COLUMNS of a version."""
     place = (version.partition, version.key, version.seq, version.previous)
     return (version.kind.value, version.lsn, version.written, *place, version.value, _version_checksum(version))
 
 
 def _version_checksum(version: Version) -> int | None:
-    """CRC-32 over what a version says; None for one without a value, and for the dead, whom sweeps write down in SQL."""
+    """The CRC-32 of a version; None for a version without a value, and for an expiry, which a sweep writes in SQL."""
     if not version.value or version.kind is Kind.EXPIRE:
         return None
     numbers = _NUMBERS(version.lsn, version.written, version.seq, version.previous)
@@ -134,7 +141,7 @@ def _version_checksum(version: Version) -> int | None:
 
 
 def version_of(row: tuple[Any, ...]) -> Version:
-    """From HISTORY_COLUMNS. Corrupt if the row is not what was written."""
+    """Build a version from HISTORY_COLUMNS. Corrupt if the row is not as it was written."""
     kind, *said, stored = row
     version = Version(Kind(kind), *said)
     if _version_checksum(version) != stored:
@@ -143,11 +150,15 @@ def version_of(row: tuple[Any, ...]) -> Version:
 
 
 def hash_number(partition: bytes) -> int:
-    """The first bytes of a partition as a signed number with the same order."""
+    """The first HASH_BYTES of a partition as a signed number with the same order."""
     return int.from_bytes(partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0"), "big") - (1 << 63)
 
 
 def identity_number(partition: bytes, key: bytes) -> int:
-    """A number that hardly any two identities share, and nobody can choose to share."""
+    """A 64-bit number of an identity, for lookups. Collisions are rare; the caller compares the identity in full.
+
+    The hash is a cryptographic one: a client cannot make long runs of keys with one number, which would make lookups linear.
+    """
+    # The partition is the key of BLAKE2b, which takes at most 64 bytes; records that differ before these are told apart in full.
     digest = blake2b(key, digest_size=8, salt=b"record", key=partition[-64:])
     return int.from_bytes(digest.digest(), "big", signed=True)

@@ -1,4 +1,4 @@
-"""Who waits for a writer: users and sweeps, and whose next_urgency it is."""
+"""The writes that wait for a writer, in two queues: users and sweeps. `next_urgency` chooses the queue that is served next."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 
 QUEUE_LIMIT = 10_000
+"""Writes that one queue holds; more are refused, so that a stalled disk does not fill the memory with waiting requests."""
 
 
 class QueuedWrite:
-    """One decision and who waits for it. `tries`: how often its group was run and nothing came of it."""
+    """A decision and the future of its caller. `tries`: how often its group was run without any effect."""
 
     __slots__ = ("decide", "future", "tries")
 
@@ -25,13 +26,13 @@ class QueuedWrite:
         self.tries = 0
 
     def fail(self, error: Exception) -> None:
-        """Tell whoever waits, if somebody still does."""
+        """Raise the error in the caller, unless the caller has given up already."""
         if not self.future.done():
             self.future.set_exception(error)
 
 
 class Refusal:
-    """What a decision raised instead of coming to an outcome."""
+    """An exception that a decision raised, kept until the commit of its group."""
 
     __slots__ = ("error",)
 
@@ -40,7 +41,7 @@ class Refusal:
 
 
 class WriteQueues:
-    """Two queues. While both have somebody, each has about half of the writer's time."""
+    """Two queues of writes. While both hold writes, each gets about half of the writer's time."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self.queues: dict[Urgency, deque[QueuedWrite]] = {"user": deque(), "sweep": deque()}
@@ -51,7 +52,7 @@ class WriteQueues:
         self._spent: dict[Urgency, int] = {"user": 0, "sweep": 0}
 
     async def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Committed[Any]:
-        """Queue a decision and wait for its commit. Unavailable when too many wait, or the writer is closing."""
+        """Queue a decision and wait for its commit. Unavailable if the queue is full or the writer is closing."""
         if self.closing:
             raise Unavailable("the store is closing")
         queue = self.queues[urgency]
@@ -63,30 +64,31 @@ class WriteQueues:
         return await future
 
     def requeue(self, jobs: Sequence[QueuedWrite]) -> None:
-        """Nothing has come of these; they are next."""
+        """Put these writes, of which nothing has happened, back in front of the queue of users."""
         self.queues["user"].extendleft(reversed(jobs))
         self._work.set()
 
     def close(self) -> None:
-        """What is queued is finished, what comes later refused."""
+        """Refuse writes from now on; those that are queued are still finished."""
         self.closing = True
         self._work.set()
 
     async def wait_for_work(self) -> None:
-        """Wait until there may be something to do."""
+        """Wait until a write may be queued, or the queues are closing."""
         await self._work.wait()
+        # Cleared before the queues are read: a write that arrives afterwards sets the event again.
         self._work.clear()
 
     def next_urgency(self) -> Urgency | None:
-        """Whose next_urgency it is; None: nobody waits."""
+        """Return the queue to serve next; None if both are empty."""
         users, sweeps = self.queues["user"], self.queues["sweep"]
         if not sweeps:
             return "user" if users else None
         return "sweep" if not users or self._spent["sweep"] < self._spent["user"] else "user"
 
     def charge(self, urgency: Urgency, began: int) -> None:
-        """The writer has worked for them since then."""
+        """Charge a queue with the time that the writer has worked for it, which began at `began` of the stopwatch."""
         self._spent[urgency] += self._stopwatch() - began
         if not all(self.queues.values()):
-            # Nobody was kept waiting by the other: no debts.
+            # Shares of time matter only while both queues wait. A debt from before would later starve one of them.
             self._spent = {"user": 0, "sweep": 0}

@@ -1,4 +1,4 @@
-"""What this node's last commits have left in the catalogue: good guesses, which save asking before locking."""
+"""Catalogue rows as the last commits of this node left them, by which a group locks and reads in one statement."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from mayflydb.store.interface import CatalogRow
 
 MAX_CONTAINERS = 1000
-"""Containers that are remembered."""
+"""Rows that are cached; with more the cache starts anew."""
 
 
 class CatalogCache:
-    """Rows of containers that nobody else was seen to write to. A guess is only used where the lock confirms it."""
+    """Rows of containers to which no other node was seen to write. A cached row is only used where the lock confirms it."""
 
     def __init__(self) -> None:
         self._committed: dict[int, CatalogRow] = {}
@@ -19,23 +19,23 @@ class CatalogCache:
 
     @property
     def rows(self) -> Mapping[int, CatalogRow]:
-        """The guesses, by id."""
+        """The rows to try, by id: those that the lock has confirmed before."""
         return self._confirmed
 
     def note_lock(self, row: CatalogRow) -> None:
-        """This is what the lock found. If it is not what was left, another node writes there, too."""
+        """Compare a row that was locked with the cached one. If they differ, another node writes to the container, too."""
         if self._committed.get(row.id) == row:
             self._confirmed[row.id] = row
         else:
             self._confirmed.pop(row.id, None)
 
     def drop(self, ids: Iterable[int]) -> None:
-        """Some of these guesses were."""
+        """Drop rows of which at least one was out of date."""
         for id in ids:
             self._confirmed.pop(id, None)
 
     def note_commit(self, rows: Iterable[CatalogRow]) -> None:
-        """A transaction was committed that has locked these rows, and left them so."""
+        """Cache rows as a committed transaction, which had locked them, has left them."""
         if len(self._committed) > MAX_CONTAINERS:
             self.forget()
         for row in rows:
@@ -44,6 +44,6 @@ class CatalogCache:
                 self._confirmed[row.id] = row
 
     def forget(self) -> None:
-        """What became of the last transaction is not known."""
+        """Drop everything, when the outcome of the last transaction is unknown."""
         self._committed.clear()
         self._confirmed.clear()

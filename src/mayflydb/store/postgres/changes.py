@@ -1,4 +1,4 @@
-"""Changes of many records at once, each by one statement: nothing of a record that dies passes through Python."""
+"""Changes of many records at once, each by one statement: no record that a purge removes passes through Python."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit, hash_nu
 
 
 def _removal(source: str, chosen: str, order: str, returned: str, distributed: bool) -> str:
-    """The parts of a statement that remove the records which `chosen` selects, and their entries: `gone` is what they were.
+    """The parts of a statement that remove the records which `chosen` selects, and their entries; `gone` has the removed rows.
 
-    `source`: what is joined with records `r`, and the anchor of a life as `began`. A row's place is the quickest way to find it
-    again, but Citus takes none; it is found by its key, if it still is the same.
+    `source`: the anchor as `began`, and the tables that are joined with records `r`. A row's place (ctid) is the quickest way to
+    find it again. Citus does not support it; there a row is found by its key, on the condition that its lsn is the same.
     """
     place, same = ("r.ctid AS place, seq", "r.ctid = chosen.place")
     if distributed:
@@ -57,10 +57,10 @@ def _purge(
     full: bool,
     spares: bool,
 ) -> str:
-    """The statement for this due path, None for a slot; `competing` are those of the change, and which win ties.
+    """The statement for a due path, None for a slot; `competing`: the paths of the competing rules, and which win ties.
 
-    `told`: deaths are lines of the history, `full`: with a stamp, the last argument but `spares`, and the record's value.
-    `spares`: records stay whose numbers are the last argument.
+    `told`: expiries are versions in the history too; `full`: with a stamp (the last argument but `spares`) and the record's
+    value. `spares`: the last argument has the identity numbers of records that stay.
     """
     numbers = count(11)
     if path is None:
@@ -99,7 +99,7 @@ def _purge(
 
 
 async def purge(connection: Connection, change: interface.Purge, lsn: int, distributed: bool) -> interface.Purged:
-    """`lsn`: the container's last one; the events take those that follow."""
+    """Remove due records, as `Purge`. `lsn`: the container's last one; the events take those that follow."""
     if distributed:
         await citus.lock(connection, [citus.EVENTS])
     competing = tuple((_kind(rule.path), rule.wins_tie) for rule in change.competing)
@@ -143,7 +143,7 @@ _CLEAR = {
 
 
 async def clear(connection: Connection, change: interface.ClearDropped, distributed: bool) -> interface.Purged:
-    # The list of dropped containers is also the lock: two nodes do not clear the same one together.
+    # The row in `dropped` is also the lock: two nodes must not clear the same container at once.
     await connection.execute("SELECT 1 FROM mayfly.dropped WHERE container = $1 FOR UPDATE", change.container)
     records, size = await connection.fetchrow(_CLEAR[distributed], change.container, change.limit)
     purged = interface.Purged(records, int(size))

@@ -1,12 +1,12 @@
-"""Citus: records, entries, expiry events and histories lie on workers, by their partition; all else stays on the coordinator.
+"""Citus: records, entries, expiry events and histories lie on workers, by their partition; all other tables on the coordinator.
 
-A group of writes that meets several workers is committed in two phases: prepared on all of them, decided by the coordinator's own
-commit, then committed on each. Between the last two the coordinator's row locks are free already while a worker still shows what
-was there before. Advisory locks are not: PostgreSQL releases them after Citus is done. So whoever decides takes those as well.
+A group of writes that touches several workers is committed in two phases: prepared on all of them, decided by the coordinator's
+own commit, then committed on each. Between the last two, the coordinator's row locks are free already while a worker still shows
+the state before. Advisory locks are not free yet: PostgreSQL releases them after Citus is done. So a writer takes those as well.
 
-Where a worker is cut off in that gap, its part is committed when it is back. The writer is told so, sees to it, and answers when
-it is done. Whoever writes the same records meanwhile finds that they are not what he has read: he waits for the prepared
-transaction, then his condition on the record's lsn, or the unique index, fails, and his group is run again.
+If a worker is cut off in that gap, its part is committed when it is back. Citus warns the writer, which waits for this commit
+before it answers. A later writer of the same records finds that they are not as it has read them: it waits for the prepared
+transaction, then its condition on the record's lsn, or the unique index, fails, and its group is run again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 DISTRIBUTED = ("record", "entry", "expiry", "history")
 
 EVENTS = 0
-"""The lock of those who number expiry events; containers count from one."""
+"""The number of the lock for allocating ids of expiry events; containers count from one."""
 
 _LOCKS = 0x6D61 << 48
-"""Advisory locks of Mayfly begin here."""
+"""The base of the advisory locks: a prefix of 16 bits (0x6D61), then the id of the container."""
 
-# One record for an identity, whoever inserts it. A key may be longer than an index takes.
+# One record for an identity, also where two nodes insert it in the gap. Hashed, since a key may be longer than an index takes.
 _UNIQUE = (
     "CREATE UNIQUE INDEX IF NOT EXISTS record_unique ON mayfly.record"
     "(container, hash, octet_length(partition), sha256(partition || key))"
@@ -42,7 +42,7 @@ _MAY_RECOVER = "SELECT has_function_privilege('pg_catalog.recover_prepared_trans
 
 
 async def is_installed(connection: asyncpg.Connection) -> bool:
-    """Whether this database has the extension. Unavailable on a worker."""
+    """Return True if this database has the extension. Unavailable on a worker."""
     if not await connection.fetchval("SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')"):
         return False
     if await connection.fetchval("SELECT groupid <> 0 FROM pg_dist_local_group"):
@@ -53,9 +53,9 @@ async def is_installed(connection: asyncpg.Connection) -> bool:
 
 
 async def distribute(connection: asyncpg.Connection) -> None:
-    """Spread empty tables over the workers there are; those that come later get their share by rebalancing.
+    """Distribute empty tables over the present workers; workers that are added later get their share by rebalancing.
 
-    Not in a transaction, where Citus wants to alter roles. What was interrupted goes on.
+    Not in a transaction, in which Citus refuses to alter roles. A call that was interrupted can be repeated.
     """
     await connection.execute(_UNIQUE)
     done = await _spread(connection)
@@ -67,12 +67,12 @@ async def distribute(connection: asyncpg.Connection) -> None:
 
 
 async def is_distributed(connection: asyncpg.Connection) -> bool:
-    """Whether the tables are spread. They are not if they held records before the database had the extension."""
+    """Return True if all tables are distributed. They are not if they held records before the database had the extension."""
     return await _spread(connection) == set(DISTRIBUTED)
 
 
 async def has_distributed_records(connection: asyncpg.Connection) -> bool:
-    """Whether the records are spread, whatever else is."""
+    """Return True if the table of records is distributed."""
     return DISTRIBUTED[0] in await _spread(connection)
 
 
@@ -85,7 +85,7 @@ async def _spread(connection: asyncpg.Connection) -> set[str]:
 
 
 async def check_workers(connection: asyncpg.Connection, settings: Iterable[str]) -> None:
-    """Unavailable if a worker has one of these settings off, or does not answer."""
+    """Raise Unavailable if a worker has one of these settings off, or does not answer."""
     if not await connection.fetchval(_MAY_RECOVER):
         log.warning(
             "a worker that is cut off while it commits can keep writes waiting for a minute: to make it shorter,"
@@ -103,19 +103,21 @@ async def check_workers(connection: asyncpg.Connection, settings: Iterable[str])
 
 
 async def lock(connection: Any, numbers: Iterable[int]) -> None:
-    """Until this transaction is done on all workers nobody else has these containers (or EVENTS). In one order, always."""
+    """Lock these containers (or EVENTS) until this transaction is committed on all workers. Sorted, against deadlocks."""
     statement = "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"
     await connection.execute(statement, [_LOCKS + number for number in sorted(numbers)])
 
 
 async def recover(connection: Any) -> None:
-    """Finish on all workers what was prepared there and committed here, if this role may. Else Citus does within a minute."""
+    """Finish on all workers the transactions that are prepared there and committed here, if this role may; else Citus does within
+    a minute.
+    """
     if await connection.fetchval(_MAY_RECOVER):
         await connection.execute("SELECT recover_prepared_transactions()")
 
 
 async def has_finished(connection: Any, backend: int) -> bool:
-    """Whether nothing that this process of the coordinator has prepared is left on any worker, as far as all of them can say."""
+    """Return True if all workers answer that no transaction is left which this process of the coordinator has prepared."""
     await recover(connection)
     # Citus names what it prepares after the coordinator's group (0), this process and two running numbers.
     left = f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'citus_0_{backend}_%'"
@@ -128,12 +130,13 @@ _LAST_EVENT = "SELECT value, pg_advisory_xact_lock_shared($1) FROM mayfly.meta W
 
 
 async def answer(connection: Any, request: interface.Read[Any]) -> Any:
-    """A read outside of decisions. What is read in the order of commits ends before the first that is under way.
+    """Answer a read outside of decisions. Reads in the order of commits end before the first commit that is under way.
 
-    Else a reader could be shown one commit by the first worker, miss the one before on the second, and never come back for it.
+    Otherwise a reader could see a commit on the first worker, miss the one before it on the second, and never come back for it.
     """
     if isinstance(request, interface.Scan) and request.order is Order.CHANGED:
-        # The lock comes after the row was read: the lsn may be too low for the moment, but never too high.
+        # The row is read before the lock is granted, so all commits up to this lsn are finished. The lsn may be too low, never
+        # too high.
         last = await connection.fetchval(_LAST_LSN, request.container, _LOCKS + request.container)
         return [record for record in await reads.answer(connection, request) if last is not None and record.lsn <= last]
     if isinstance(request, interface.History):

@@ -1,4 +1,4 @@
-"""Connecting, and what errors of the database mean."""
+"""Connections to PostgreSQL, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ DEADLINE = 5.0
 STATEMENT_TIMEOUT_MS = 30_000
 OLDEST_SERVER = 150_000
 DURABILITY_SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
-"""Must be on: without them a commit may be lost, or half of one kept."""
+"""Settings that must be on: without them a commit may be lost, or half of it kept."""
 
 
 class StaleRead(Exception):
-    """A record is not what it was when it was read."""
+    """A record is not as it was when the transaction read it."""
 
 
 RETRYABLE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError, StaleRead)
-"""The transaction did not happen, and may well succeed next time."""
+"""Errors after which nothing of the transaction happened and a second attempt may well succeed."""
 
 CONNECTION_LOST = (
     OSError,
@@ -40,20 +40,21 @@ CONNECTION_LOST = (
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
 )
-"""The database is away, or has closed this connection."""
+"""Errors of a database that is away, or has closed this connection."""
 
 DATABASE_ERRORS = (*CONNECTION_LOST, StaleRead, asyncpg.PostgresError)
-"""Everything that a statement may raise."""
+"""Every error that a statement may raise."""
 
 
 def options() -> dict[str, Any]:
-    """For each connection."""
+    """The settings of each connection."""
     settings = {
         "application_name": "mayfly",
         "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+        # A node that hangs must not keep its row locks: other nodes wait for them.
         "idle_in_transaction_session_timeout": str(STATEMENT_TIMEOUT_MS),
         "jit": "off",
-        # All joins are of a list of keys with an index.
+        # All joins are of a list of keys with an index. Other kinds of joins would read whole tables.
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
     }
@@ -61,12 +62,12 @@ def options() -> dict[str, Any]:
 
 
 async def dial(url: str) -> asyncpg.Connection:
-    """A connection of one's own; errors as they come (DATABASE_ERRORS)."""
+    """Open a connection; errors as the driver raises them (DATABASE_ERRORS)."""
     return await asyncpg.connect(url, **options())
 
 
 async def connect(url: str) -> asyncpg.Connection:
-    """The same. Unavailable when there is none to be had."""
+    """Open a connection, as `dial`. Unavailable when that fails."""
     try:
         return await dial(url)
     except DATABASE_ERRORS as error:
@@ -86,7 +87,7 @@ async def pause(seconds: float) -> None:
 
 
 async def check(connection: asyncpg.Connection) -> None:
-    """Unavailable for a server that is too old, or that does not keep what it has committed."""
+    """Raise Unavailable for a server that is too old, or that may lose what it has committed."""
     version = int(await connection.fetchval("SHOW server_version_num"))
     if version < OLDEST_SERVER:
         raise Unavailable(f"the server is PostgreSQL {version // 10_000}; Mayfly needs 15 or later")
@@ -99,7 +100,7 @@ async def check(connection: asyncpg.Connection) -> None:
 
 
 def translate_error(error: BaseException) -> MayflyError:
-    """What an error of a statement means to whoever asked."""
+    """The error for a client when a statement raised this one."""
     if isinstance(error, (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)):
         return Corrupt(f"the database is damaged: {error}")
     if isinstance(error, asyncpg.DiskFullError):

@@ -15,7 +15,7 @@ REMEMBER = (
 )
 """Adds versions, by the columns of `row`."""
 
-# Up to the version that takes the page over PAGE_BYTES; sizes are known without reading the values.
+# A page ends with the version that takes it over PAGE_BYTES. PostgreSQL knows the size of a value without reading the value.
 _AFTER = (
     f"SELECT {HISTORY_COLUMNS} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY lsn) - octet_length(value) AS before"
     f" FROM (SELECT {HISTORY_COLUMNS} FROM mayfly.history WHERE container = $1 AND lsn > $2 ORDER BY lsn LIMIT $3) AS first)"

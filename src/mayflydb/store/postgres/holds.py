@@ -1,10 +1,17 @@
-"""Records that open transactions have locked, as the nodes that share a database tell each other.
+"""Holds: the locked records of open transactions, as the nodes that share a database announce them to each other.
 
-A node writes what it locks into `held`, in a transaction of its own that waits for purges of the container which are under way.
-A purge reads that table after it has made those wait, and leaves out what other nodes hold. So either the purge sees the lock, or
-the transaction, which reads the record after that, sees the purge. What a node holds goes with its row in `node`.
+A node writes the records that it locks into `held`, each in a transaction of its own that waits for purges of the container which
+are under way. A purge reads that table after it has made such transactions wait, and leaves out the records of other nodes. So
+either the purge sees the hold, or the transaction, which reads the record after that, sees the purge.
 
-While a node is alone it keeps to itself what it locks. A node that comes does not purge before the first one has told it
+    locking node                                 purging node
+    shared advisory lock of the container        exclusive advisory lock of the container
+    INSERT INTO held; COMMIT                     SELECT FROM held
+    read the record                              DELETE; COMMIT
+
+The holds of a node go with its row in `node`.
+
+While a node is alone it does not announce its holds. A node that joins does not purge before the first one has announced them
 (`membership`).
 """
 
@@ -37,7 +44,7 @@ from mayflydb.store.postgres.reads import Connection
 log = logging.getLogger(__name__)
 
 MAX_HELD_BYTES: Final = 16 << 20
-"""Of the identities that a purge leaves out."""
+"""The most bytes of identities that a purge leaves out."""
 
 ATTEMPTS: Final = 5
 RETRY: Final = 1.0
@@ -45,10 +52,10 @@ SETTLE_SECONDS: Final = 2 * STATEMENT_TIMEOUT_MS / 1000
 """Seconds after which a statement whose answer was lost has been carried out, or never will be."""
 
 ROWS_PER_STATEMENT: Final = 5_000
-"""Rows that a statement writes or removes."""
+"""The most rows that a statement writes or removes."""
 
 _LOCKS: Final = 0x6D62 << 48
-"""Advisory locks of containers that are purged begin here."""
+"""The base of the advisory locks of purged containers: a prefix of 16 bits (0x6D62), then the id of the container."""
 
 _ANNOUNCE = (
     "INSERT INTO mayfly.held(node, number, container, partition, key) SELECT $1, $2, $3, $4, $5"
@@ -69,7 +76,7 @@ _HELD = (
 
 
 class Hold(NamedTuple):
-    """A locked record; `told`: other nodes know, or are being told."""
+    """A locked record. `told`: the hold is announced, or about to be."""
 
     container: int
     identity: Identity
@@ -77,7 +84,7 @@ class Hold(NamedTuple):
 
 
 class Holds:
-    """The records that this node holds, and those that the others do."""
+    """The records that this node holds, and those that other nodes hold."""
 
     def __init__(self, pool: asyncpg.Pool, membership: Membership) -> None:
         self._pool = pool
@@ -87,7 +94,7 @@ class Holds:
         self._unannounced: dict[int, None] = {}
         self._released: set[int] = set()
         self._uncertain: set[int] = set()
-        """Numbers whose row may still be written, although that has failed here."""
+        """Numbers whose row may still be written, although the statement failed here."""
 
         self._writing = asyncio.Lock()
         self._cleaning: asyncio.Task[None] | None = None
@@ -107,6 +114,7 @@ class Holds:
         try:
             await self._write(node, number, place)
         except BaseException:
+            # The row may have been written although its answer was lost; `_clean` removes it later.
             self._uncertain.add(number)
             self.release([number])
             raise
@@ -126,7 +134,7 @@ class Holds:
                 await pause(retry_delay(attempt))
 
     def release(self, numbers: Iterable[int]) -> None:
-        """Hold these no more, as `interface.Holds.release`."""
+        """End these holds, as `interface.Holds.release`."""
         for number in numbers:
             place = self._places.pop(number, None)
             self._unannounced.pop(number, None)
@@ -139,6 +147,7 @@ class Holds:
         try:
             while self._released or self._uncertain:
                 if not self._released:
+                    # A lost INSERT may still be under way. A DELETE before it would remove nothing, and the row would stay.
                     await pause(SETTLE_SECONDS)
                 await self._remove_some()
         finally:
@@ -158,7 +167,8 @@ class Holds:
         self._uncertain.difference_update(doubtful)
 
     async def _announce_some(self) -> bool:
-        """Tell the other nodes some of what this one has kept to itself; True: that is all."""
+        """Announce some of the holds that other nodes do not know; True if none is left."""
+        # One writer at a time: a release meanwhile must not delete a row before it is inserted.
         async with self._writing:
             told = {
                 number: self._places[number]._replace(told=True)
@@ -191,7 +201,7 @@ class Holds:
         self._uncertain.clear()
 
     async def close(self) -> None:
-        """Stop. What is left goes with the node's row."""
+        """Stop. The holds that are left go with the node's row."""
         if self._cleaning is not None:
             self._cleaning.cancel()
             await asyncio.wait([self._cleaning])
@@ -199,15 +209,16 @@ class Holds:
     # --- in write transactions ---------------------------------------------------------------------------------------
 
     async def stand(self, connection: Connection, numbers: Iterable[int]) -> bool:
-        """True: these have been held all the time, and are until the transaction of the connection ends."""
+        """True if this node has held these records all the time, and holds them until the transaction of the connection ends."""
+        # FOR KEY SHARE keeps the node's row, and the holds that go with it, until this transaction has committed.
         if not await connection.fetchval(_STAND, self._membership.node):
             return False
         return all(number in self._places for number in numbers)
 
     async def block_new_holds(self, connection: Connection, container: int) -> None:
-        """Until the transaction of the connection ends no node locks a record of the container, and reads it.
+        """Keep all nodes from holding records of the container until the transaction of the connection ends.
 
-        Unavailable if other nodes may hold what this one cannot know of.
+        Unavailable if other nodes may have holds that are not announced.
         """
         node = self._membership.node
         if not self._membership.is_known or not await connection.fetch(_BLOCK_NEW_HOLDS, node, _LOCKS + container):
@@ -215,13 +226,13 @@ class Holds:
 
     @property
     def has_others(self) -> bool:
-        """Other nodes may be there."""
+        """True if there may be other nodes."""
         return self._membership.has_others
 
     # --- of other nodes ----------------------------------------------------------------------------------------------
 
     async def read_held(self, connection: Connection, request: HeldRecords) -> tuple[Identity, ...] | None:
-        """The answer to a read."""
+        """Answer `HeldRecords`."""
         rows = await connection.fetch(_HELD, request.container, self._membership.node, MAX_HELD, MAX_HELD_BYTES)
         if not rows[0][0]:
             return None

@@ -1,12 +1,16 @@
-"""The nodes that share a database: who is alive, what the catalogue's version is, what time it is there, who does what.
+"""The nodes that share a database: which of them are alive, the version of the catalogue, the database's time, and leases.
 
-A change of the catalogue is answered when every live node knows of it. A node is alive while its row has been seen within LEASE
-of the database's time; one that could not renew its row in time stops answering before others take it for dead. So nobody is
-answered by rules whose change had been acknowledged before he asked; until then some nodes may go by the new ones already.
+A change of the catalogue is answered when every live node knows of it. A node is alive while its row was renewed within LEASE of
+the database's time; a node that cannot renew its row in time stops answering before others take it for dead. So no client is
+answered by old rules after their change was acknowledged. Before that, some nodes may go by the new rules already.
 
-A node knows of all nodes with lower ids from its beginning, and writes into its row up to which id it knows of those that came
-after it. Before it says so it has told them what it keeps for them (`holds`). A node purges only while its row is there and
-after every other node knows of it; rows of the dead are removed.
+    0 s       beat sent, then stored as `seen`
+    4 s       TRUSTED: the node itself stops answering
+    5 s       LEASE: the others take it for dead and no longer wait for it
+
+A node knows of all nodes with lower ids from its beginning, and writes into its row (`knows`) up to which id it knows of later
+ones. Before it does so, it has announced its holds to them (`holds`). A node purges only while its row is there and after every
+other node knows of it; rows of dead nodes are removed.
 """
 
 from __future__ import annotations
@@ -26,18 +30,18 @@ from mayflydb.store.postgres.connection import DATABASE_ERRORS, DEADLINE, connec
 log = logging.getLogger(__name__)
 
 LEASE: Span = 5 * SECOND
-"""After so long without a beat a node is dead to the others."""
+"""Without a beat for so long, a node counts as dead."""
 
 TRUSTED: Span = 4 * SECOND
-"""For so long after a beat was sent a node trusts that it is not; host time may run a little slower than the database's."""
+"""For so long after it sent a beat, a node trusts that it is alive. The margin covers a host whose clock runs a little slower."""
 
 BEAT = 1.0
 RETRY = 0.25
 SAMPLES = 16
-"""Beats among which the quickest says best what time it is."""
+"""Beats among which the one with the quickest answer gives the database's time."""
 
 LIVE = "seen > clock_timestamp() - {} * interval '1 microsecond'"
-"""The condition of a node's row, whose parameter is LEASE."""
+"""The condition of the row of a live node; its parameter is LEASE."""
 
 _JOIN = (
     "INSERT INTO mayfly.node(seen, catalog, alone, knows)"
@@ -52,7 +56,7 @@ _BEAT = (
 )
 _BEHIND = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE catalog < $1 AND id <> $2 AND {LIVE.format('$3')})"
 _UNKNOWN = "SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE id <> $1 AND knows < $1)"
-# A purge under way keeps its node's row.
+# A purge locks the row of its node (FOR KEY SHARE), which is skipped here: the node must not be forgotten while it purges.
 _FORGET = (
     "DELETE FROM mayfly.node WHERE id IN"
     f" (SELECT id FROM mayfly.node WHERE NOT {LIVE.format('$1')} FOR UPDATE SKIP LOCKED)"
@@ -72,14 +76,14 @@ async def _tell_nothing() -> bool:
 
 
 class InUse(Unavailable):
-    """Another node is there, and one of the two wants to be alone."""
+    """Another node uses the database, and one of the two wants to be alone."""
 
 
 class Membership:
     """This node among the others. `redefined` is called when the catalogue is known to have changed."""
 
     def __init__(self, url: str, redefined: Callable[[], None], alone: bool = False) -> None:
-        """`alone`: no other node may have the database at the same time."""
+        """`alone`: no other node may use the database at the same time."""
         self._url = url
         self._alone = alone
         self._redefined = redefined
@@ -92,13 +96,13 @@ class Membership:
         self._knows = 0
         self._known: int | None = None
         self.tell: Callable[[], Awaitable[bool]] = _tell_nothing
-        """Tells the other nodes some of what this one has kept to itself while there were none; True: that is all."""
+        """Announces some of the holds that were kept back while there was no other node; True if none is left."""
 
         self.on_forgotten: Callable[[], None] = lambda: None
-        """Called when the others have forgotten this node, and all that it had told them."""
+        """Called when the other nodes have removed the row of this node, and its announced holds with it."""
 
         self.has_others = True
-        """Other nodes may be there. Where this is wrong, they wait until this node has learned of them."""
+        """True if there may be other nodes. Where it is wrongly False, the others wait until this node has learned of them."""
 
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -106,7 +110,7 @@ class Membership:
     # --- alive -----------------------------------------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """From now on others wait for this node.
+        """Become a node for which the others wait.
 
         Unavailable when the database does not answer, or when this node or one of the others wants to be alone.
         """
@@ -115,14 +119,14 @@ class Membership:
             try:
                 await self._beat()
             except InUse:
-                # It may be this node itself, before it was killed.
+                # The other node may be this one itself before it was killed: its row expires after LEASE.
                 if boot_us() > ends:
                     raise
                 await pause(RETRY)
         self._task = asyncio.create_task(self._run(), name="membership")
 
     async def leave(self) -> None:
-        """Nobody waits for this node any more."""
+        """Remove this node, so that no other node waits for it any more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -134,7 +138,7 @@ class Membership:
             connection.terminate()
 
     def check(self) -> None:
-        """Unavailable when others may take this node for dead by now."""
+        """Raise Unavailable when others may take this node for dead."""
         if boot_us() > self._trusted_until:
             raise Unavailable("this node has lost touch with the database")
 
@@ -168,13 +172,14 @@ class Membership:
                 self._connection = None
             raise Unavailable(f"the database does not answer: {error}") from error
         if answer is None:
-            # Others have forgotten this node.
+            # The other nodes have removed this node's row: it joins anew, with another id.
             self._node = None
             self.has_others = True
             self.on_forgotten()
             self._soon.set()
             return
         there, version, latest = answer
+        # Counted from when the beat was sent: the database stored `seen` later than that, so the others wait longer.
         self._trusted_until = sent + TRUSTED
         self._compare(sent, received, there)
         if version > self._catalog:
@@ -184,6 +189,7 @@ class Membership:
 
     async def _insert_node(self, connection: asyncpg.Connection) -> int:
         async with connection.transaction():
+            # Two nodes that join at once would each miss the other's row, and both could be alone.
             await connection.execute("LOCK TABLE mayfly.node IN SHARE ROW EXCLUSIVE MODE")
             await connection.execute(_FORGET, LEASE)
             node: int | None = await connection.fetchval(_JOIN, self._catalog, self._alone, LEASE)
@@ -193,7 +199,7 @@ class Membership:
         return node
 
     async def _announce_to_others(self, latest: int | None) -> None:
-        """`latest`: the highest id among the other nodes; None: there are none."""
+        """Announce holds to nodes that joined. `latest`: the highest id among the other nodes; None: there are none."""
         self.has_others = latest is not None
         connection = self._connection
         if latest is None or connection is None:
@@ -215,14 +221,14 @@ class Membership:
 
     @property
     def node(self) -> int:
-        """The id of this node. Unavailable when the others have forgotten it."""
+        """The id of this node. Unavailable after the others have removed its row."""
         if self._node is None:
             raise Unavailable("this node has lost touch with the database")
         return self._node
 
     @property
     def is_known(self) -> bool:
-        """Every other node knows of this one, and has told what it had kept to itself."""
+        """True if every other node knows of this one, and has announced its holds."""
         return self._known is not None and self._known == self._node
 
     async def wait_for_acknowledgements(self, pool: asyncpg.Pool) -> None:
@@ -246,7 +252,7 @@ class Membership:
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
     def learn(self, version: int) -> None:
-        """The catalogue has come to this version."""
+        """Take note of a version of the catalogue."""
         if version > self._catalog:
             self._catalog = version
             self._redefined()
@@ -273,13 +279,13 @@ class Membership:
 
     def _compare(self, sent: int, received: int, there: Instant) -> None:
         self._offsets = [*self._offsets[1 - SAMPLES :], (received - sent, there - (sent + received) // 2)]
-        # The quicker the answer, the less can lie between.
+        # The database read its time between `sent` and `received`: the shorter the answer took, the smaller the error.
         self._offset = min(self._offsets)[1]
 
     # --- leases ----------------------------------------------------------------------------------------------------------
 
     async def lease(self, pool: asyncpg.Pool, name: str, span: Span) -> bool:
-        """Have a name to oneself for so long, again or for the first time; False: another node has it."""
+        """Acquire or renew a lease of a name for this node; False if another node has it."""
         self.check()
         async with pool.acquire(timeout=DEADLINE) as connection:
             return bool(await connection.fetchval(_TAKE, name, self._node, span, LEASE))

@@ -1,4 +1,6 @@
-"""Tables made, or brought from each format to the next one in place: all of it happens, or nothing."""
+"""The tables of a database are created, or migrated from each format to the next: completely, in one transaction, or not
+at all.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,14 @@ ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQ
 """,
     2: f"{HISTORY}CREATE INDEX entry_range ON mayfly.entry(container, number, key, record)"
     f" WHERE number >= {FIRST_ORDERED}",
-    # Dates in `exact_anchor`, and rules that count from them: no other tables, but nothing for older versions.
+    # The format with dates in `exact_anchor`. The tables are the same; older versions must not use them.
     3: "SELECT 1",
     4: f"ALTER TABLE mayfly.node ADD COLUMN knows bigint NOT NULL DEFAULT 0; {HELD}",
 }
-"""Format -> what makes it the next one."""
+"""Format -> the statements that make it the next format."""
 
 _PREPARING = 0x6D61_7966_6C79
-"""The advisory lock under which one node makes the tables while others wait."""
+"""The advisory lock under which one node creates or migrates the tables while others wait."""
 
 _STILL_THERE = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE {LIVE.format('$1')})"
 _UNUSED = (
@@ -50,13 +52,15 @@ _UNUSED = (
 )
 
 _LONGEST = 86_400.0
-"""Seconds that a step may take."""
+"""The most seconds that a step may take."""
 
 
 async def prepare(connection: asyncpg.Connection) -> bool:
-    """Make the tables of an empty database, or bring older ones to this format. Whether they are spread over workers.
+    """Create the tables of an empty database, or migrate those of an older format. Return True if they are distributed over
+    workers.
 
-    Unavailable for tables of a newer version, and for older ones that other nodes are using. The connection is of no other use.
+    Errors: Unavailable for tables of a newer version, and for older ones that other nodes use. The caller closes the connection
+    afterwards, which releases the advisory lock.
     """
     await connection.execute("SELECT pg_advisory_lock($1)", _PREPARING)
     spread = await citus.is_installed(connection)
@@ -74,14 +78,14 @@ async def prepare(connection: asyncpg.Connection) -> bool:
 
 
 async def _may_spread(connection: asyncpg.Connection) -> bool:
-    """An empty database may; what a step has added to tables that are spread must be, too."""
+    """True if tables may be distributed: in an unused database, or where a step has added tables to distributed ones."""
     if not (await connection.fetchval(_UNUSED) or await citus.has_distributed_records(connection)):
         return False
     return not await connection.fetchval(_STILL_THERE, LEASE)
 
 
 async def _migrate(connection: asyncpg.Connection, version: int) -> None:
-    # They would go on with the tables that they know.
+    # Running nodes would go on with the tables as they know them.
     if await connection.fetchval(_STILL_THERE, LEASE):
         raise Unavailable(
             f"the database has format {version} and other nodes use it: stop them, so that it can be brought to {FORMAT}"

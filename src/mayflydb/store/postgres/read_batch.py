@@ -1,4 +1,4 @@
-"""Point reads of one moment asked together: many keys in one statement cost little more than one."""
+"""Point reads of one turn of the event loop in one statement: many keys cost little more than one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mayflydb.store.postgres.reads import get_many
 
 MAX_READS = 64
 MAX_STATEMENTS = 4
-"""Statements under way; whoever comes while all of them are goes with the next."""
+"""Statements under way. While there are so many, further reads are gathered for the next one."""
 
 
 class ReadBatch:
-    """Gathers point reads. An error of a statement is everybody's whose read was in it."""
+    """Gathers point reads. An error of a statement goes to each read that was in it."""
 
     def __init__(self, pool: asyncpg.Pool, distributed: bool) -> None:
         self._pool = pool
@@ -28,7 +28,7 @@ class ReadBatch:
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, request: Get) -> Record | None:
-        """The record with this identity."""
+        """Read the record with this identity."""
         future: asyncio.Future[Record | None] = self._loop.create_future()
         if not self._waiting and len(self._under_way) < MAX_STATEMENTS:
             self._loop.call_soon(self._send)

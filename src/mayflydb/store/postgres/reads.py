@@ -48,22 +48,24 @@ _GETS = (
 )
 
 _ROUTED_GETS = f"{_GETS} AND r.hash = ANY($5::bigint[])"
-"""For Citus, which asks only the workers that hold these. A plain database could be tempted by its index of hashes."""
+"""For Citus, which asks only the workers that hold these hashes. On a plain database the planner might choose the index of
+hashes, which finds a whole partition, instead of that of identities.
+"""
 
 
 def row_of(found: asyncpg.Record) -> interface.CatalogRow:
-    """A catalogue row."""
+    """Build a catalogue row."""
     id, parent, name, data, lsn, seq = found
     return interface.CatalogRow(id, parent, name.decode("utf-8", "surrogatepass"), data, lsn, seq)
 
 
 def encode_name(name: str) -> bytes:
-    """A name as its column holds it: any text, as PostgreSQL's own text cannot."""
+    """Encode a name for its column: bytes, since PostgreSQL's text cannot hold zeros and lone surrogates."""
     return name.encode("utf-8", "surrogatepass")
 
 
 def digest(key: bytes) -> int:
-    """A number to find an entry's key by, which may be longer than an index takes."""
+    """A 64-bit number of an entry's key, for lookups: a key of a unique value may be longer than an index takes."""
     return int.from_bytes(blake2b(key, digest_size=8, salt=b"entry").digest(), "big", signed=True)
 
 
@@ -75,12 +77,13 @@ _LOCKED_GETS = (
     f" AS guess({_ROW}) USING ({_ROW})),"
     f" found AS ({_GETS}) SELECT found.*, same.count FROM same LEFT JOIN found ON true"
 )
-"""The snapshot may be older than the lock. But every write of a record moves its container's lsn: if that is what this node has
-left there, nobody has written since."""
+"""The snapshot of the statement may be older than the lock that it waits for. But every write of a record moves the lsn of its
+container: if the locked row has the lsn that this node left there, no other node has written since, and the records are current.
+"""
 
 
 async def get_many(connection: Connection, requests: Sequence[interface.Get], distributed: bool) -> list[Record | None]:
-    """Many records by identity in one statement, which costs little more than one."""
+    """Read many records by identity in one statement, which costs little more than one."""
     columns = _identities(requests)
     if distributed:
         columns.append([hash_number(request.partition) for request in requests])
@@ -91,7 +94,7 @@ async def get_many(connection: Connection, requests: Sequence[interface.Get], di
 async def get_many_locked(
     connection: Connection, guesses: Sequence[interface.CatalogRow], requests: Sequence[interface.Get]
 ) -> list[Record | None] | None:
-    """The same, with catalogue rows locked, in order of their ids, as they are guessed to be; None: one is not so."""
+    """Lock catalogue rows, in order of their ids, and read records as `get_many` does. None if a row is not as expected."""
     columns = _identities(requests)
     columns += [
         [row.id for row in guesses],
@@ -115,7 +118,7 @@ def _identities(requests: Sequence[interface.Get]) -> list[list[Any]]:
 
 
 def _by_number(rows: Sequence[tuple[Any, ...]], count: int) -> list[Record | None]:
-    """Rows of a record and its place in the answer, from one on."""
+    """Order rows of a record and its place in the answer, counted from one."""
     answers: list[Record | None] = [None] * count
     for row in rows:
         answers[row[-1] - 1] = record_of(row[:-1])
@@ -123,7 +126,9 @@ def _by_number(rows: Sequence[tuple[Any, ...]], count: int) -> list[Record | Non
 
 
 def _page(condition: str, order: str, limit: str) -> str:
-    """Rows in order, up to the one that takes the page over PAGE_BYTES; sizes are known without reading the values."""
+    """A statement for rows in order, up to the one that takes the page over PAGE_BYTES. Sizes are known without reading the
+    values.
+    """
     return (
         f"SELECT {RECORD} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY {order}) - octet_length(value) AS before"
         f" FROM (SELECT {RECORD}, hash, {DEADLINE} AS deadline FROM mayfly.record WHERE container = $1 AND {condition}"
@@ -159,7 +164,7 @@ async def scan(connection: Connection, request: interface.Scan) -> list[Record]:
     if after is not None:
         place, number = max((place, number), (hash_number(after.partition), after.number))
     if upper == lower + b"\0":
-        # Nothing sorts between a byte string and itself with a zero: one logical partition.
+        # No byte string lies between `lower` and `lower + b"\0"`: the range is exactly one partition.
         if place != hash_number(lower):
             return []
         return _records(await connection.fetch(_ONE_PARTITION, container, place, lower, number, limit))
@@ -183,7 +188,8 @@ async def holders(connection: Connection, request: interface.EntryOwners) -> lis
     return _records(await connection.fetch(_HOLDERS, request.container, *entry_columns(request.entries)))
 
 
-# Keys of unique values may be longer than an index takes: only those of other indexes are ordered.
+# Only ordered indexes have keys in a B-tree, and the condition repeats that of the partial index `entry_range`. Keys of unique
+# values may be longer than an index takes, and are found by their digest.
 _ORDERED = f"e.container = $1 AND e.number = $2 AND e.number >= {FIRST_ORDERED}"
 
 _SEEK = f"SELECT e.record FROM mayfly.entry e WHERE {_ORDERED} AND e.key >= $3 AND e.key < $4 LIMIT $5"
@@ -299,7 +305,7 @@ async def next_due(connection: Connection, request: interface.NextDue) -> Instan
 
 
 def spared_numbers(spared: Iterable[Identity]) -> list[int]:
-    """The argument of NOT_SPARED. A record of another identity may be spared, too, if its number is the same."""
+    """The argument of NOT_SPARED. Another record with the same identity number is spared too; a later sweep removes it."""
     return [identity_number(*identity) for identity in spared]
 
 
@@ -362,7 +368,7 @@ async def children(connection: Connection, request: interface.ChildRows) -> list
 
 
 async def lock_rows(connection: Connection, ids: Iterable[int]) -> list[interface.CatalogRow]:
-    """Catalogue rows, which nobody else changes before this transaction ends. Always in one order, against deadlocks."""
+    """Lock catalogue rows until this transaction ends. Always in order of ids, against deadlocks."""
     statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE"
     return [row_of(found) for found in await connection.fetch(statement, list(ids))]
 
@@ -410,5 +416,5 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
 
 
 async def answer(connection: Connection, request: interface.Read[Any]) -> Any:
-    """What this connection sees."""
+    """Answer a read as this connection sees the database."""
     return await ANSWERS[type(request)](connection, request)

@@ -1,13 +1,13 @@
-"""Tables of a database, and their format version.
+"""The tables of a database, and their format version.
 
-Everything lies in the schema `mayfly`. As in a file, two partial indexes are the due paths and no deadline is stored.
+All tables lie in the schema `mayfly`. As in a file, two partial indexes are the due paths and no deadline is stored.
 
-A write transaction locks the catalogue row of each container it touches, so that on all nodes together the writes of one
-container come one after the other, and their lsns in the order of their commits. Whoever looks at names or makes a new id locks
-the row `next_id` of `meta` first; whoever writes expiry events, the row `events`.
+A write transaction locks the catalogue row of each container that it touches. So on all nodes together the writes of one
+container come one after the other, and their lsns follow the order of their commits. A transaction that reads names or allocates
+a catalogue id locks the row `next_id` of `meta`; one that writes expiry events, the row `events`.
 
-With Citus the records, their entries, expiry events and histories are spread over its workers by the hash of the partition
-(`citus`); that is why every key of theirs holds it.
+With Citus the records, their entries, expiry events and histories are distributed over its workers by the hash of the partition
+(`citus`), so each of their keys contains it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ HAS_OWN_TTL = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
 
 DATE = "(('x' || encode({0}, 'hex'))::bit(64)::bigint # (-9223372036854775808)::bigint)"
-"""The date that an entry's key stands for, as `due.date_of`."""
+"""The date that an entry's key encodes, as `due.date_of`."""
 
 RECORD = "partition, key, value, written, anchor, override, lsn, seq, exact_anchor, checksum"
-"""What `record_of` takes."""
+"""The columns that `record_of` takes."""
 
 HISTORY = """
 CREATE TABLE mayfly.history(

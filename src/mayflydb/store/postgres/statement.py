@@ -1,4 +1,4 @@
-"""One statement out of many changes: a round trip costs more than most of them."""
+"""Many changes in one statement: a round trip costs more than most of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from mayflydb.store.postgres.connection import StaleRead
 
 
 class Statement:
-    """Parts that all see the database as it was before the statement; no two of them change the same row."""
+    """Parts of one statement, as data-modifying CTEs. All see the database as it was before; no two of them change the
+    same row.
+    """
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -16,7 +18,7 @@ class Statement:
         self._expected: dict[str, int] = {}
 
     def add(self, name: str, sql: str, *arguments: Any, expected: int | None = None) -> None:
-        """SQL with {0}, {1}, ... for its arguments. `expected`: how many rows it must change and, so, return."""
+        """Add SQL with {0}, {1}, ... for its arguments. `expected`: the number of rows that it must change and, so, return."""
         first = len(self._arguments) + 1
         self._parts.append(f"{name} AS ({sql.format(*(f'${first + n}' for n in range(len(arguments))))})")
         self._arguments += arguments
@@ -27,7 +29,7 @@ class Statement:
         return bool(self._parts)
 
     async def run(self, connection: Any) -> None:
-        """Change everything; errors: StaleRead when some part changed other than it was to, which has to be rolled back."""
+        """Make all changes. Errors: StaleRead when a part changed another number of rows than expected; the caller rolls back."""
         counts = ", ".join(f"(SELECT count(*) FROM {name})" for name in self._expected) or "1"
         row = await connection.fetchrow(f"WITH {', '.join(self._parts)} SELECT {counts}", *self._arguments)
         if self._expected and tuple(row) != tuple(self._expected.values()):

@@ -41,10 +41,10 @@ ATTEMPTS = 5
 
 
 class PostgresStore:
-    """One database, which other nodes may share. Made by `open`."""
+    """One database, which other nodes may share. `open` builds it."""
 
     def __init__(self, url: str, pool: asyncpg.Pool, distributed: bool, alone: bool, stopwatch: Stopwatch) -> None:
-        """Before it is used it must `join` the other nodes."""
+        """The store must `join` the other nodes before it is used."""
         self._description = addresses.parse(url).shown
         self._pool = pool
         self._distributed = distributed
@@ -59,9 +59,9 @@ class PostgresStore:
 
     @classmethod
     async def open(cls, url: str, alone: bool = False, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
-        """Make the tables of an empty database, or go on with those that are there. `alone`: as the only node.
+        """Open a database and create or migrate its tables. `alone`: as its only node.
 
-        Errors: Unavailable when the server does not answer, is too old, loses commits, or has tables of a newer format.
+        Errors: Unavailable when the server does not answer, is too old, may lose commits, or has tables of a newer format.
         """
         connection = await connect(url)
         try:
@@ -95,11 +95,11 @@ class PostgresStore:
         return self._catalog_version
 
     def wall(self) -> Instant:
-        """The database's time, as far as this host can tell: what all nodes go by."""
+        """The database's time, as far as this host can tell. All nodes go by it."""
         return self._membership.wall()
 
     async def lease(self, name: str, span: Span) -> bool:
-        """Have a name to oneself for that long, again or for the first time; False: another node has it."""
+        """Acquire or renew a lease of a name for this node; False if another node has it."""
         try:
             return await self._membership.lease(self._pool, name, span)
         except DATABASE_ERRORS as error:
@@ -120,7 +120,7 @@ class PostgresStore:
         if not isinstance(request, Get | HeldRecords) and type(request) not in ANSWERS:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
         if asyncio.current_task() is None:
-            # A request has no task before it has waited once, and the driver's time limits need one.
+            # A request runs without a task until it waits, and asyncio's time limits, which the driver uses, need a task.
             await asyncio.sleep(0)
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -161,4 +161,4 @@ class PostgresStore:
 
 
 async def _leave(connection: asyncpg.Connection) -> None:
-    """Between two uses of a pooled connection nothing has to be undone: readers set nothing."""
+    """Leave a pooled connection as it is between two uses: readers change no setting."""

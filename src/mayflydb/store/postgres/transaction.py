@@ -1,8 +1,8 @@
-"""One write transaction: runs decisions one after the other on a connection and applies what they come to.
+"""One write transaction: runs decisions one after the other on a connection, and applies their changes.
 
 Decisions are generators that may be run again. So before the transaction runs them in turn, it runs each as far as it knows the
-answers, or can guess them, collects what they would ask next, and asks that for all of them in one statement. What they change
-is gathered and written by one statement more.
+answers or has them in the cache, collects the reads that they ask for next, and answers those for all of them in one statement.
+The changes of single records are gathered and written by one more statement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mayflydb.store.rows import SEQ_MASK
 T = TypeVar("T")
 
 NAMES = (interface.FindRow, interface.ChildRows, interface.NewId)
-"""Reads of decisions about the catalogue, which come one after the other on all nodes together."""
+"""Reads of the catalogue by name, and new ids. Transactions of all nodes that ask them come one after the other."""
 
 RECORDS = (interface.Scan, interface.EntryOwners, interface.Due)
 """Reads that are answered by records."""
@@ -38,7 +38,7 @@ _COUNT = (
 
 
 class Transaction:
-    """Between BEGIN and COMMIT. `finish` must have returned before the latter."""
+    """The work between BEGIN and COMMIT. `finish` must have returned before COMMIT."""
 
     def __init__(self, connection: Connection, distributed: bool, catalog_cache: CatalogCache, holds: Holds) -> None:
         self._connection = connection
@@ -51,7 +51,7 @@ class Transaction:
         self._names_locked = False
         self._redefined = False
         self.changed_rows = 0
-        """Catalogue rows that were there before and are not what others may remember."""
+        """The number of changed catalogue rows that existed before, so that other nodes may have cached them."""
 
         self._apply_many: dict[type, Callable[[Any], Awaitable[interface.Purged | None]]] = {
             interface.Purge: self._purge,
@@ -65,13 +65,14 @@ class Transaction:
             interface.TrimEvents: lambda change: changes.trim(connection, change),
         }
 
-    # --- what decisions will ask -----------------------------------------------------------------------------------------
+    # --- reading ahead ---------------------------------------------------------------------------------------------------
 
     async def prefetch(self, decides: Iterable[Callable[[], interface.Decision[Any]]]) -> None:
-        """Lock the containers these decisions are about and read the records they ask for."""
+        """Lock the containers of these decisions and read the records that they ask for."""
         decides = list(decides)
         if await self._prefetch_from_cache(decides):
             return
+        # Two rounds: catalogue rows first, since decisions that load them know only then which records they need.
         first = _first_requests(decides, self._rows)
         await self._lock({request.id for request in first if isinstance(request, interface.LoadRow)})
         await self._lock({request.container for request in first if isinstance(request, interface.Get)})
@@ -80,7 +81,7 @@ class Transaction:
             self._batch.remember(wanted, await reads.get_many(self._connection, wanted, self._distributed))
 
     async def _prefetch_from_cache(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
-        """Lock and read in one statement, as if the containers were what this node has left them; False: they are not."""
+        """Lock and read in one statement, by the cached catalogue rows. False if they are out of date or do not suffice."""
         guesses = self._catalog_cache.rows
         if self._distributed or not guesses:
             return False
@@ -98,6 +99,7 @@ class Transaction:
         return True
 
     async def _lock(self, containers: Iterable[int]) -> None:
+        # Sorted within one call. Later calls may still deadlock; PostgreSQL ends one transaction, and its group is run again.
         wanted = sorted(set(containers) - self._rows.keys())
         if wanted:
             if self._distributed:
@@ -144,6 +146,7 @@ class Transaction:
             return await self._holds.stand(self._connection, request.numbers)
         if isinstance(request, NAMES):
             return await self._catalog_answer(request)
+        # The statement reads tables, so the gathered changes of earlier decisions must be in them.
         await self._batch.flush(forget=False)
         answer = await reads.answer(self._connection, request)
         if isinstance(request, RECORDS):
@@ -152,6 +155,7 @@ class Transaction:
 
     async def _read_held(self, request: interface.HeldRecords) -> tuple[Identity, ...] | None:
         if request.purging:
+            # The container first, then the holds: all transactions take the two locks in this order.
             await self._lock([request.container])
             await self._holds.block_new_holds(self._connection, request.container)
         elif not self._holds.has_others:
@@ -175,6 +179,7 @@ class Transaction:
 
     async def _catalog_answer(self, request: interface.Read[Any]) -> Any:
         connection = self._connection
+        # Without the lock two nodes could each find a name missing, and both create it.
         if not self._names_locked:
             await connection.execute("SELECT 1 FROM mayfly.meta WHERE name = 'next_id' FOR UPDATE")
             self._names_locked = True
@@ -227,7 +232,7 @@ class Transaction:
         self._rows[row.id] = row
         self._counted.discard(row.id)
         self._redefined = True
-        # What is new nobody remembers: a name that is missing is asked for again each time.
+        # A new row is in no cache: nodes do not cache that a name is missing, but ask again each time.
         self.changed_rows += known
 
     async def _drop_row(self, change: interface.DropRow) -> None:
@@ -245,7 +250,7 @@ class Transaction:
             )
 
     async def empty(self) -> None:
-        """Forget all rows; ids go on from where they are."""
+        """Remove all rows. Ids go on from where they are, so that no id of a removed row comes again."""
         await self._connection.execute(
             "TRUNCATE mayfly.record, mayfly.entry, mayfly.expiry, mayfly.history, mayfly.catalog, mayfly.dropped,"
             " mayfly.setting"
@@ -254,7 +259,9 @@ class Transaction:
         self.changed_rows += 1
 
     async def finish(self, sign: Callable[[Statement], None]) -> int | None:
-        """Write what has been gathered, signed. The catalogue's new version, which the commit tells all; None: as it was."""
+        """Write all that is gathered, and the marker of the group. Return the new version of the catalogue, which the commit
+        announces to all nodes; None if the catalogue is unchanged.
+        """
         statement = Statement()
         sign(statement)
         self._add_counters(statement)
@@ -268,7 +275,7 @@ class Transaction:
         return version
 
     def locked_rows(self) -> list[interface.CatalogRow]:
-        """The rows it has locked, as they are after its commit."""
+        """The rows that the transaction has locked, as they are after its commit."""
         return [row for row in self._rows.values() if row is not None]
 
     async def _save_counters(self) -> None:
@@ -289,7 +296,7 @@ class Transaction:
 def _first_requests(
     decides: Iterable[Callable[[], interface.Decision[Any]]], rows: Mapping[int, interface.CatalogRow | None]
 ) -> list[interface.Read[Any]]:
-    """What each decision asks first that these rows do not answer; nothing for one that asks no more, or fails."""
+    """The first read of each decision that these rows do not answer; none for a decision that asks no more, or fails."""
     requests: list[interface.Read[Any]] = []
     for decide in decides:
         decision = decide()
@@ -298,7 +305,7 @@ def _first_requests(
             while type(request) is interface.LoadRow and request.id in rows:
                 request = decision.send(rows[request.id])
             requests.append(request)
-        except Exception:  # noqa: BLE001, S110 -- it will fail again in its turn, and be told so.
+        except Exception:  # noqa: BLE001, S110 -- the decision fails again in its turn, and then its caller is answered.
             pass
         finally:
             decision.close()

@@ -1,4 +1,4 @@
-"""What single records become in a write transaction: gathered, and written by one statement."""
+"""The changes of single records in a write transaction, gathered and written by one statement."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from mayflydb.store.rows import checksum, clamp, column_anchor, exact_anchor, ha
 _STATE = "written, anchor, override, lsn, exact_anchor, checksum, value"
 _STATE_TYPES = "bigint[], {5}::bigint[], {6}::bigint[], {7}::bigint[], {8}::text[], {9}::bigint[], {10}::bytea[]"
 _PLACES = "{0}::bigint[], {1}::bigint[], {2}::bigint[]"
+# `read` is the lsn under which the record was read. Under the lock of the container it cannot have changed, except on Citus,
+# where a worker may commit late: then fewer rows change than expected, and the group is run again.
 _SAME = "r.container = n.container AND r.hash = n.hash AND r.seq = n.seq AND (n.read IS NULL OR r.lsn = n.read)"
 _ROUTE = " AND r.hash = ANY({1}::bigint[])"
-"""Tells Citus which workers need not be asked."""
+"""The condition that tells Citus which workers hold the records."""
 
 _INSERT = (
     f"INSERT INTO mayfly.record(container, hash, seq, identity, partition, key, {_STATE})"
@@ -57,7 +59,7 @@ Place = tuple[int, int, int]
 
 
 class WriteBatch:
-    """What single records have become since the last `flush`, and the events of those that died."""
+    """The changes of single records since the last `flush`, and the events of those that expired."""
 
     def __init__(self, connection: Connection, distributed: bool) -> None:
         self._connection = connection
@@ -72,18 +74,18 @@ class WriteBatch:
         self._history_rows: list[tuple[Any, ...]] = []
 
     def remember(self, requests: Sequence[interface.Get], found: Sequence[Record | None]) -> None:
-        """These have been read, under the lock of their containers."""
+        """Note records that were read under the lock of their containers."""
         for request, record in zip(requests, found, strict=True):
             self._known[request.container, request.partition, request.key] = record
             if record is not None:
                 self._read[_place(request.container, record)] = record.lsn
 
     def note_read(self, container: int, records: Iterable[Record]) -> None:
-        """These have been read, under the lock of their container, and nothing is gathered."""
+        """Note the versions of records that were read under the lock of their container, while nothing is gathered."""
         self._read.update({_place(container, record): record.lsn for record in records})
 
     def get(self, request: interface.Get) -> Record | None:
-        """The record as it is by now; KeyError if that is not known."""
+        """The record as this transaction sees it; KeyError if it was neither read nor written."""
         return self._known[request.container, request.partition, request.key]
 
     def put(self, change: interface.Put) -> None:
@@ -100,6 +102,7 @@ class WriteBatch:
         place = _place(change.container, record)
         self._updated.pop(place, None)
         self._entries.pop(place, None)
+        # A record that this transaction inserted is not in the table yet, so there is nothing to delete.
         if self._inserted.pop(place, None) is None:
             self._deleted[place] = None
         self._known[change.container, record.partition, record.key] = None
@@ -110,7 +113,10 @@ class WriteBatch:
         self._history_rows.append(history.row(change))
 
     async def flush(self, forget: bool = True, statement: Statement | None = None) -> None:
-        """Write it all, with what is in the statement. `forget`: records may change next in ways that are not seen here."""
+        """Write all that is gathered, together with the parts of `statement`.
+
+        `forget`: drop what is known of records, because the next changes are made in SQL and not seen here.
+        """
         statement = statement or Statement()
         if self._deleted:
             places = _columns(self._deleted)
@@ -131,6 +137,7 @@ class WriteBatch:
             self._add_entries(statement)
         if self._events:
             if self._distributed:
+                # Event ids ascend in the order of commits only if their allocation waits for unfinished commits on workers.
                 await citus.lock(self._connection, [citus.EVENTS])
             statement.add("numbered", _NUMBER, len(self._events))
             statement.add("told", _ADD_EVENTS, *_columns(_event(n, event) for n, event in enumerate(self._events, 1)))

@@ -1,4 +1,4 @@
-"""Group commit: whoever waits is decided together in one transaction, committed once, and only then answered."""
+"""Group commit: the queued writes are decided together in one transaction, committed once, and only then answered."""
 
 from __future__ import annotations
 
@@ -33,24 +33,27 @@ from mayflydb.store.write_queues import QueuedWrite, Refusal, WriteQueues
 log = logging.getLogger(__name__)
 
 GROUP_LIMIT = 512
+"""The most writes of one group: the first of a group waits for the last to be decided."""
 ATTEMPTS = 5
-"""Times that a group is tried while nothing of it has happened."""
+"""The number of times that a group is run while nothing of it has happened."""
 
 RESOLVE_SECONDS = 30.0
-"""Seconds in which the outcome of a commit is asked for whose answer was lost."""
+"""Seconds in which the writer tries to find the outcome of a COMMIT whose answer was lost."""
 
 RECOVERY_POLL_SECONDS = 0.05
 """Seconds between two looks at workers that have not finished a commit."""
 
 
-# Each transaction signs with a number of its own, and sweeps away the signatures of those whose outcome is known.
+# Each transaction inserts a marker (writer, number) of its own and removes those of transactions whose outcome is known. The
+# marker is committed with the changes or not at all. To resolve a lost COMMIT the writer inserts the same marker on a new
+# connection: a conflict means committed; success means rolled back, and keeps the number from ever being committed.
 _ADD_MARKER = "INSERT INTO mayfly.outcome(writer, number) VALUES ({0}, {1})"
 _REMOVE_MARKERS = "DELETE FROM mayfly.outcome WHERE writer = {0} AND number < {1}"
 _CLAIM_MARKER = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING number"
 
 
 class DecidedWrite:
-    """A job of a group, and what it came to. `changes_rows`: others may remember what it has changed."""
+    """A write of a group with its result. `changes_rows`: other nodes may have cached catalogue rows that it changes."""
 
     __slots__ = ("changes_rows", "job", "purged", "reply")
 
@@ -62,7 +65,7 @@ class DecidedWrite:
 
 
 class Writer:
-    """The writer of this node. Others write to the same database; locks and retries keep them in order."""
+    """The writer of this node. Other nodes write to the same database; row locks and retries keep the writes in order."""
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Writer:
         holds: Holds,
         stopwatch: Stopwatch,
     ) -> None:
-        """`learn` takes note of a new version of the catalogue, `wait_for_nodes` waits until all other nodes have."""
+        """`learn` takes note of a new version of the catalogue; `wait_for_nodes` waits until all other nodes have."""
         self._url = url
         self._distributed = distributed
         self._learn = learn
@@ -88,7 +91,7 @@ class Writer:
         self._catalog_cache = CatalogCache()
         self._marker = 0
         self._warning: str | None = None
-        """What the server has warned of since the last order to commit."""
+        """The last warning of the server since COMMIT was sent."""
         self._unresolved: set[int] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._task = asyncio.create_task(self._run(), name="writer")
@@ -98,13 +101,13 @@ class Writer:
         return self._queues.submit(decide, urgency)
 
     async def close(self) -> None:
-        """Finish what is queued; refuse what comes later."""
+        """Finish the writes that are queued; refuse later ones."""
         self._queues.close()
         await asyncio.wait([self._task, *self._background])
         await self._drop_connection()
 
     async def reset(self) -> None:
-        """Forget everything, after what is queued. It waits its turn as any write does."""
+        """Remove everything, in turn with the queued writes."""
         await self._queues.submit(_reset_decision, "user")
 
     async def _run(self) -> None:
@@ -148,7 +151,7 @@ class Writer:
             job.fail(type(error)(error.message, **error.detail))
 
     async def _attempt(self, jobs: list[QueuedWrite], held_since: int | None) -> None:
-        """Everything up to the answers; what it raises has left nothing behind."""
+        """Run a group up to the answers. Where this raises, nothing of the group has happened."""
         connection = await self._ensure_connection()
         if not self._in_transaction:
             await connection.execute("BEGIN")
@@ -162,7 +165,7 @@ class Writer:
         try:
             await self._commit(connection, number)
         except CONNECTION_LOST as error:
-            # The order to commit may have arrived, or not. Nobody else waits until that is known.
+            # COMMIT may have arrived or not. The outcome is found in a task of its own, so that the next group need not wait.
             await self._drop_connection()
             self._unresolved.add(number)
             self._start_task(self._resolve(done, version, number, error))
@@ -206,7 +209,7 @@ class Writer:
     def _committed(self, done: list[DecidedWrite], version: int | None, held: int = 0) -> None:
         self._commit_seq += 1
         if version is not None:
-            # Nobody else waits for the other nodes: one that has died keeps them for the length of its lease.
+            # Only the writes that change the catalogue wait for the other nodes: a dead one delays them by up to its lease.
             self._learn(version)
             changing = [each for each in done if each.changes_rows]
             done = [each for each in done if not each.changes_rows]
@@ -228,13 +231,13 @@ class Writer:
         except DATABASE_ERRORS:
             raise
         except Exception as error:  # noqa: BLE001
-            # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
-            # written, so it is told when their commit is certain.
+            # A refusal (or a bug) of this decision alone, which has changed nothing yet. It may rest on writes of its group that
+            # are not committed, so it is answered after the commit.
             return DecidedWrite(job, Refusal(error))
         return DecidedWrite(job, reply, purged, transaction.changed_rows > before)
 
     async def _resolve(self, done: list[DecidedWrite], version: int | None, number: int, error: BaseException) -> None:
-        """Find out what became of a transaction whose COMMIT was not answered, and answer for it."""
+        """Find the outcome of a transaction whose COMMIT was not answered, and answer its writes."""
         jobs = [each.job for each in done]
         try:
             is_committed = await self._is_committed(number, error)
@@ -256,7 +259,9 @@ class Writer:
             self._queues.requeue(again)
 
     async def _finish(self, done: list[DecidedWrite], version: int | None, backend: int, warning: str) -> None:
-        """Answer for a transaction that is committed, when it is so on all workers. OutcomeUnknown if that takes too long."""
+        """Answer the writes of a committed transaction when it is committed on all workers too. OutcomeUnknown after
+        RESOLVE_SECONDS.
+        """
         log.warning("a commit is not finished on all workers: %s", warning)
         ends = self._stopwatch() + int(RESOLVE_SECONDS * 1e6)
         while self._stopwatch() < ends:
@@ -275,14 +280,17 @@ class Writer:
         self._fail([each.job for each in done], OutcomeUnknown(f"the commit is not finished on all workers: {warning}"))
 
     async def _is_committed(self, number: int, error: BaseException) -> bool:
-        """Whether it was committed. If not, it never will be: its signature is taken. OutcomeUnknown when nobody can say."""
+        """True if the transaction with this marker is committed. If not, the marker is claimed, so that it never will be.
+
+        OutcomeUnknown if the database does not answer within RESOLVE_SECONDS.
+        """
         ends = self._stopwatch() + int(RESOLVE_SECONDS * 1e6)
         wait = 0.05
         while self._stopwatch() < ends:
             try:
                 connection = await connect(self._url)
                 try:
-                    # Waits for the transaction if it is still there.
+                    # If the transaction is still open, the INSERT waits for its end: the unique index decides between the two.
                     return await connection.fetchval(_CLAIM_MARKER, self._id, number) is None
                 finally:
                     connection.terminate()
@@ -300,7 +308,7 @@ class Writer:
                 future.set_result(Committed(each.reply, commit_seq, each.purged, held))
 
     async def _drop_connection(self) -> None:
-        """Whatever the connection was doing is rolled back by the server."""
+        """Close the connection; the server rolls back its transaction."""
         connection, self._connection, self._in_transaction = self._connection, None, False
         self._catalog_cache.forget()
         if connection is not None:

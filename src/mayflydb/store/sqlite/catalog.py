@@ -1,6 +1,6 @@
-"""The catalogue in memory: what is committed, and what the transaction under way has made of it.
+"""The catalogue in memory: the committed rows, and the changes of the transaction under way.
 
-It is small and read by every write; SQL for each look would cost more than the write itself.
+The catalogue is small and read by every write; a SQL statement for each look would cost more than the write itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mayflydb.store.sqlite.schema import row_id
 
 
 class Catalog:
-    """Rows by id and by (parent, name). `apply` writes through to the transaction; `commit` or `rollback` ends it."""
+    """Rows by id and by (parent, name). `put` and `drop` write through to the transaction; `commit` or `rollback` ends it."""
 
     def __init__(self, rows: list[CatalogRow]) -> None:
         self._rows = {row.id: row for row in rows}
@@ -25,7 +25,7 @@ class Catalog:
 
     @classmethod
     def load(cls, connection: apsw.Connection) -> Catalog:
-        """Everything that is committed."""
+        """Read all committed rows."""
         statement = "SELECT id, parent, name, data, lsn, seq FROM catalog"
         return cls([CatalogRow(*row) for row in connection.execute(statement)])
 
@@ -64,7 +64,7 @@ class Catalog:
         return [rows[id] for id in sorted(rows)]
 
     def put(self, connection: apsw.Connection, row: CatalogRow) -> None:
-        """Insert or replace; the counters of an existing row stay."""
+        """Insert or replace a row; the counters of an existing row stay."""
         before = self.row_now(row.id)
         if before is not None:
             row = msgspec.structs.replace(row, lsn=before.lsn, seq=before.seq)
@@ -77,7 +77,9 @@ class Catalog:
         self._redefined = True
 
     def drop(self, connection: apsw.Connection, id: int) -> None:
-        """Remove a row; its records wait in `dropped` to be cleared."""
+        """Remove a row. If the container has records or versions, its id is noted in `dropped`, so that they are cleared
+        later.
+        """
         if self.row_now(id) is None:
             return
         connection.execute("DELETE FROM catalog WHERE id = ?", (id,))
@@ -91,7 +93,7 @@ class Catalog:
         self._redefined = True
 
     def count(self, connection: apsw.Connection, id: int, lsn: int, seq: int) -> None:
-        """Record the last numbers given out in a container."""
+        """Save the last numbers that were allocated in a container."""
         row = self.row_now(id)
         if row is None:
             return
@@ -99,13 +101,13 @@ class Catalog:
         self._pending[id] = msgspec.structs.replace(row, lsn=lsn, seq=seq)
 
     def clear(self) -> None:
-        """Everything goes in the transaction under way."""
+        """Remove all rows in the transaction under way."""
         self._pending = dict.fromkeys(self._rows)
         self._redefined = True
 
     def commit(self) -> None:
-        """What was pending is committed."""
-        # All old names go before any new one comes: rows may have swapped theirs.
+        """Make the changes of the transaction the committed state."""
+        # All old names are removed before a new one is added: two rows may have swapped their names.
         for id in self._pending:
             before = self._rows.pop(id, None)
             if before is not None:
@@ -118,6 +120,6 @@ class Catalog:
         self.rollback()
 
     def rollback(self) -> None:
-        """What was pending never was."""
+        """Discard the changes of the transaction."""
         self._pending.clear()
         self._redefined = False

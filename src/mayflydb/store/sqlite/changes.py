@@ -1,4 +1,4 @@
-"""Changes applied inside the write transaction, one function per kind. Catalogue rows are the catalogue's business."""
+"""Changes applied inside the write transaction, one function per kind. `catalog` applies those of catalogue rows."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def purge(connection: apsw.Connection, counters: Counters, change: interface.Pur
         ),
     )
     if connection.changes() != chosen:
-        # Else a sweep would find the same entries again, for ever.
+        # An entry without its record stays due: every sweep would choose it again, for ever.
         raise apsw.CorruptError("a due path names records that are not there")
     if change.history:
         add_expired_versions(connection, change, counters.lsn(change.container))
@@ -129,7 +129,7 @@ def _floor(way: interface.Purge | interface.CompetingRule) -> Instant:
 
 
 def _choose_records(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
-    """The statement that notes who is to go, with the anchors of their lives."""
+    """The statement that notes the records to remove, with the anchors of their lives, in `chosen`; and its arguments."""
     if isinstance(change.path, int):
         value, order = DATE.format("entry.key"), "entry.key, entry.record"
         chosen = (
@@ -145,6 +145,7 @@ def _choose_records(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
     for rule in change.competing:
         other, named = _path_value(rule.path)
         sooner = "<=" if rule.wins_tie else "<"
+        # max is NULL where the record is not on the other path: then that rule does not compete.
         chosen += f" AND NOT coalesce(max({other} + ?, ?) {sooner} max({value} + ?, ?), 0)"
         bindings += [*named, clamp(rule.span or 0), _floor(rule), clamp(change.span or 0), _floor(change)]
     others, spared = spared_condition(change.spared)
@@ -155,7 +156,7 @@ def _choose_records(change: interface.Purge) -> tuple[str, tuple[Any, ...]]:
 
 
 def _path_value(path: Path) -> tuple[str, tuple[int, ...]]:
-    """The value of the record at hand on a path, NULL if it is not there, and what is bound in it."""
+    """An expression for the value of `record` on a path, NULL if it is not on the path; and its arguments."""
     if isinstance(path, int):
         value = DATE.format("other.key")
         return f"(SELECT {value} FROM main.entry AS other WHERE other.record = record.id AND other.number = ?)", (path,)

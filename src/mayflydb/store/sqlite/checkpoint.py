@@ -1,4 +1,7 @@
-"""The write-ahead log kept short, and free pages given back: explicit statements between commits, so that errors are seen."""
+"""Checkpoints keep the write-ahead log short, and give free pages back to the file system.
+
+Both are explicit statements between commits, so that their errors are seen; SQLite's automatic checkpoint hides them in a COMMIT.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,19 @@ import apsw
 from mayflydb.store.sqlite.connection import PAGE_SIZE
 
 PASSIVE_PAGES = 16 * 1024 * 1024 // PAGE_SIZE
-"""Copy the log into the file each time it has grown by this many pages; a page written often is then copied once."""
+"""The log is copied into the file each time that it has grown by so many pages. A page that is written often is copied once."""
 
 CAP_PAGES = 64 * 1024 * 1024 // PAGE_SIZE
-"""Above this the log is truncated, waiting for readers."""
+"""Above this size the log is truncated, which waits for readers; below, a checkpoint passes by what a reader still needs."""
 
+# Free pages are given back when they are more than a quarter of the file and more than a megabyte: purged space is soon reused.
 FREE_SHARE = 4
 FREE_FLOOR_PAGES = 1024 * 1024 // PAGE_SIZE
 VACUUM_STEP_PAGES = 128
 
 
 class WriteAheadLog:
-    """Counts the log's pages by SQLite's own hook and checkpoints by size."""
+    """Counts the pages of the log by SQLite's hook and checkpoints by size."""
 
     def __init__(self, connection: apsw.Connection, halt: Callable[[str], None]) -> None:
         self._connection = connection
@@ -34,7 +38,8 @@ class WriteAheadLog:
 
     @property
     def is_due(self) -> bool:
-        """Whether the log grew enough since it was last tended to."""
+        """True if the log has grown enough since the last `maintain`."""
+        # A log that was copied completely starts over at its first page, so the count falls.
         if self._pages < self._maintained:
             self._maintained = 0
         return self._pages - self._maintained >= PASSIVE_PAGES
@@ -51,7 +56,8 @@ class WriteAheadLog:
         self._attempt(lambda: self._connection.wal_checkpoint(mode=mode))
 
     def _attempt(self, work: Callable[[], object]) -> None:
-        # A busy reader or a full disk only delays: the log holds everything. A failed fsync leaves the disk unknown.
+        # After a busy reader or on a full disk the log still holds everything: the checkpoint is only late. After a failed fsync
+        # the kernel may have dropped dirty pages, and a second fsync would succeed without them: only a recovery is safe.
         try:
             work()
         except (apsw.BusyError, apsw.FullError):

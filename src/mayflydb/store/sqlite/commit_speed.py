@@ -1,24 +1,25 @@
-"""How quick the disk is: whether a commit is worth a thread."""
+"""The speed of commits on this disk, which decides whether a commit is worth handing over to a thread."""
 
 from __future__ import annotations
 
 from collections import deque
 
 THREAD_SWITCH_US = 500
-"""To wake a thread and hand the interpreter over and back takes about as long."""
+"""The microseconds that it takes, about, to wake a thread and hand the interpreter lock over and back."""
 
 SAMPLES = 16
+"""Commits that are remembered."""
 
 
 class CommitSpeed:
-    """What the last commits took. A disk counts as slow until several commits have shown that it can be quick."""
+    """The durations of the last commits. A disk counts as slow until SAMPLES commits have shown that it can be quick."""
 
     def __init__(self) -> None:
         self.is_quick = False
         self._recent: deque[int] = deque(maxlen=SAMPLES)
 
     def note(self, took_us: int) -> None:
-        """One commit took this long."""
+        """Take note of a commit that took so many microseconds."""
         recent = self._recent
         recent.append(took_us)
         if self.is_quick:
@@ -26,5 +27,5 @@ class CommitSpeed:
                 self.is_quick = False
                 recent.clear()
         elif len(recent) == SAMPLES:
-            # The quickest counts: the others may have waited for the interpreter.
+            # Commits are timed on the writer's thread here: all but the quickest may have waited for the interpreter lock.
             self.is_quick = min(recent) <= THREAD_SWITCH_US

@@ -1,4 +1,4 @@
-"""Opening SQLite so that it keeps its promises: every setting is read back, and a refusal stops the start."""
+"""Connections to SQLite with the settings that durability needs. Each setting is read back, and a refused one stops the start."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ PAGE_SIZE = 4096
 
 FILE: Mapping[str, str | int] = {
     "journal_mode": "wal",
+    # FULL: each commit syncs the log. NORMAL would lose the last commits in a power cut.
     "synchronous": 2,
+    # `checkpoint` does it, where its errors are seen.
     "wal_autocheckpoint": 0,
+    # An I/O error under a memory map is a signal that ends the process.
     "mmap_size": 0,
     "trusted_schema": 0,
     "cell_size_check": 1,
     "temp_store": 2,
 }
-"""Pragmas of a file and the values they must have when read back."""
+"""The pragmas of a file, and the values that they must have when they are read back."""
 
 MEMORY: Mapping[str, str | int] = {"trusted_schema": 0, "cell_size_check": 1, "temp_store": 2}
 
@@ -41,7 +44,7 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
     `exclusive`: no shared memory, hence one connection only; for file systems (and simulated disks) that have none.
     """
     connection = apsw.Connection(path, vfs=vfs)
-    # The pragmas wait for others, too.
+    # Set first: the pragmas below wait for locks of other connections, too.
     connection.set_busy_timeout(5000)
     if exclusive:
         connection.pragma("locking_mode", "exclusive")
@@ -49,6 +52,7 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
     connection.pragma("page_size", PAGE_SIZE)
     connection.pragma("auto_vacuum", "INCREMENTAL")
     _apply(connection, FILE)
+    # macOS: fsync alone leaves data in the cache of the drive.
     connection.pragma("fullfsync", 1)
     connection.pragma("cache_size", -65536)
     _harden(connection)
@@ -66,7 +70,7 @@ def open_memory() -> apsw.Connection:
 
 def _apply(connection: apsw.Connection, demanded: Mapping[str, str | int]) -> None:
     for name, value in demanded.items():
-        # journal_mode silently keeps its old value when the disk refuses; so ask again.
+        # A pragma that the file system refuses, such as journal_mode, keeps its old value without an error.
         connection.pragma(name, value)
         actual = connection.pragma(name)
         if actual != value:

@@ -11,7 +11,7 @@ from mayflydb.store.sqlite.catalog import Catalog
 
 
 class Counters:
-    """Numbers given out since the transaction began; one catalogue update per container saves them at its end."""
+    """The numbers that were allocated since the transaction began. One catalogue update per container saves them at its end."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -27,7 +27,7 @@ class Counters:
         return numbers
 
     def with_counters(self, row: CatalogRow | None) -> CatalogRow | None:
-        """A row with the numbers as they are by now."""
+        """A row with the numbers as they are in the transaction."""
         numbers = None if row is None else self._numbers.get(row.id)
         if row is None or numbers is None:
             return row
@@ -45,11 +45,11 @@ class Counters:
         return numbers[0], numbers[1]
 
     def lsn(self, container: int) -> int:
-        """The last lsn given out."""
+        """The last lsn that was allocated."""
         return self._of(container)[0]
 
     def advance(self, container: int, by: int) -> None:
-        """Take `by` lsns at once."""
+        """Allocate `by` lsns at once."""
         self._of(container)[0] += by
 
     def save(self, connection: apsw.Connection) -> None:
@@ -59,5 +59,5 @@ class Counters:
         self._numbers.clear()
 
     def forget(self) -> None:
-        """The transaction did not happen."""
+        """Discard the numbers of a transaction that was rolled back."""
         self._numbers.clear()

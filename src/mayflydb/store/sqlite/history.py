@@ -29,7 +29,7 @@ def remember(connection: apsw.Connection, counters: Counters, change: interface.
 
 
 def add_expired_versions(connection: apsw.Connection, change: interface.Purge, lsn: int) -> None:
-    """The deaths that this purge is about, with the lsns that follow `lsn`, as their events have them."""
+    """Add a version for each record that this purge removes. The lsns follow `lsn`, as those of the events do."""
     connection.execute(
         f"{_ADD} SELECT container, ?1, ?2 + n, ?3, partition, key, id & {SEQ_MASK}, lsn,"
         " CASE WHEN ?4 IS NULL THEN x'' ELSE CAST(?4 || value AS BLOB) END, NULL"
@@ -39,6 +39,7 @@ def add_expired_versions(connection: apsw.Connection, change: interface.Purge, l
 
 
 def forget(connection: apsw.Connection, counters: Counters, change: interface.TrimHistory) -> None:
+    # One more than the limit: the last of these versions is not removed but becomes the GAP.
     last = connection.execute(
         "SELECT max(lsn) FROM (SELECT lsn, written FROM history WHERE container = ? ORDER BY lsn LIMIT ?)"
         " WHERE written <= ?",

@@ -33,7 +33,7 @@ PATHS = {
 """Due path -> index, ordered expression, and the condition of that partial index."""
 
 _SLOT = "entry.container = ?1 AND entry.number = ?2"
-"""The entries of a slot, whose keys are dates."""
+"""The condition of the entries of a date slot, whose keys are dates."""
 
 _GET = (
     f"SELECT {COLUMNS} FROM record INDEXED BY record_identity"
@@ -103,7 +103,7 @@ def _scan_hashed(connection: apsw.Connection, request: interface.Scan) -> apsw.C
         after = (hash_number(request.after.partition), row_id(container, request.after.number))
         place, number = max((place, number), after)
     if upper == lower + b"\0":
-        # Nothing sorts between a byte string and itself with a zero: one logical partition.
+        # No byte string lies between `lower` and `lower + b"\0"`: the range is exactly one partition.
         first = number if place == hash_number(lower) else _LAST_HASH
         return connection.execute(_PARTITION, (container, hash_number(lower), first, lower, request.limit))
     last = _LAST_HASH if upper is None else hash_number(upper)
@@ -193,6 +193,7 @@ def _due_in_slot(connection: apsw.Connection, request: interface.Due) -> list[Re
 def due(connection: apsw.Connection, request: interface.Due) -> list[Record]:
     if isinstance(request.path, int):
         return _due_in_slot(connection, request)
+    # INDEXED BY is a check too: a statement that SQLite could not answer from the partial index fails.
     index, value, condition = PATHS[request.path]
     after = request.after or (-(1 << 63), -1)
     rows = connection.execute(
@@ -210,8 +211,10 @@ def due(connection: apsw.Connection, request: interface.Due) -> list[Record]:
 
 
 def spared_condition(spared: Iterable[Identity]) -> tuple[str, tuple[str, ...]]:
-    """A condition that leaves out these records, and what is bound in it. One of another identity may be left out, too, if
-    its number is the same."""
+    """A condition that leaves out these records, and its arguments.
+
+    Another record with the same identity number is left out too; collisions are rare, and a later sweep removes it.
+    """
     numbers = [identity_number(*identity) for identity in spared]
     if not numbers:
         return "", ()
@@ -241,13 +244,13 @@ def next_due(connection: apsw.Connection, request: interface.NextDue) -> Instant
 
 
 def count_due(connection: apsw.Connection, request: interface.CountDue) -> tuple[int, ...]:
-    statement, bounds = _counting(request.path, request.upto)
+    statement, bounds = _count_statement(request.path, request.upto)
     path = (request.path,) if isinstance(request.path, int) else ()
     return tuple(accumulate(connection.execute(statement, (request.container, *path, *pair)).get for pair in bounds))
 
 
-def _counting(path: Path, upto: tuple[Instant, ...]) -> tuple[str, Iterable[tuple[Any, Any]]]:
-    """How the records of a path between two bounds are counted, and the bounds."""
+def _count_statement(path: Path, upto: tuple[Instant, ...]) -> tuple[str, Iterable[tuple[Any, Any]]]:
+    """The statement that counts the records of a path between two bounds, and the pairs of bounds."""
     if isinstance(path, int):
         statement = f"SELECT count(*) FROM entry WHERE {_SLOT} AND key > ? AND key <= ?"
         return statement, pairwise((b"", *map(instant_key, upto)))
@@ -294,7 +297,7 @@ def setting(connection: apsw.Connection, request: interface.NamedNumber) -> int 
 
 
 def read_held(connection: apsw.Connection, request: interface.HeldRecords) -> tuple[Identity, ...]:
-    return ()  # A file is one process's.
+    return ()  # Only one process opens a file, so no other node holds records.
 
 
 ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
@@ -315,7 +318,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] 
     interface.NamedNumber: setting,
     interface.HeldRecords: read_held,
 }
-"""Every read that touches tables other than the catalogue, which the store keeps in memory."""
+"""Every read of tables. The catalogue is not among them: the store keeps it in memory."""
 
 SLOW = frozenset({interface.CountDue, interface.Count})
-"""Reads whose cost grows with the container: answered off the event loop where a connection of their own exists."""
+"""Reads whose cost grows with the container. A store with a connection for them answers them off the event loop."""

@@ -1,4 +1,4 @@
-"""Records as last committed, kept as objects: what is read again and again is not taken out of its page each time."""
+"""Committed records as objects. A record that is read often is not decoded from its page each time."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mayflydb.model.record import Record
 BYTES = 16 * 1024 * 1024
 LARGEST = 64 * 1024
 OVERHEAD = 400
-"""About what a record costs besides its bytes."""
+"""Bytes that a record takes besides its value, about."""
 
 
 class RecordCache:
-    """The records used last, up to about `limit` bytes of them. Never an opinion on what is not there."""
+    """The records that were used last, up to about `limit` bytes. A miss says nothing: the record may exist in the tables."""
 
     def __init__(self, limit: int = BYTES) -> None:
         self._limit = limit
         self._size = 0
         self._records: OrderedDict[tuple[int, bytes, bytes], Record] = OrderedDict()
-        # A container is forgotten by giving it another number; what has the old one ages away.
+        # A container is dropped in constant time: it gets another number, and the records under its old one age out.
         self._numbers: dict[int, int] = {}
         self._last = 0
 
     def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
-        """The record, or None if it is not known."""
+        """The record, or None if it is not in the cache."""
         identity = (self._numbers.get(container, 0), partition, key)
         record = self._records.get(identity)
         if record is not None:
@@ -32,7 +32,7 @@ class RecordCache:
         return record
 
     def keep(self, container: int, record: Record) -> None:
-        """This is what was committed."""
+        """Cache a record as it was committed."""
         number = self._numbers.get(container)
         if number is None:
             number = self._last = self._numbers[container] = self._last + 1
@@ -45,30 +45,31 @@ class RecordCache:
         else:
             self._size += size + OVERHEAD
         self._records[identity] = record
+        # Added and removed again, so that an older version of the record is gone too.
         if size > LARGEST:
             self.forget(container, record.partition, record.key)
         while self._size > self._limit:
             self._size -= len(self._records.popitem(last=False)[1].value) + OVERHEAD
 
     def forget(self, container: int, partition: bytes, key: bytes) -> None:
-        """It is gone, or another one by now."""
+        """Drop a record that was removed or replaced."""
         old = self._records.pop((self._numbers.get(container, 0), partition, key), None)
         if old is not None:
             self._size -= len(old.value) + OVERHEAD
 
     def forget_container(self, container: int) -> None:
-        """Some of its records are gone."""
+        """Drop all records of a container, of which some were removed."""
         self._numbers.pop(container, None)
 
     def clear(self) -> None:
-        """Whatever is known may be wrong."""
+        """Drop everything."""
         self._records.clear()
         self._numbers.clear()
         self._size = 0
 
 
 class PendingRecords:
-    """What the transaction under way has made of records; `commit` lets everybody know, `rollback` nobody."""
+    """The records that the transaction under way has changed. `commit` moves them into the cache; `rollback` discards them."""
 
     def __init__(self, recent: RecordCache) -> None:
         self._recent = recent
@@ -77,7 +78,7 @@ class PendingRecords:
         self._all_gone = False
 
     def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
-        """A record as the transaction sees it, if that is known. LookupError when it has been removed."""
+        """A record as the transaction sees it; None if only the tables know. LookupError if the transaction has removed it."""
         record = self._records.get((container, partition, key))
         if record is not None:
             return record
@@ -88,26 +89,26 @@ class PendingRecords:
         return self._recent.get(container, partition, key)
 
     def put(self, container: int, record: Record) -> None:
-        """It is written."""
+        """Note a record that the transaction wrote."""
         self._records[container, record.partition, record.key] = record
 
     def delete(self, container: int, record: Record) -> None:
-        """It is removed."""
+        """Note a record that the transaction removed."""
         self._records[container, record.partition, record.key] = None
 
     def sweep(self, container: int) -> None:
-        """Some records of a container are removed, and only the tables know which."""
+        """Note that records of a container were removed in SQL, so that only the tables know which."""
         self._swept.add(container)
         for identity in [identity for identity in self._records if identity[0] == container]:
             del self._records[identity]
 
     def empty(self) -> None:
-        """All records are removed."""
+        """Note that all records were removed."""
         self._records.clear()
         self._all_gone = True
 
     def commit(self) -> None:
-        """It has happened."""
+        """Move the changes into the cache, after COMMIT has returned."""
         recent = self._recent
         if self._all_gone:
             recent.clear()
@@ -121,7 +122,7 @@ class PendingRecords:
         self._reset()
 
     def rollback(self) -> None:
-        """It has not. After a failed COMMIT only the file knows what is."""
+        """Discard the changes, and the whole cache: after a failed COMMIT only the file knows which state is committed."""
         self._recent.clear()
         self._reset()
 

@@ -1,9 +1,16 @@
-"""Tables of a store file, and its format version.
+"""The tables of a store file, and its format version.
 
-A record's rowid is its container's id and its seq in one number, so that a container lies together in creation order. Two
-partial indexes are the due paths: no deadline is stored, so a change of rule touches no record. What is found by partition or
-by identity is found through 64-bit numbers and then compared in full: narrow index entries halve the pages that a random
-insert or delete touches.
+The rowid of a record is the id of its container and its seq in one number, so that a container lies together in the order of
+creation:
+
+     63          40 39                    0
+    +--------------+-----------------------+
+    |  container   |          seq          |
+    +--------------+-----------------------+
+
+Two partial indexes are the due paths: no deadline is stored, so a change of a rule touches no record. Lookups by partition or by
+identity go by 64-bit numbers and then compare in full: narrow index entries halve the pages that a random insert or delete
+touches.
 """
 
 from __future__ import annotations
@@ -13,16 +20,18 @@ from mayflydb.store.rows import SEQ_BITS
 FORMAT = 3
 
 COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
-"""What `record_of` takes."""
+"""The columns that `record_of` takes."""
 
-# Follows the default: no own ttl, or one that counts as absent. Queries must repeat these terms to the letter, or SQLite will
-# not use the partial indexes.
+# A record follows the container's default if it has no own ttl, or one that counts as absent (IGNORED, 0). Queries must repeat
+# these terms to the letter, or SQLite will not use the partial indexes.
 HAS_DEFAULT_TTL = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 HAS_OWN_TTL = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
 
 DATE = "((('0x' || hex(substr({0}, 1, 4))) ->> '$') - 2147483648) * 4294967296 + (('0x' || hex(substr({0}, 5, 4))) ->> '$')"
-"""The date that an entry's key stands for, as `due.date_of`: a JSON5 number in each half, so that nothing exceeds 64 bits."""
+"""The date that an entry's key encodes, as `due.date_of`. Each half is read as a JSON5 number, so that nothing exceeds 64
+bits.
+"""
 
 _HISTORY = """CREATE TABLE history(
     id INTEGER PRIMARY KEY, container INTEGER NOT NULL, lsn INTEGER NOT NULL, kind TEXT NOT NULL, written INTEGER NOT NULL,
@@ -30,10 +39,12 @@ _HISTORY = """CREATE TABLE history(
     value BLOB NOT NULL, UNIQUE(container, lsn))"""
 
 _DATES = "SELECT 1"
-"""Format 3 has dates in `exact_anchor`, and rules that count from them: no other tables, but nothing for older versions."""
+"""Format 3 has dates in `exact_anchor`, and rules that count from them. The tables are the same; older versions must not
+open it.
+"""
 
 MIGRATIONS = {1: _HISTORY, 2: _DATES}
-"""Format -> what makes it the next one: one statement."""
+"""Format -> the one statement that makes it the next format."""
 
 TABLES = f"""
 CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -65,7 +76,7 @@ CREATE TABLE expiry(
 {_HISTORY};
 """
 
-# What one sweep is about to remove, in order of death. Temporary: kept in memory, never written to the file.
+# The records that one sweep removes, in the order of their expiry. A temporary table stays in memory (temp_store).
 CHOSEN = "CREATE TEMP TABLE chosen(n INTEGER PRIMARY KEY, id INTEGER NOT NULL, anchor INTEGER)"
 
 

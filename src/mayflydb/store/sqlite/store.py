@@ -1,4 +1,4 @@
-"""The SQLite store: opens the file, answers reads from committed state, hands writes to the one writer."""
+"""The SQLite store: opens the file, answers reads from committed state, and hands writes to the one writer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def exit_process(reason: str) -> NoReturn:
-    """End at once, without a clean close: closing would checkpoint pages that may never have reached the disk."""
+    """End at once, without a clean close: a close would checkpoint pages that may never have reached the disk."""
     os.write(2, f"mayfly: {reason}; stopping, the log will be recovered at the next start\n".encode())
     os._exit(70)
 
 
 class SqliteStore:
-    """One file, or one memory database. Made by `open`."""
+    """One file, or one memory database. `open` builds it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SqliteStore:
         halt: Callable[[str], None],
         stopwatch: Stopwatch,
     ) -> None:
-        """`reader`: a connection for the event loop's own reads; None: all share the writer's (memory, simulated disks)."""
+        """`reader`: a connection for reads on the event loop; None: reads share the writer's (memory, simulated disks)."""
         self._description = description
         self._transaction = transaction
         self._reader = reader or transaction.connection
@@ -68,7 +68,7 @@ class SqliteStore:
     ) -> SqliteStore:
         """Open or create a store file; `path` None: a memory database. `vfs`: a named SQLite VFS, with one connection only.
 
-        Errors: Unavailable when the file is in use, of a newer format, or refuses the settings that durability needs.
+        Errors: Unavailable when the file is in use, has a newer format, or refuses the settings that durability needs.
         """
         check_library()
         try:
@@ -125,6 +125,7 @@ class SqliteStore:
         recent = self._transaction.recent
         record = recent.get(request.container, request.partition, request.key)
         if record is None:
+            # Read and cached without a wait in between: a commit cannot publish a newer version before this one is cached.
             try:
                 record = get(self._reader, request)
             except apsw.Error as error:
@@ -178,7 +179,7 @@ class SqliteStore:
 
 
 def _prepare(connection: apsw.Connection) -> Transaction:
-    """Recover the log, create the tables of a new file, bring those of an older one to this format, refuse a foreign one."""
+    """Recover the log; create the tables of a new file, or migrate those of an older one. Unavailable for a newer format."""
     version = connection.pragma("user_version")
     if version > FORMAT:
         raise Unavailable(f"the file has format {version}; this version of Mayfly reads formats up to {FORMAT}")
@@ -193,13 +194,14 @@ def _prepare(connection: apsw.Connection) -> Transaction:
             for step in range(version, FORMAT):
                 connection.execute(MIGRATIONS[step])
             connection.pragma("user_version", FORMAT)
+    # The recovered log goes into the file before the first write, so that the log starts empty.
     if connection.pragma("journal_mode") == "wal":
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     return Transaction(connection)
 
 
 def _lock(path: Path) -> int:
-    """Keep a second process away: the writer holds the catalogue in memory."""
+    """Keep a second process away, which would not see this one's catalogue and record cache, kept in memory."""
     descriptor = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""One write transaction: runs decisions one after the other on the writer's connection and applies what they come to."""
+"""One write transaction: runs decisions one after the other on the writer's connection, and applies their changes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mayflydb.store.sqlite.schema import CHOSEN
 T = TypeVar("T")
 
 STEP: Final = 64
-"""Reads, or changes, after which whoever runs a decision may pause."""
+"""Reads or changes after which `run` yields, so that its caller may give back the event loop."""
 
 
 class Transaction:
     """The writer's view of its database. `begin`, any number of `run`, then `prepare` + COMMIT + `committed`, or `rollback`.
 
-    `changed`: whether anything was written since `begin`.
+    `changed`: true if anything was written since `begin`.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -65,7 +65,9 @@ class Transaction:
     def run(
         self, decide: Callable[[], interface.Decision[T]]
     ) -> Generator[None, None, tuple[T, tuple[interface.Purged, ...]]]:
-        """Decide and apply, in steps. An exception of the decision itself comes before its first change: it leaves no trace."""
+        """Decide and apply, in steps. An exception of the decision itself comes before its first change, so it leaves no
+        trace.
+        """
         outcome = yield from self._drive(decide())
         purged: list[interface.Purged] = []
         for number, change in enumerate(outcome.changes, 1):
@@ -123,21 +125,21 @@ class Transaction:
         return APPLY[type(change)](self.connection, self._counters, change)
 
     def prepare(self) -> None:
-        """Everything but the COMMIT itself."""
+        """Write everything that belongs to the transaction, up to the COMMIT itself."""
         self._counters.save(self.connection)
         self.connection.execute("UPDATE meta SET value = ? WHERE name = 'commit_seq'", (self.commit_seq + 1,))
         if self.connection.changes() != 1:
-            # A page that was read short counts as zeros, without an error.
+            # A damaged file may lack the row: a page that was read short counts as zeros, without an error.
             raise apsw.CorruptError("commit_seq is gone")
 
     def committed(self) -> None:
-        """COMMIT returned."""
+        """Publish the changes to readers on the event loop, after COMMIT has returned."""
         self.commit_seq += 1
         self.catalog.commit()
         self._pending.commit()
 
     def rollback(self) -> None:
-        """Undo everything since `begin`; harmless when SQLite has already done so."""
+        """Undo everything since `begin`. Harmless when SQLite has rolled back already."""
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
         self._counters.forget()
@@ -146,7 +148,7 @@ class Transaction:
         self._next_id = self._meta("next_id")
 
     def empty(self) -> None:
-        """Forget all rows; ids go on from where they are."""
+        """Remove all rows. Ids go on from where they are, so that no id of a removed row comes again."""
         for table in ("record", "entry", "expiry", "history", "catalog", "dropped", "setting"):
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()

@@ -1,8 +1,8 @@
-"""Group commit: whoever waits is decided and applied together, committed once, and only then answered.
+"""Group commit: the queued writes are decided and applied together, committed once, and only then answered.
 
 Deciding is quick work on cached pages and runs on the event loop. Sweeps, checkpoints and commits wait for the disk and run on
 the writer's thread; the commits of a disk that is quicker than waking a thread stay on the loop. Handing each write over to a
-thread instead costs more in interpreter hand-overs than the write.
+thread would cost more than the write.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.write_queues import QueuedWrite, Refusal, WriteQueues
 
 GROUP_LIMIT = 512
+"""The most writes of one group: the first of a group waits for the last to be decided."""
 SLICE_US = 2_000
-"""The event loop is given back after this much deciding."""
+"""The event loop is given back after so many microseconds of deciding."""
 
 
 class Writer:
-    """The only one who writes to a database.
+    """The single writer of a database.
 
-    `thread` None: a memory database, where a commit waits for nothing and readers share the connection, so that a group must
-    end before anybody else runs. `halt` ends the process: after a failed fsync nobody knows what the disk holds.
+    `thread` None: a memory database, where a commit waits for nothing and readers share the connection, so a group must end
+    before other tasks run. `halt` ends the process: after a failed fsync the content of the disk is unknown.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Writer:
         return self._queues.submit(decide, urgency)
 
     async def close(self) -> None:
-        """Finish what is queued; refuse what comes later."""
+        """Finish the writes that are queued; refuse later ones."""
         self._queues.close()
         await self._task
 
@@ -66,7 +67,7 @@ class Writer:
         try:
             await self._process_queues()
         except Exception as error:
-            # Whoever waits would wait for ever; what the disk holds is what the next start recovers.
+            # Without a writer all queued writes would wait for ever. The next start recovers what is on the disk.
             self._halt(f"the writer failed: {error!r}")
             raise
 
@@ -96,19 +97,20 @@ class Writer:
                         started = self._stopwatch()
                 if self._stopwatch() - started > SLICE_US:
                     if self._thread is None:
+                        # Readers share the connection and would see uncommitted rows: the group ends here instead.
                         break
                     await asyncio.sleep(0)
                     started = self._stopwatch()
             self._transaction.prepare()
         except apsw.Error as error:
-            # Nobody was decided when BEGIN itself failed: then it failed for all who wait.
+            # When BEGIN itself failed, no write was taken from the queue yet: the error is the answer to all of them.
             self._fail_group(done or [(queue.popleft(), None, None) for _ in range(len(queue))], error)
             return
-        # What took long to decide has many pages to write.
+        # A group that took long to decide has many pages to write, and would block the loop.
         await self._commit(done, on_loop=self._commit_speed.is_quick and self._stopwatch() - began <= SLICE_US)
 
     async def _sweep(self, queue: deque[QueuedWrite]) -> None:
-        """One sweep in a transaction of its own, off the loop: its SQL may take milliseconds."""
+        """Run one sweep in a transaction of its own on the thread: its SQL may take milliseconds."""
         done: list[tuple[QueuedWrite, Any, Any]] = []
         job = queue.popleft()
         started = self._stopwatch()
@@ -128,11 +130,11 @@ class Writer:
 
     @property
     def _may_pause(self) -> bool:
-        """Whether others may read now, and see nothing of this transaction."""
+        """True if other tasks may run now without reading uncommitted changes of this transaction."""
         return self._thread is not None or not self._transaction.changed
 
     def _decide(self, job: QueuedWrite, done: list[tuple[QueuedWrite, Any, Any]]) -> Iterator[None]:
-        """One job, in steps."""
+        """Run one write, in steps, and add it to `done`."""
         if job.future.cancelled():
             return
         try:
@@ -141,8 +143,8 @@ class Writer:
             done.append((job, None, None))
             raise
         except Exception as error:  # noqa: BLE001
-            # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
-            # written, so it is told when their commit is certain.
+            # A refusal (or a bug) of this decision alone, which has changed nothing yet. It may rest on writes of its group that
+            # are not committed, so it is answered after the commit.
             done.append((job, Refusal(error), ()))
             return
         done.append((job, reply, purged))
@@ -182,17 +184,19 @@ class Writer:
             await self._loop.run_in_executor(self._thread, work)
 
     def _fail_group(self, done: list[tuple[QueuedWrite, Any, Any]], error: apsw.Error) -> None:
-        """The group failed before COMMIT: nothing of it happened, and everybody is told so."""
+        """Roll back a group that failed before COMMIT, and answer all its writes: nothing of them happened."""
         self._transaction.rollback()
         reason = "the disk is full" if isinstance(error, apsw.FullError) else str(error)
         for job, _, _ in done:
             job.fail(Unavailable(f"the store could not write: {reason}"))
 
     def _fail_commit(self, done: list[tuple[QueuedWrite, Any, Any]], error: apsw.Error) -> None:
+        # The disk may hold the commit or not: nothing may be answered before recovery has decided, at the next start.
         if error_code(error) == apsw.SQLITE_IOERR_FSYNC:
             self._halt(f"fsync failed: {error}")
         self._transaction.rollback()
         for job, reply, _ in done:
+            # A refusal has written nothing: its outcome is known.
             kind = Unavailable if isinstance(reply, Refusal) else OutcomeUnknown
             job.fail(kind(f"commit failed: {error}"))
 
