@@ -225,7 +225,7 @@ PARTICIPLES: dict[str, int] = {
     "http": 1,
     "sockets": 3,
 }
-VAGUE: dict[str, int] = {"sockets": 2, "store": 64}
+VAGUE: dict[str, int] = {"sockets": 2}
 CLASSES: dict[str, int] = {}
 """Names that classes of more than two modules have."""
 
