@@ -210,6 +210,7 @@ def _container_hint(targets: Targets, database: str) -> str:
 
 
 def _quote(name: str) -> str:
+    # `:` and `/` are no safe characters here: they end the parts of a target.
     return quote(name, safe="!$&'()*+,;=@", errors="surrogatepass")
 
 

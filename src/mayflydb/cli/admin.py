@@ -141,5 +141,6 @@ def ask_to_confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandFailed(f"{question} Not without being told.", hint="the same command with -y", exit_code=REFUSED)
+    # Asked on stderr: stdout is the command's result and may be a pipe.
     if not click.confirm(question, err=True):
         raise CommandFailed("nothing was done")

@@ -24,6 +24,7 @@ class Announcer:
         """Remove a stale ready file. StartFailed if its directory cannot be used."""
         if self._ready_file is None:
             return
+        # Before the start: a program that waits for the file must not read the one of an earlier run.
         try:
             self._ready_file.unlink(missing_ok=True)
         except OSError as error:
@@ -40,6 +41,7 @@ class Announcer:
             except OSError as error:
                 raise _write_failure(self._ready_file, error) from error
         self._out.write(banner(announcement) if self._out.isatty() else ready_document(announcement) + "\n")
+        # A pipe is buffered: without the flush, a program that waits for the line would wait for ever.
         self._out.flush()
 
     def withdraw(self) -> None:
@@ -82,6 +84,7 @@ def _ydb(announcement: Announcement) -> dict[str, str | None]:
 def write_ready_file(path: Path, document: str) -> None:
     """Write a file with mode 0600 (it has keys) under a temporary name and rename it, so that readers see all of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # A killed process of the same id may have left one, and O_EXCL refuses a file that exists.
     temporary.unlink(missing_ok=True)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -116,6 +116,7 @@ def import_(ctx: click.Context, file: Path, storage: str | None, paused: bool) -
         from mayflydb.moving.files import FileSource
         from mayflydb.moving.source import PausedSource
 
+        # The file is read twice: `open` checks all of it before the first record is copied.
         with FileSource.open(file) as opened:
             source = PausedSource(opened) if paused else opened
             return await _with_store(settings, True, lambda target: copy(source, target, report))
@@ -145,6 +146,7 @@ def _run_with_progress(what: str, work: Callable[[ReportProgress], Awaitable[Cop
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeRemainingColumn())
+    # No bar where stdout is a file or a pipe: it would end up in the result.
     with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
         task = bar.add_task(what, total=None)
 

@@ -76,6 +76,7 @@ def _request_readiness(admin: AdminClient) -> tuple[CommandFailed | None, Any]:
     try:
         code, answer = admin.request("GET", "ready", None)
     except CommandFailed as failed:
+        # Waiting helps only against a server that is not ready: a wrong --url stays wrong.
         if failed.exit_code != NOT_READY:
             raise
         return failed, None

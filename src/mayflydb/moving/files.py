@@ -153,6 +153,7 @@ async def export(source: Source, path: Path, writer: str, report: Callable[[int,
 
 
 def _lock(file: BinaryIO, place: Path) -> None:
+    # The system drops this lock when its process ends, so a crash leaves none behind.
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

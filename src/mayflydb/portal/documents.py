@@ -79,6 +79,7 @@ class DocumentsPage:
         position = None if after is None else parse_position(after)
         async for batch in self._admin.engine.scan(visit.container.node, Scope(), position, now):
             found += batch.records
+            # One more than a page: only then is there a next page.
             if len(found) > PAGE:
                 break
         return found[:PAGE], str(found[PAGE - 1].seq) if len(found) > PAGE else None

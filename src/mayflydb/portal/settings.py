@@ -66,6 +66,7 @@ class SettingsPage:
         wanted = form.read_fields(sent, _stored_fields(container))
         if action == "preview":
             return await self._render(visit, container, wanted)
+        # Checked before the question, so that a question is never about settings of before. The save checks it by If-Match again.
         if wanted.etag != container.etag:
             return await self._render(visit, container, wanted, Outcome([CHANGED_MEANWHILE], 412))
         if faults := form.find_faults(wanted):
@@ -89,6 +90,7 @@ class SettingsPage:
         default = wanted.default_ttl
         if default == container.body.get("defaultTtl"):
             return 0
+        # Counted at each submission: while a person reads the question, more items may become old enough.
         expiring: int = (await self._admin.reports.preview(visit.container.target, Change(default)))["expire_now"]
         return 0 if form.is_agreed(wanted.agreed, default, expiring) else expiring
 

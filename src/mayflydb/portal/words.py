@@ -45,6 +45,7 @@ def moment(instant: Instant) -> str:
 
 def short_span(length: Span) -> str:
     """Format a span in its two largest units, without the rest."""
+    # Each unit is two words, its number and its name.
     return " ".join(span(length).split(" ")[:4])
 
 

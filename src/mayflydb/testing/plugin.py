@@ -60,6 +60,7 @@ def mayfly_server() -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="session")
 def _mayfly_start(mayfly_server: RunningServer) -> Any:
+    # Read once, because tests move the clock.
     return mayfly_server.clock.now()
 
 
