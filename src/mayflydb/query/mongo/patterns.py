@@ -148,8 +148,8 @@ _GROUP: Final = re.compile(r"\\g(?:\{(-?\w+)\}|(-?\d+))")
 
 
 class _Rewriter:
-    """Rewrites a pattern in one pass. `open`: for each open group, the inline flags that opened groups in it, and
-    whether `x` applies.
+    """Rewrites a pattern in one pass. `open`: for each open group, the openings of the groups that stand for inline flags
+    in it, and whether the flag `x` applies.
     """
 
     def __init__(self, pattern: str, verbose: bool) -> None:

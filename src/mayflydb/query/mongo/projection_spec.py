@@ -67,7 +67,7 @@ class ComputedField(msgspec.Struct, frozen=True):
 
 
 class PositionalField(msgspec.Struct, frozen=True):
-    """`path.$`: the array is cut to one element after the rest of the projection."""
+    """`path.$`. The array is cut to the matched element when the rest of the projection is done."""
 
 
 Leaf: TypeAlias = "FieldFlag | ArraySlice | ElementMatch | ComputedField | PositionalField | dict[str, Leaf]"
@@ -115,7 +115,7 @@ class _Parser:
         return ParsedProjection(self.tree, inclusion, self.positional)
 
     def _is_inclusion(self) -> bool:
-        """Return whether a projection is an inclusion, if it names only `_id` and operators of find, which do not decide it."""
+        """Return whether a projection without included and excluded fields is an inclusion: it names `_id` and operators only."""
         if self.sliced:
             return self.id is True
         if self.matched:

@@ -149,7 +149,10 @@ def remove_elements(data: bytes, taken: list[Element]) -> bytes:
 
 
 def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
-    """Raise MqlError 22 for a document that nests too deeply, or whose inner lengths are inconsistent on the path checked."""
+    """Raise MqlError 22 for a document that nests too deeply, or that has an invalid document within it.
+
+    A document that cannot be too deep is not searched for invalid ones.
+    """
     if sum(map(data.count, (b"\x03", b"\x04", b"\x0f"))) < deepest:
         # Each level has a byte with its type: with fewer such bytes the document cannot be too deep.
         return

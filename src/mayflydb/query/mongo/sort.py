@@ -167,8 +167,8 @@ def sort_values(document: Document, parts: Parts) -> list[Value]:
 
 
 class _SharedArrayKeys(msgspec.Struct, frozen=True):
-    """Sort keys of documents in which several paths lead through one array: each element gives a row, and the best
-    row counts.
+    """Sort keys of documents in which several paths lead through one array. Each element gives a row of keys, and the row
+    that sorts first is the key of the document.
     """
 
     paths: tuple[Parts, ...]

@@ -173,8 +173,8 @@ def check_variable(name: Value) -> str:
 
 
 def make_binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
-    """Return a function that makes an inner frame of a frame, and a function that assigns the variables `names` in
-    it, in order.
+    """Return a function from a frame to (inner frame, function). The second function assigns the variables `names`, in
+    order, in the inner frame.
     """
 
     # One inner frame is reused for all elements of an array, which saves two allocations for each.
@@ -250,7 +250,7 @@ _EMPTY_FRAME = Frame({}, {}, {})
 def fold_constants(expression: Expression, parts: Collection[Expression]) -> Expression:
     """Return a Constant of the expression's value if all parts are constant.
 
-    An expression that raises is left as it is: its error belongs to the evaluation, which may never come.
+    An expression that raises an error stays as it is, because it may never be evaluated.
     """
     if all(type(part) is Constant for part in parts):
         try:
@@ -304,12 +304,12 @@ def ranged_arity(least: int, most: int | None, function: Function) -> Parser:
 
 
 def with_scope(least: int, most: int | None, make: Callable[[CompileScope], Function]) -> Parser:
-    """Return a parser as `ranged_arity` does, for a function that depends on the scope, that is on its collation."""
+    """Return a parser as `ranged_arity` does. `make` builds the function for a scope, whose collation it uses."""
     return lambda name, spec, scope: apply_function(make(scope), compile_operands(name, spec, scope, least, most))
 
 
 def with_name(least: int, most: int | None, make: Callable[[str], Function]) -> Parser:
-    """Return a parser as `ranged_arity` does, for a function that several operators share and that depends on the name."""
+    """Return a parser as `ranged_arity` does. `make` builds the function for one of the operators that share it, by name."""
     return lambda name, spec, scope: apply_function(make(name), compile_operands(name, spec, scope, least, most))
 
 

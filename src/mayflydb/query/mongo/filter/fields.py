@@ -57,8 +57,9 @@ class FilterScope(msgspec.Struct):
 
 
 def is_operators(value: Value, partial_references: bool = False) -> bool:
-    """Return whether an operand holds operators, rather than being a value to compare with. A reference (`$ref`,
-    `$id`) is a value.
+    """Return whether an operand is a document of operators such as `{$gt: 1}`, not a value to compare with.
+
+    A reference is a value: a document with `$ref` and `$id` or, with `partial_references`, with one of `$ref`, `$id`, `$db`.
     """
     if type(value) is not dict or not value:
         return False

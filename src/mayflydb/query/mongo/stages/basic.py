@@ -114,7 +114,7 @@ def _parse_count(spec: Value, code: int, stage: str) -> int:
 
 
 class SortStage:
-    """`$sort`. `max_count`: the number of documents that later stages read, if limited; no more are kept."""
+    """`$sort`. `max_count`: the maximum number of documents that later stages read; the sort keeps no more. None: no limit."""
 
     __slots__ = ("_limit", "_sort", "max_count", "spec")
 

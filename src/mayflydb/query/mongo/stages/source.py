@@ -17,7 +17,7 @@ Batches: TypeAlias = AsyncIterator[list[Document]]
 
 
 class Out(msgspec.Struct, frozen=True):
-    """`$out`: the documents replace the collection at once, after the last one has come."""
+    """`$out`: when all documents have arrived, they replace the collection in one step."""
 
     target: Namespace
 

@@ -39,7 +39,7 @@ Act: TypeAlias = Callable[[Value, Trail, UpdateRun], Value]
 
 
 class ModifierNode(msgspec.Struct, frozen=True):
-    """A modifier at the end of its path. `lenient`: do nothing, instead of failing, where the path cannot exist."""
+    """A modifier at the end of its path. `lenient`: where the path cannot exist, nothing is done and no error is raised."""
 
     act: Act
     lenient: bool = False
