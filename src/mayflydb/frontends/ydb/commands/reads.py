@@ -10,8 +10,8 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.commands import bulk
-from mayflydb.frontends.ydb.commands.data import COLLECT_BASIC, COLLECT_FULL, query_text
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
+from mayflydb.frontends.ydb.commands.table_queries import COLLECT_BASIC, COLLECT_FULL, query_text
 from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.query_run import Columns
 from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, ProtobufFormat, RowMessages, encode_results

@@ -8,8 +8,13 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.commands.data import COLLECT_BASIC, COLLECT_FULL, CollectedResults, parameter_types_field
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
+from mayflydb.frontends.ydb.commands.table_queries import (
+    COLLECT_BASIC,
+    COLLECT_FULL,
+    CollectedResults,
+    parameter_types_field,
+)
 from mayflydb.frontends.ydb.results import ProtobufFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.query.yql.faults import Issue

@@ -6,7 +6,6 @@ from typing import Final
 
 from mayflydb.frontends.ydb.commands import (
     auth,
-    data,
     directories,
     discovery,
     operations,
@@ -16,6 +15,7 @@ from mayflydb.frontends.ydb.commands import (
     scripting,
     scripts,
     sessions,
+    table_queries,
 )
 from mayflydb.frontends.ydb.services import Streaming, Unary
 
@@ -28,7 +28,7 @@ COMMANDS: Final[dict[str, Unary | Streaming]] = {
     **operations.COMMANDS,
     **schemes.COMMANDS,
     **directories.COMMANDS,
-    **data.COMMANDS,
+    **table_queries.COMMANDS,
     **reads.COMMANDS,
     **scripting.COMMANDS,
 }
