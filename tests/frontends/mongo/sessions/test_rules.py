@@ -22,6 +22,7 @@ from frontends.mongo.sessions.conftest import HostTime
 from frontends.mongo.wire.test_server import Wire
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.sessions import work
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 
@@ -175,6 +176,33 @@ ENDS: list[tuple[list[str], list[Any]]] = [
 def test_ends(raw: Raw, ends: list[str], codes: list[Any]) -> None:
     raw.start()
     assert [raw.code(raw.find()) if end == "statement" else raw.end(end) for end in ends] == codes
+
+
+def test_an_abort_during_the_preparation_of_a_commit_wins(
+    mongo_server: RunningServer, raw: Raw, things: Things, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure = Collections.ensure
+    begun, go_on = Event(), Event()
+
+    async def slow(self: Collections, database: str, name: str, now: int) -> Any:
+        if database == "config":
+            begun.set()
+            await asyncio.to_thread(go_on.wait)
+        return await ensure(self, database, name, now)
+
+    raw.start()
+    with closing(Wire(mongo_server)) as wire, ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
+        other = Raw(wire, things)
+        other.lsid = raw.lsid
+        patch.setattr(Collections, "ensure", slow)
+        commit = pool.submit(raw.end, "commit")
+        try:
+            assert begun.wait(60)
+            assert other.end("abort") is None
+        finally:
+            go_on.set()
+        assert commit.result(60) == 251
+    assert things.count_documents({"_id": 101}) == 0
 
 
 def test_commit_and_abort_without_a_transaction_are_refused(raw: Raw) -> None:

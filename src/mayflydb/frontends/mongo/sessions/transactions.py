@@ -226,6 +226,9 @@ class Transactions:
         claim = None
         if work.snapshot.written:
             sessions = await self._collections.ensure(retries.DATABASE, retries.COLLECTION, now)
+            if transaction.work is None:
+                # An abort, or the end of the lifetime, takes no lock, and came while the collection was looked up.
+                self._check_open(transaction)
             # A transaction that only reads leaves no marker: to commit it again has no effect to be prevented.
             claim = retries.CommitMarker(sessions, session, transaction.number).write
         # From here on neither the lifetime nor an abort may end the transaction.
