@@ -177,7 +177,7 @@ class CosmosCall:
         OwnerNotFound if there is none; BadRequest (1024) if the client means an earlier container of this name.
         """
         try:
-            # The cache is asked directly: the usual request resolves its container without a coroutine.
+            # The cache is asked directly: the usual request resolves its container without a further coroutine.
             view = (
                 self.resolver.cached_container(self.target.database or "", self.target.container or "")
                 or await self.get_container()

@@ -110,7 +110,8 @@ def _by_half_way(one: Vector, other: Vector) -> float:
         return _vincenty(one, station) + _vincenty(station, other)
 
     step = math.pi / 18
-    # Every 10 degrees, since the function of the whole circle may have several minima. Between two steps it has one.
+    # Every 10 degrees first: the function of the whole circle may have several minima, and golden section needs a part
+    # with one.
     nearest = min((number * step for number in range(36)), key=length)
     return length(_find_minimum(length, nearest - step, nearest + step))
 
