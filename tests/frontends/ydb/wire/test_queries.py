@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -94,7 +95,6 @@ def test_explain_has_a_plan_and_no_rows(raw: Raw, session: str) -> None:
         ({"exec_mode": 0}, BAD_REQUEST, "Unexpected query mode"),
         ({"query_content": {"text": " "}}, BAD_REQUEST, "Query content is empty"),
         ({"query_content": {"text": "SELECT 1", "syntax": 2}}, UNSUPPORTED, "PostgreSQL syntax is not supported"),
-        ({"result_set_format": 2}, UNSUPPORTED, "Result sets in Arrow format are not supported without pyarrow"),
         ({"tx_control": {}}, BAD_REQUEST, "Empty TxControl"),
         ({"parameters": {"$a": {}}}, BAD_REQUEST, "$a: a type is missing"),
     ],
@@ -103,6 +103,19 @@ def test_refusals(raw: Raw, session: str, fields: dict[str, Any], status: int, s
     given = {"exec_mode": EXECUTE, "query_content": {"text": "SELECT 1"}, **fields}
     [part] = raw.stream(f"{QUERY}/ExecuteQuery", session_id=session, **given)
     assert (part.status, part.issues[0].message) == (status, said)
+
+
+def test_record_batches_need_pyarrow(raw: Raw, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    [part] = raw.stream(
+        f"{QUERY}/ExecuteQuery",
+        session_id=session,
+        exec_mode=EXECUTE,
+        query_content={"text": "SELECT 1"},
+        result_set_format=2,
+    )
+    said = "Result sets in Arrow format are not supported without pyarrow"
+    assert (part.status, part.issues[0].message) == (UNSUPPORTED, said)
 
 
 def test_a_session_has_one_query_at_a_time_and_is_free_before_the_last_part(raw: Raw, session: str) -> None:
