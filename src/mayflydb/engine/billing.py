@@ -54,11 +54,11 @@ class Billing:
         records = budget.spare() // PRICE
         return (records, 0) if records >= FEWEST else (0, budget.wait_for_spare(FEWEST * PRICE))
 
-    async def pay(self, container: int, records: int, held: bool) -> None:
-        """Charge for purged records. `held`: take the price from unused budget, if the container has a budget."""
+    async def pay(self, container: int, records: int, from_unused: bool) -> None:
+        """Charge for purged records. `from_unused`: take the price from unused budget, if the container has a budget."""
         if self._charge != "free":
             self._meter.units[container][PURGE] += records * prices.DELETE
-        if held and (budget := await self._budget_of(container)) is not None:
+        if from_unused and (budget := await self._budget_of(container)) is not None:
             budget.take(records * PRICE)
 
     async def _budget_of(self, container: int) -> ContainerBudget | None:

@@ -86,6 +86,7 @@ class ContainerBudget:
         now = self._stopwatch()
         have = [bucket.spare(now) for bucket in self._buckets]
         for bucket, own in zip(self._buckets, have, strict=True):
+            # Not 0: requests may have spent all unused budget since it was looked up.
             bucket.take(wanted * own // max(1, sum(have)), now)
 
 

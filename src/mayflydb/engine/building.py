@@ -153,6 +153,7 @@ class Build:
             self._locks.end_turn(met.target)
 
     async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
+        # A batch may purge hidden records, so transactions that lock records wait for it as for a sweep.
         with self._locks.purge(self._container):
             locked = self._locks.locked_records(self._container)
             return (await self._store.write(lambda: self._link_batch(after, now, locked), "sweep")).reply

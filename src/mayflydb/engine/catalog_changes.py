@@ -46,6 +46,7 @@ class CatalogTransaction:
     def drop(self, id: int) -> Steps[None]:
         """Remove a node, all nodes below it, and their companions."""
         gone = yield from below(id)
+        # Children come before their parents, so that no row is ever without the row above it.
         self.changes += map(DropRow, [*gone, *(yield from companions_of(gone))])
 
 

@@ -94,6 +94,7 @@ class ContainerSnapshot:
         """
         # A hidden record counts as missing, so its purge is no conflict.
         version = stored.lsn if stored is not None and self.visible(stored) else None
+        # Newer than the beginning: another node wrote it, or the old version would have come from the version cache.
         if (version or 0) > self.lsn or self._versions.setdefault((partition, key), version) != version:
             raise self.conflict()
 

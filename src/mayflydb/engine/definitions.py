@@ -179,6 +179,7 @@ class Definitions:
                     line = yield from build_note(before, note_of(before), now, {})
                     node = yield from _with_former_name(before, node, line.version.lsn)
                     notes = (*notes, line)
+            # Changes apply in order: the drop frees the name that the put takes.
             return Outcome((*notes, *map(DropRow, gone), PutRow(row_of(node))), node)
 
         node = (await self._store.write(decide)).reply

@@ -89,6 +89,7 @@ class ExpiryCounts:
             async for record in self._read_due(container, rules, instants[-1]):
                 ends = deadline(record, rules)
                 if ends is not None:
+                    # Counted once, at the first instant that reaches the deadline; the sums below carry it on.
                     counts[first_due(ends, instants)] += 1
             return list(accumulate(counts))
         for path in _paths(rules):
@@ -102,8 +103,8 @@ class ExpiryCounts:
             after: tuple[Instant, int] | None = None
             while page := await self._store.read(Due(container, due.path, due.upto, after, PAGE)):
                 for record in page:
-                    death = earliest_expiry(record, rules)
-                    if death is not None and death[1] is due.rule:
+                    expiry = earliest_expiry(record, rules)
+                    if expiry is not None and expiry[1] is due.rule:
                         yield record
                 after = path_place(page[-1], due.path)
 
@@ -154,7 +155,7 @@ class ExpiryCounts:
         totals = await self.totals(container.id)
         ends = [now, *(now + span for span in HORIZONS.values())]
         visible = never = reappear = 0
-        dies = [0] * len(ends)
+        expired = [0] * len(ends)
         sample: list[Record] = []
         after: Position | None = None
         while page := await self._store.read(Scan(container.id, b"", None, Order.CREATED, after, PAGE)):
@@ -166,23 +167,23 @@ class ExpiryCounts:
                 reappear += not shown and not due[0]
                 never += deadline(record, proposed) is None
                 if shown or not due[0]:
-                    dies = [count + each for count, each in zip(dies, due, strict=True)]
+                    expired = [count + each for count, each in zip(expired, due, strict=True)]
                 if shown and due[0] and len(sample) < SAMPLE:
                     sample.append(record)
-        within = dict(zip(HORIZONS, dies[1:], strict=True))
-        return Preview(now, visible, dies[0], within, totals.own, totals.ignored, never, reappear, sample)
+        within = dict(zip(HORIZONS, expired[1:], strict=True))
+        return Preview(now, visible, expired[0], within, totals.own, totals.ignored, never, reappear, sample)
 
     async def preview(self, container: Node, proposed: tuple[Rule, ...], now: Instant) -> Preview:
         """Preview rules as if they were set now."""
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
         hidden, still_hidden = await self._count_hidden(container.id, hiding, proposed, now)
-        dies = await self.due_counts(container.id, proposed, [now, *(now + span for span in HORIZONS.values())])
+        expired = await self.due_counts(container.id, proposed, [now, *(now + span for span in HORIZONS.values())])
         return Preview(
             now=now,
             records=totals.records - hidden,
-            expire_now=dies[0] - still_hidden,
-            expire_within={name: dies[n] - still_hidden for n, name in enumerate(HORIZONS, start=1)},
+            expire_now=expired[0] - still_hidden,
+            expire_within={name: expired[n] - still_hidden for n, name in enumerate(HORIZONS, start=1)},
             own_ttl=totals.own,
             ignored=totals.ignored,
             never=await self._count_unexpiring(container.id, totals, proposed),
@@ -210,12 +211,12 @@ class ExpiryCounts:
         """Count the records without a deadline under the rules."""
         if any(rule.slot is not None for rule in rules):
             return totals.records - (await self.due_counts(container, rules, [END]))[0]
-        mortal = 0
+        expiring = 0
         if any(rule.after is not None for rule in rules):
-            mortal += totals.records - totals.own - totals.never
+            expiring += totals.records - totals.own - totals.never
         if any(rule.overrides for rule in rules):
-            mortal += totals.own
-        return totals.records - mortal
+            expiring += totals.own
+        return totals.records - expiring
 
     async def _count(self, container: int, path: Path, bound: Instant | None) -> int:
         if bound is None:
@@ -240,22 +241,22 @@ class ExpiryCounts:
             if upto is not None and len(sample) < limit:
                 # Start after all records that are hidden already: nothing changes for them.
                 after = None if hidden is None else (hidden + 1, 0)
-                victims = await self._store.read(Due(container.id, path, upto, after, limit - len(sample)))
-                sample += victims
+                records = await self._store.read(Due(container.id, path, upto, after, limit - len(sample)))
+                sample += records
         return sample
 
     async def forecast(self, container: Node, now: Instant, horizon: Span, buckets: int) -> Forecast:
         """Count expiries per bucket until now + horizon, under the rules in force."""
         edges = edges_of(now, horizon, buckets)
-        dies = await self.due_counts(container.id, container.rules, edges)
+        expired = await self.due_counts(container.id, container.rules, edges)
         totals = await self.totals(container.id)
         never = await self._count_unexpiring(container.id, totals, container.rules)
         return Forecast(
             now=now,
-            buckets=[Bucket(edges[n], edges[n + 1], dies[n + 1] - dies[n]) for n in range(buckets)],
-            due_now=dies[0],
-            in_horizon=dies[-1] - dies[0],
-            later=totals.records - never - dies[-1],
+            buckets=[Bucket(edges[n], edges[n + 1], expired[n + 1] - expired[n]) for n in range(buckets)],
+            due_now=expired[0],
+            in_horizon=expired[-1] - expired[0],
+            later=totals.records - never - expired[-1],
             never=never,
         )
 
@@ -284,8 +285,10 @@ class ExpiryCounts:
             page = await self._store.read(Due(container.id, lane.path, upto, place, PAGE))
             if not page:
                 break
-            deaths = [(earliest_expiry(record, container.rules), record) for record in page]
-            found += [(death[0], record) for death, record in deaths if death is not None and death[1] is lane.rule]
+            expiries = [(earliest_expiry(record, container.rules), record) for record in page]
+            found += [
+                (expiry[0], record) for expiry, record in expiries if expiry is not None and expiry[1] is lane.rule
+            ]
             place = path_place(page[-1], lane.path)
         return found
 

@@ -41,6 +41,7 @@ class Housekeeping:
             return Outcome((ClearDropped(container, self.batch),), None)
             yield
 
+        # As a sweep, so that user writes go first.
         return (await self._store.write(decide, "sweep")).purged[0].records
 
     async def forget_old(self, now: Instant) -> bool:

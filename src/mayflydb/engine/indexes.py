@@ -172,6 +172,7 @@ class Indexes:
         if container in self._awaited.values():
             return
         building = [index for index in await self._read_indexes(container) if index.state == "building"]
+        # A lease for no time: it is granted only if no builder holds one.
         left = {index.number for index in building if await self._has_leases(container, [index], 0)}
         if left:
             await self._mark_dropped(container, lambda index: index.number in left and index.state == "building")
@@ -198,6 +199,7 @@ class Indexes:
         try:
             after: Position | None = None
             while True:
+                # Renewed before each batch, or another node takes the index for abandoned and removes it.
                 if not await self._has_leases(container, build.indexes, BUILD_LEASE):
                     raise Unavailable("another node has taken over what was being built")
                 after = await build.step(after, self._instant())

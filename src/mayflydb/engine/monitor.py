@@ -109,6 +109,7 @@ class Monitor:
         """Count passes from an instant to which the clock was set back."""
         self._counted = self.passes(max(instant, self._since))
         self._since = instant
+        # `since` must not lie in the future, or no pass would be made before it.
         self.schedule = Schedule(min(self.schedule.since, instant), self.schedule.every)
 
     def forget(self, now: Instant) -> None:

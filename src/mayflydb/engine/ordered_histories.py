@@ -37,7 +37,7 @@ from mayflydb.store.interface import (
 )
 
 STAMP: Final = Struct(">QI")
-"""The number of a transaction, and a place within it."""
+"""The number of a transaction, and a place within it: 8 and 4 bytes, big-endian, so that stamps compare as bytes."""
 
 KEPT_SPACE: Final = "dropped containers"
 """The space of rows that keep the histories of dropped containers, each named by the container's id."""

@@ -52,10 +52,12 @@ def purge_due(
     if row is None:
         return Outcome((), None)
     node = nodes.of(row)
+    # Asked again in this transaction: the container may have been paused since it was chosen.
     if node.definition.paused and (node.definition.paused != "purge" or request.override != "demanded"):
         return Outcome((), None)
     waits = schedule is not None and not request.overrides_pass(node.definition.schedule is not None)
     held = (yield from ask(HeldRecords(container, purging=True))) if shared else ()
+    # Other nodes have locked more records than a purge can leave out.
     if held is None:
         return Outcome((), None)
     spared = (*spared, *held)

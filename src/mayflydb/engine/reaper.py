@@ -35,7 +35,11 @@ log = logging.getLogger(__name__)
 
 FOREVER: Instant = 1 << 80
 LONGEST_SLEEP: Span = MINUTE
+"""The clock is asked again at least this often, since the host's time may be set during a sleep."""
+
 LEASE: Span = 10 * SECOND
+"""The time for which a node owns the sweeps, renewed at each turn. Another node takes over when it has run out."""
+
 LOOK: Span = 5 * SECOND
 """The longest time until writes of other nodes are noticed."""
 

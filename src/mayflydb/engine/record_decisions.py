@@ -27,6 +27,7 @@ def check_target(command: Command, current: Record | None, rules: Sequence[Rule]
     """
     visible = current if current is not None and visible_at(current, rules, now) else None
     if visible is None:
+        # Existence comes before the version: a hidden record is missing, and never fails a precondition.
         if command.mode in (Mode.CREATE, Mode.UPSERT):
             return None
         raise NotFound(MISSING)
@@ -86,27 +87,28 @@ def resolve_dates(draft: Draft, definition: Definition) -> Dates:
 
 def build_record(command: Command, draft: Draft, dates: Dates, now: Instant, lsn: int, seq: int) -> Record:
     """Build the record to store."""
+    # Whole seconds: clients see the time of a write in seconds, and add the ttl to it.
     anchor = floor_to_second(now) if draft.anchor is None else draft.anchor
     return Record(command.partition, command.key_after, draft.value, now, anchor, draft.override, lsn, seq, dates)
 
 
-def expiry_event(container: int, dead: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:
+def expiry_event(container: int, record: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:
     """Build the event for an expired record that is removed now; the store gives its `id`."""
-    death = earliest_expiry(dead, rules)
-    anchor = None if death is None else anchor_under(dead, death[1])
-    if death is None or anchor is None:
-        raise ValueError("a record without a deadline does not die of age")
-    deadline, rule = death
+    expiry = earliest_expiry(record, rules)
+    anchor = None if expiry is None else anchor_under(record, expiry[1])
+    if expiry is None or anchor is None:
+        raise ValueError("a record without a deadline does not expire")
+    deadline, rule = expiry
     return Expiry(
         id=0,
         container=container,
-        partition=dead.partition,
-        key=dead.key,
-        version=dead.lsn,
+        partition=record.partition,
+        key=record.key,
+        version=record.lsn,
         lsn=lsn,
         anchor=anchor,
-        override=dead.override,
-        cause=cause_of(dead, rule),
+        override=record.override,
+        cause=cause_of(record, rule),
         rule_version=rule.version,
         deadline=deadline,
         purged=now,

@@ -72,6 +72,7 @@ class Runs:
         node = self._nodes.of(row)
         before, left = node.definition.run, (yield from ask(Count(container))).records
         after = _with_more(before, run, left)
+        # A part of this pass may be stored already: a process stores the result of each request, and another may continue.
         known = before.processed if before is not None and before.instant == run.instant else 0
         definition = msgspec.structs.replace(node.definition, run=after)
         more = Run(run.instant, max(0, after.processed - known), run.erased)

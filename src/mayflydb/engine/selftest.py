@@ -25,6 +25,7 @@ RETRY_SECONDS = 0.1
 
 async def prove(engine: Engine) -> None:
     """Run the self-test, one node after the other where several share the store."""
+    # One node at a time: all of them use one container of this name.
     lease = engine.lease
     if lease is None:
         await _prove(engine)

@@ -407,6 +407,7 @@ class Snapshot:
         try:
             return (yield from workspace.run(_final(done.command, pairs)))
         except NotFound:
+            # A blind delete of a missing record changes nothing, now as when it first ran.
             if done.blind and done.command.mode is Mode.DELETE:
                 return None
             raise

@@ -106,7 +106,7 @@ class Sweeper:
         """Sweep at most the `affordable` number of records (None: no budget pays for them); return the number of purged ones."""
         limit = sweep.limit if affordable is None else min(sweep.limit, affordable)
         removed = await self._sweep_or_postpone(sweep.container, limit, request)
-        await self._billing.pay(sweep.container, removed, held=affordable is not None)
+        await self._billing.pay(sweep.container, removed, from_unused=affordable is not None)
         return removed
 
     async def make_pass(self, container: int, request: PurgeRequest) -> Run:

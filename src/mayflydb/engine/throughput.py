@@ -52,6 +52,7 @@ def ceiling(offer: Mapping[str, Any]) -> int:
 
 def manual(value: object) -> Throughput:
     """Check and build fixed throughput. BadRequest for an amount that is not allowed."""
+    # Not isinstance: True is an int, too.
     if type(value) is not int or not 400 <= value <= 1_000_000 or value % 100:
         raise BadRequest("The offer throughput must be between 400 and 1000000 in steps of 100.")
     return Throughput(value)

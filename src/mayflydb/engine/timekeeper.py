@@ -65,6 +65,7 @@ class Timekeeper:
         if self._store.durable:
 
             def save() -> Decision[None]:
+                # Rising: another node may have stored a later mark.
                 return Outcome((SetNumber(MARK, mark, rising=True),), None)
                 yield
 

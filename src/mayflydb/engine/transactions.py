@@ -51,6 +51,7 @@ class WriteTransaction:
             space = self._spaces[container] = Workspace(
                 self._nodes.of(row), self.now, self._stamps, self._locks, self._holder
             )
+            # Before the first allocation here: read sets are checked against the commits of others alone.
             self._lsns[container] = row.lsn
         return space
 

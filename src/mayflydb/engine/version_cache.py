@@ -35,7 +35,7 @@ class _Note(msgspec.Struct, frozen=True, eq=False):
     number: int
     container: int
     what: Replaced
-    death: bool
+    purged: bool
 
 
 class _Log:
@@ -83,6 +83,7 @@ class VersionCache:
     def watch(self, snapshot: object) -> None:
         """Keep versions replaced from now on, or in a commit in progress, until the snapshot ends or `unwatch`."""
         # A later snapshot never starts before an earlier one, so the first watcher has the oldest number.
+        # From the oldest write in progress on: its commit may follow the beginning of the snapshot.
         self._watchers[snapshot] = next(iter(self._under_way), self._last + 1)
         for number, container, replaced in self._unwatched:
             self._keep(number, container, replaced)
@@ -127,6 +128,7 @@ class VersionCache:
         """Wait until all writes in progress are committed or dropped."""
         if self._under_way:
             waiter = asyncio.get_running_loop().create_future()
+            # Up to the newest write in progress. Later writes see the lock for which the caller waits.
             self._settling.append((next(reversed(self._under_way)), waiter))
             await waiter
 
@@ -159,15 +161,15 @@ class VersionCache:
     def _take_over(self) -> None:
         """Take over the purged versions that the writer's thread has queued."""
         while self._purged:
-            container, dead = self._purged.popleft()
-            if self._purged_count + len(dead) > MAX_PURGED:
+            container, versions = self._purged.popleft()
+            if self._purged_count + len(versions) > MAX_PURGED:
                 # Open snapshots lose these versions. The count starts again for later snapshots.
                 self._lost_purged.update(self._watchers)
                 self._purged_count, self._purged_since = 0, self._last
                 continue
             self._last += 1
-            self._purged_count += len(dead)
-            self._keep(self._last, container, dead, death=True)
+            self._purged_count += len(versions)
+            self._keep(self._last, container, versions, purged=True)
 
     def reset(self) -> None:
         """Drop everything after a reset of the store: open snapshots can read no more."""
@@ -175,13 +177,13 @@ class VersionCache:
         self._watchers.clear()
         self._prune()
 
-    def _keep(self, number: int, container: int, replaced: Iterable[Replaced], death: bool = False) -> None:
+    def _keep(self, number: int, container: int, replaced: Iterable[Replaced], purged: bool = False) -> None:
         kept = self._by_seq.setdefault(container, {})
         log = self._log.setdefault(container, _Log())
         for each in replaced:
             record = each.record
             log.seqs.append(record.seq)
-            self._notes.append(_Note(number, container, each, death))
+            self._notes.append(_Note(number, container, each, purged))
             _append(kept.setdefault(record.seq, []), each)
             _append(self._by_place.setdefault((container, record.partition, record.key), []), each)
 
@@ -200,7 +202,7 @@ class VersionCache:
     def _drop(self, note: _Note) -> None:
         record = note.what.record
         self._log[note.container].drop()
-        self._purged_count -= note.death and note.number > self._purged_since
+        self._purged_count -= note.purged and note.number > self._purged_since
         kept, place = self._by_seq[note.container], (note.container, record.partition, record.key)
         if _remove_first(kept.get(record.seq, []), note.what):
             kept.pop(record.seq, None)

@@ -138,9 +138,9 @@ class Workspace:
         moves = command.key_after != command.key
         if visible is None or moves:
             holder = (yield from self._get(command.partition, command.key_after)) if moves else current
-            hidden += [dead for dead in check_key_free(holder, self.rules, self._now) if dead not in hidden]
-        for dead in hidden:
-            yield from self.purge_hidden(dead)
+            hidden += [expired for expired in check_key_free(holder, self.rules, self._now) if expired not in hidden]
+        for expired in hidden:
+            yield from self.purge_hidden(expired)
         # After the purges, so that a history has the expiry of the old record before the creation of the new one.
         lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = build_record(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
@@ -252,20 +252,20 @@ class Workspace:
         record, own = self._entries.get(stored.seq, (stored, None))
         return record if own is None else None
 
-    def purge_hidden(self, dead: Record) -> Generator[Read[Any], Any, None]:
+    def purge_hidden(self, expired: Record) -> Generator[Read[Any], Any, None]:
         """Purge a hidden record, with its event. Locked: another open transaction may have prevented its expiry."""
         if self._locks is not None:
-            identity = dead.partition, dead.key
+            identity = expired.partition, expired.key
             self._locks.check_expired(self._container, identity, self._holder)
             # Only purges ask for locks of other nodes; a write of a visible record does not wait for them.
             if identity in ((yield from ask(HeldRecords(self._container))) or ()):
                 raise Locked((self._container, identity), elsewhere=True)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
-        event = expiry_event(self._container, dead, self.rules, self._now, lsn, "replaced")
-        self.changes.append(Delete(self._container, dead, event))
-        self.replaced.append(Replaced(dead, lsn))
-        yield from self._remember(Kind.EXPIRE, lsn, dead, dead)
-        self._forget(dead)
+        event = expiry_event(self._container, expired, self.rules, self._now, lsn, "replaced")
+        self.changes.append(Delete(self._container, expired, event))
+        self.replaced.append(Replaced(expired, lsn))
+        yield from self._remember(Kind.EXPIRE, lsn, expired, expired)
+        self._forget(expired)
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))

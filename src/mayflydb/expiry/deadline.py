@@ -105,6 +105,6 @@ def cause_of(record: Expirable, rule: Rule) -> Cause:
 def earliest_expiry(record: Expirable, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
     """Return the earliest deadline and its rule; None: never expires."""
     # The position breaks ties, since rules have no order of their own: of equal deadlines the first rule is the cause.
-    deaths = ((d, n) for n, rule in enumerate(rules) if (d := deadline_under(record, rule)) is not None)
-    first = min(deaths, default=None)
+    deadlines = ((d, n) for n, rule in enumerate(rules) if (d := deadline_under(record, rule)) is not None)
+    first = min(deadlines, default=None)
     return None if first is None else (first[0], rules[first[1]])

@@ -49,11 +49,11 @@ def explain(
 
     `causes`: a front end's texts for causes of expiry, as in CAUSES.
     """
-    death = earliest_expiry(record, rules)
-    if death is None:
+    expiry = earliest_expiry(record, rules)
+    if expiry is None:
         reason, text = _why_not(record, rules)
         return Explanation("alive", reason, text)
-    deadline, rule = death
+    deadline, rule = expiry
     return Explanation(
         _state(record, rules, now), cause_of(record, rule), _how(record, rule, names or {}, causes), deadline
     )
