@@ -38,7 +38,7 @@ class Direct:
 
     def reload(self) -> None:
         """What a restart does: everything that was kept beside the tables is read from them again."""
-        self._transaction.connection.execute("DROP TABLE temp.doomed")
+        self._transaction.connection.execute("DROP TABLE temp.chosen")
         self._transaction = Transaction(self._transaction.connection)
 
     async def read(self, request: Read[T]) -> T:
