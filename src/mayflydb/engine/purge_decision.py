@@ -71,28 +71,39 @@ def purge_due(
         for due in ready:
             records = yield from _read_due(container, due, share, frozenset(spared))
             version_cache.note_purge(container, row.lsn, records)
-    history, orderer = bool(node.definition.history), node.definition.ordered
-    stamp = (yield from next_stamp(orderer, {})) if history and orderer is not None and ready else None
-    purges = tuple(
-        Purge(
-            container=container,
-            path=due.path,
-            upto=due.upto,
-            limit=share,
-            span=due.span,
-            not_before=due.rule.not_before,
-            cause=due.cause,
-            rule_version=due.rule.version,
-            purged=request.now,
-            how=request.trigger,
-            history=history,
-            competing=_competing_rules(ready, n),
-            stamp=stamp,
-            spared=spared,
-        )
-        for n, due in enumerate(ready)
-    )
+    orderer = node.definition.ordered if node.definition.history else None
+    stamp = (yield from next_stamp(orderer, {})) if orderer is not None and ready else None
+    purges = tuple(_build_purge(node, request, ready, n, share, stamp, spared) for n in range(len(ready)))
     return Outcome(purges, None)
+
+
+def _build_purge(
+    node: Node,
+    request: PurgeRequest,
+    ready: Sequence[DueRange],
+    n: int,
+    limit: int,
+    stamp: bytes | None,
+    spared: Spared,
+) -> Purge:
+    """Build the purge of the n-th of the ranges that have due records."""
+    due = ready[n]
+    return Purge(
+        container=node.id,
+        path=due.path,
+        upto=due.upto,
+        limit=limit,
+        span=due.span,
+        not_before=due.rule.not_before,
+        cause=due.cause,
+        rule_version=due.rule.version,
+        purged=request.now,
+        how=request.trigger,
+        history=bool(node.definition.history),
+        competing=_competing_rules(ready, n),
+        stamp=stamp,
+        spared=spared,
+    )
 
 
 def _ready(
