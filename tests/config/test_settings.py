@@ -65,13 +65,13 @@ def test_databases_of_mongo_are_tables_of_a_file() -> None:
     loaded = read(toml=toml)
     expected = {"shop": DatabaseOptions("cosmos", collections={"a.b": CollectionOptions("hide")})}
     assert loaded.settings.mongo.databases == expected
-    shown = {key: value for key, value, _ in loaded.shown()}["mongo.databases"]
+    shown = {key: value for key, value, _ in loaded.list_values()}["mongo.databases"]
     assert shown == {"shop": {"profile": "cosmos", "collections": {"a.b": {"expiry": "hide"}}}}
 
 
 def test_origins() -> None:
     loaded = read({"MAYFLY_CLOCK_MODE": "virtual"}, "[ttl]\nsweep_interval = '2s'", server__port="0")
-    origin = {key: source for key, _, source in loaded.shown()}
+    origin = {key: source for key, _, source in loaded.list_values()}
     assert origin["server.port"] == "flag"
     assert origin["clock.mode"] == "variable MAYFLY_CLOCK_MODE"
     assert origin["ttl.sweep_interval"] == f"file {Path('mayfly.toml').absolute()}"
@@ -190,7 +190,7 @@ def test_values(key: str, raw: Any, path: str, value: object) -> None:
     ],
 )
 def test_where_clients_are_told_to_go(advertise: str, used: str, told: str) -> None:
-    assert read(server__advertise=advertise).settings.server.told(used) == told
+    assert read(server__advertise=advertise).settings.server.endpoint_for(used) == told
 
 
 def test_a_relative_file_is_looked_for_where_the_server_starts(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_postgresql_storage_and_what_is_shown_of_it(given: str, url: str, show
     loaded = read(storage__url=given)
     storage = loaded.settings.storage
     assert (storage.url, storage.shown, storage.kind, storage.path) == (url, shown, "postgresql", None)
-    assert {key: value for key, value, _ in loaded.shown()}["storage.url"] == shown
+    assert {key: value for key, value, _ in loaded.list_values()}["storage.url"] == shown
     assert "secr" not in repr(loaded.settings)
 
 
@@ -452,7 +452,7 @@ def test_shown_values_can_be_put_into_a_file() -> None:
         ttl__sweep_interval="90",
         storage__url="memory",
     )
-    shown = {key: value for key, value, _ in loaded.shown()}
+    shown = {key: value for key, value, _ in loaded.list_values()}
     again = load({key: Given(value, "file") for key, value in shown.items()}, {})
     assert again.settings == loaded.settings
     assert shown["clock.start"] == "1970-01-01T00:00:00Z"

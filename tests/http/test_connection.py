@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.http.connection import PIPELINED
+from mayflydb.http.connection import MAX_PIPELINED
 from mayflydb.http.messages import Request, Response, render
 from mayflydb.model.errors import BadRequest, MayflyError
 from sockets.listening import PATIENCE, PATIENT, Bench, Streams, closed, response, run
@@ -381,7 +381,7 @@ def test_requests_behind_a_slow_one_are_not_read_for_ever(tmp_path: Path) -> Non
         waiting = len(connection._waiting)
         for _ in range(50):
             await asyncio.sleep(0)
-        assert PIPELINED < waiting == len(connection._waiting) < 1000
+        assert MAX_PIPELINED < waiting == len(connection._waiting) < 1000
         gate.set()
         for _ in range(1000):
             await response(reader)

@@ -23,6 +23,6 @@ def config() -> None:
 def show_settings(ctx: click.Context, /, origin: bool, **given: Any) -> None:
     """Show every setting with its value, as `serve` with the same flags would have it."""
     rows = []
-    for key, value, source in load_settings(ctx, given).shown():
+    for key, value, source in load_settings(ctx, given).list_values():
         rows.append({"key": key, "value": value} | ({"origin": source} if origin else {}))
     show(ctx, rows, rows)

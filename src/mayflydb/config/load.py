@@ -46,7 +46,7 @@ class Loaded(msgspec.Struct, frozen=True):
     origins: Mapping[str, str]
     values: Mapping[str, Any]
 
-    def shown(self) -> Iterator[tuple[str, object, str]]:
+    def list_values(self) -> Iterator[tuple[str, object, str]]:
         """(key, value as in TOML, origin) of every setting, in the table's order."""
         for row in TABLE:
             yield row.key, _as_toml(row, self.values[row.key]), self.origins[row.key]
@@ -73,7 +73,7 @@ _FIRST_USER = "MONGO_INITDB_ROOT_"
 # Variables that the command line reads itself.
 _OTHER_VARIABLES = ("MAYFLY_CONFIG", "MAYFLY_URL")
 
-# What Kubernetes puts into every pod beside a service whose name starts with mayfly.
+# Kubernetes sets these variables in every pod beside a service whose name starts with mayfly.
 _SERVICE_LINKS = re.compile(r"MAYFLY_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
 
 
@@ -118,7 +118,7 @@ def find_config_file(named: str | Path | None, environ: Mapping[str, str]) -> Pa
 
 
 def user_config_directory(environ: Mapping[str, str]) -> Path:
-    """Where the user's settings live: $XDG_CONFIG_HOME/mayfly or ~/.config/mayfly; %APPDATA%\\mayfly on Windows."""
+    """The directory of the user's settings: $XDG_CONFIG_HOME/mayfly or ~/.config/mayfly; %APPDATA%\\mayfly on Windows."""
     name = "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME"
     base = environ.get(name)
     return (Path(base) if base else Path.home() / ".config") / "mayfly"
@@ -214,7 +214,7 @@ def _administrator(environ: Mapping[str, str]) -> Administrator | None:
 
 
 def _refuse_contradictions(loaded: Loaded) -> None:
-    """Settings that cannot have an effect, and those that would open the store to strangers."""
+    """Refuse settings that cannot have an effect, and those that would open the store to strangers."""
     settings = loaded.settings
     if settings.server.port == -1:
         raise StartFailed(

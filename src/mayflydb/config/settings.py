@@ -35,11 +35,13 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
     @property
     def loopback(self) -> bool:
-        """True: the configured host can be reached from this machine alone. A name other than localhost counts as reachable."""
+        """True: the configured host is reachable from this machine alone. A name other than localhost counts as reachable from
+        others.
+        """
         return is_loopback(self.host)
 
-    def told(self, used: str) -> str:
-        """Where a client of Cosmos is to go that came by the address `used`: both are `scheme://host:port`."""
+    def endpoint_for(self, used: str) -> str:
+        """The endpoint that a client of Cosmos DB is given which came by the address `used`: both are `scheme://host:port`."""
         return used if self.advertise is None else self.advertise.instead_of(used)
 
     @property
@@ -89,7 +91,7 @@ class ClockSettings(msgspec.Struct, frozen=True):
 class CosmosSettings(msgspec.Struct, frozen=True):
     """`key_file` holds the account key in base64; without it the emulator's well-known key counts, unless one is generated.
 
-    `index_after`: items that queries read in vain before an index is built; 0: none ever is.
+    `index_after`: items that queries read without a match before an index is built; 0: no index is built.
     """
 
     key_file: Path | None
@@ -180,7 +182,7 @@ class TtlSettings(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Everything a server is told."""
+    """All settings of a server."""
 
     server: ServerSettings
     storage: StorageSettings

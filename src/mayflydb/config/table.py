@@ -1,4 +1,4 @@
-"""The table of settings: each with its flag, variable, TOML key, default and help. The one place where a setting is added."""
+"""The table of settings: each with its flag, variable, TOML key, default and help. `settings` has the types."""
 
 from __future__ import annotations
 

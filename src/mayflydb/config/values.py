@@ -20,7 +20,7 @@ MEMORY = "memory"
 FILE_SCHEME = "sqlite:///"
 
 WIRE_VERSIONS = (9, 13, 17, 21, 25, 29)
-"""Those of MongoDB 4.4, 5.0, 6.0, 7.0, 8.0 and 9.0."""
+"""The wire versions of MongoDB 4.4, 5.0, 6.0, 7.0, 8.0 and 9.0."""
 
 COMPRESSORS = ("zstd", "snappy", "zlib")
 
@@ -111,7 +111,7 @@ def wire_version(value: Any) -> int:
 
 
 def compressors(value: Any) -> tuple[str, ...] | None:
-    """Names from `COMPRESSORS`; None: those that are installed."""
+    """Names from `COMPRESSORS`; None: the installed ones."""
     if value in ("", "auto", (), []):
         return None
     names = texts(value)
@@ -146,7 +146,7 @@ def _mongo_tree(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def ydb_databases(value: Any) -> tuple[str, ...]:
-    """Absolute paths; the first is the one that is meant where none is named."""
+    """Absolute paths; the first is the database of clients that name none."""
     found = texts(value)
     if not found:
         raise ValueError("a database is needed, such as /local")
@@ -172,7 +172,7 @@ _ADDRESS = re.compile(
 
 
 class Advertised(msgspec.Struct, frozen=True):
-    """Where clients are told to go instead of the address that they used; what is None stays as in that one."""
+    """The address that clients are given instead of the one that they used; a part that is None stays as in that one."""
 
     host: str
     port: int | None = None
@@ -183,7 +183,9 @@ class Advertised(msgspec.Struct, frozen=True):
         return place if self.scheme is None else f"{self.scheme}://{place}"
 
     def instead_of(self, used: str) -> str:
-        """For a client that used this `scheme://host:port`. A port goes with its scheme, so another scheme has its own."""
+        """The address for a client that used this `scheme://host:port`. A port belongs to its scheme: another scheme has
+        its own.
+        """
         scheme, _, place = used.partition("://")
         kept = re.search(r":([0-9]+)$", place) if self.scheme in (None, scheme) else None
         port = kept[1] if self.port is None and kept else self.port
@@ -266,12 +268,12 @@ def storage(value: Any) -> str:
 
 
 def public_url(url: str) -> str:
-    """A storage as it may be shown: of PostgreSQL hosts, ports and database, without user, password and options."""
+    """A storage without secrets: of PostgreSQL hosts, ports and database, without user, password and options."""
     return addresses.parse(url).shown if url.startswith(addresses.SCHEME) else url
 
 
 def without_secrets(url: str) -> str:
-    """The scheme alone of what may hold a password in any place; a file, or what has no scheme, as it is."""
+    """A URL of unknown form, shown by its scheme alone, since a password may be anywhere in it; files and words as they are."""
     scheme, colon, _ = url.partition(":")
     return f"{scheme}:..." if colon and not url.startswith(FILE_SCHEME) else url
 

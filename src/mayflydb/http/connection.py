@@ -20,16 +20,16 @@ from mayflydb.sockets.work import Work
 
 log = logging.getLogger(__name__)
 
-BUFFERED = 64 * 1024
+MAX_UNREAD_BODY = 64 * 1024
 """Unread bytes of a body at which reading from the socket pauses."""
 
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that say how long a body is."""
 
-SINGLE = frozenset({b"authorization", b"content-length", b"host", b"origin"})
+SINGLE_HEADERS = frozenset({b"authorization", b"content-length", b"host", b"origin"})
 """Headers of which a request has one: of two, a proxy may go by one and this server by the other (RFC 9112, 3.2 and 11.2)."""
 
-PIPELINED = 16
+MAX_PIPELINED = 16
 """Requests that may wait for the one before them."""
 
 
@@ -71,7 +71,7 @@ IDLE, HEAD, BODY = range(3)
 
 
 class Connection(OrderedConnection[Request, Response, Request | Response]):
-    """The protocol of one connection. `deadline` (of the loop's time): when the first request's headers must be there."""
+    """The protocol of one connection. `deadline`: the time of the loop at which the first request's headers must be complete."""
 
     def __init__(self, work: HttpWork, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(work, loop, deadline)
@@ -90,7 +90,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._declining: http2.Declining | None = None
         # What goes out.
         self._current: Request | None = None
-        # When patience ends. The timer is set anew only when it would come too late.
+        # The stage whose deadline is set. The timer is moved only to an earlier time; one that fires too early is set again.
         self._timed = HEAD
         self._due = deadline
 
@@ -100,7 +100,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         super().connection_lost(exc)
         if self._receiving is not None:
             self._receiving.cut()
-        # It refers back to here, and would keep what it has of a header until the collector comes by.
+        # The parser refers back to this object: without the cycle both are freed at once, with the bytes of a header in work.
         del self._parser
 
     def data_received(self, data: bytes) -> None:
@@ -117,18 +117,18 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         if self._waiting:
             self._advance()
         if self._stage != self._timed:
-            self._time(self._stage)
+            self._start_stage(self._stage)
         if self._waiting or self._receiving is not None or self._paused:
             self._throttle()
 
     def shutdown(self) -> None:
-        """End when what has been asked so far is answered."""
+        """Close the connection after the requests so far are answered."""
         self._closing = True
         if self._current is None and not self._waiting:
             self._end()
 
     def flush(self) -> None:
-        """Send what has been answered."""
+        """Send the answers that are ready."""
         outgoing = self._outgoing
         if not self._transport.is_closing():
             self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
@@ -142,7 +142,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
-            self._stay(data[upgrade.args[0] :])
+            self._ignore_upgrade(data[upgrade.args[0] :])
         except HttpParserError as error:
             rest = self._after_preface(data)
             if rest is None:
@@ -164,8 +164,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         if answer:
             self._write(answer)
 
-    def _stay(self, rest: bytes) -> None:
-        """Nothing but HTTP/1.1 is spoken here, so an upgrade is not taken up (RFC 9110, 7.8), while the parser thinks it is."""
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Stay with HTTP/1.1 after a request to upgrade (RFC 9110, 7.8), for which the parser has stopped."""
         self._parser = HttpRequestParser(self)
         if self._receiving is not None:
             # To the new parser the body is that of a request which it sees only now.
@@ -191,7 +191,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         if self._receiving is not None:
             self._drop_trailer(name, value)
             return
-        if name in self._fields and name in SINGLE:
+        if name in self._fields and name in SINGLE_HEADERS:
             raise Refused(_refuse_doubled(name))
         self._fields[name] = value
 
@@ -219,11 +219,11 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             raise HttpParserError(f"HTTP/{version}")
         path, _, query = url.partition(b"?")
         if not url.startswith(b"/"):
-            path, query = _taken_apart(url)
+            path, query = _split_absolute_target(url)
         self._stage = BODY
         request = self._receiving = Request(method.decode(), path, fields, query, self._scheme)
         request.keep_alive = parser.should_keep_alive() and version == "1.1"
-        request.wanted = self._body_wanted
+        request.wanted = self._on_body_wanted
         self._waiting.append(request)
 
     def on_body(self, data: bytes) -> None:
@@ -240,7 +240,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._stage = IDLE
         self._arrived = 0
 
-    def _body_wanted(self) -> None:
+    def _on_body_wanted(self) -> None:
         request = self._receiving
         if request is not None and request is self._current:
             if request.headers.get(b"expect", b"").lower() == b"100-continue":
@@ -249,23 +249,25 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             self._throttle()
 
     def _throttle(self) -> None:
-        """Read on, unless the client is ahead of us, or behind in taking its answers."""
+        """Read on, unless the client is ahead with requests or behind in taking answers."""
         receiving = self._receiving
         full = (
-            self._blocked or len(self._waiting) > PIPELINED or (receiving is not None and receiving.backlog > BUFFERED)
+            self._blocked
+            or len(self._waiting) > MAX_PIPELINED
+            or (receiving is not None and receiving.backlog > MAX_UNREAD_BODY)
         )
         if full != self._paused:
             self._set_paused(full)
 
     def _refuse(self, response: Response) -> None:
-        """Nothing that follows can be understood: answer what came before, then this, then close."""
+        """Refuse the request that cannot be parsed: answer those before it, then send `response`, then close."""
         self._refused = True
         request, self._receiving = self._receiving, None
         if request is None:
             self._waiting.append(response)
             self._advance()
         elif request is self._current or request in self._waiting:
-            # Whoever reads the body finds that it is cut off, and answers so.
+            # The handler that reads the body gets an error from `read` and answers with it.
             request.keep_alive = False
             request.cut()
         else:
@@ -317,13 +319,13 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._outgoing.append(data)
 
     def _end(self) -> None:
-        """Close as soon as everything is sent; what else the client asks is not heard."""
+        """Close as soon as everything is sent; further requests are ignored."""
         self._refused = True
         super()._end()
 
     # --- patience --------------------------------------------------------------------------------------------------------
 
-    def _time(self, stage: int) -> None:
+    def _start_stage(self, stage: int) -> None:
         self._timed = stage
         deadlines = self._limits.deadlines
         if stage != IDLE:
@@ -352,7 +354,7 @@ def _line_size(name: bytes, value: bytes) -> int:
     return len(name) + len(value) + len(": \r\n")
 
 
-def _taken_apart(url: bytes) -> tuple[bytes, bytes]:
+def _split_absolute_target(url: bytes) -> tuple[bytes, bytes]:
     """Path and query of a target in absolute form, as proxies are asked (RFC 9112, 3.2.2)."""
     try:
         parts = parse_url(url)

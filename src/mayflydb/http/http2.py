@@ -1,7 +1,7 @@
-"""A client that begins with HTTP/2 is told, in frames of HTTP/2, that HTTP/1.1 is spoken here (RFC 9113).
+"""The refusal of HTTP/2: a client that begins with it is told, in frames of HTTP/2, to use HTTP/1.1 (RFC 9113).
 
-Clients that try HTTP/2 first go on with HTTP/1.1 at once when their request is reset with HTTP_1_1_REQUIRED; a connection that
-is closed, or an answer of HTTP/1.1, is a failure to them.
+Clients that try HTTP/2 first continue with HTTP/1.1 at once when their request is reset with HTTP_1_1_REQUIRED. A connection that
+is closed, or an answer in HTTP/1.1, is a failure to them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 METHOD = b"PRI"
 
 FRAMES = 16
-"""Frames that are waited for until one of them asks for something."""
+"""Frames to wait for until one of them is a request."""
 
 _HEAD = struct.Struct(">BHBBL")
-"""Length of the payload (24 bits in two fields), type, flags, stream."""
+"""The head of a frame (RFC 9113, 4.1), of 9 bytes: length of the payload (24 bits, in two fields), type, flags, stream.
+
+    | length: 8 + 16 | type: 8 | flags: 8 | reserved: 1, stream: 31 |
+"""
 
 _HEADERS, _RST_STREAM, _SETTINGS, _GOAWAY = 1, 3, 4, 7
 _ACK = 1
@@ -52,7 +55,7 @@ class Declining:
         self._ended = False
 
     def feed(self, data: bytes) -> bytes:
-        """The frames to send for these bytes of the client's; none once it has been told."""
+        """The frames to send in answer to these bytes of the client; none once GOAWAY was sent."""
         answers = []
         while data and not self._ended:
             if self._left:

@@ -1,4 +1,4 @@
-"""A request, a response, and the kind of function that makes the second of the first."""
+"""Requests, responses, and the type of a handler, which makes a response of a request."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 BODILESS = (204, 304)
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in HTTPStatus}
-_STATUS_LINES[449] = b"HTTP/1.1 449 Retry With"  # Cosmos DB's own: somebody else was first.
+_STATUS_LINES[449] = b"HTTP/1.1 449 Retry With"  # Cosmos DB's own: a concurrent write came first.
 
 
 class Response(msgspec.Struct):
-    """`headers` are those that describe the body or its subject; length and connection are the connection's own."""
+    """`headers` describe the body or its subject. The connection adds content-length and connection."""
 
     status: int
     body: bytes = b""
@@ -27,7 +27,7 @@ class Response(msgspec.Struct):
 
 
 class Request:
-    """One request whose headers are there; its body may still be on its way.
+    """One request whose headers are complete; its body may still be arriving.
 
     `path` and `query` as they were sent, percent-encoded. `headers` by lower-case name: of a repeated one the last counts.
     """
@@ -82,28 +82,28 @@ class Request:
 
     @property
     def backlog(self) -> int:
-        """Bytes that have arrived and were not read."""
+        """Bytes of the body that have arrived and are not read."""
         return self._size if self._waiter is None else 0
 
     def feed(self, data: bytes) -> None:
-        """A part of the body."""
+        """Add a part of the body."""
         if not self._dropped:
             self._parts.append(data)
             self._size += len(data)
             self._wake()
 
     def end(self) -> None:
-        """There is no more."""
+        """Note that the body is complete."""
         self.ended = True
         self._wake()
 
     def cut(self) -> None:
-        """There will be no more, and it is not complete."""
+        """Note that the connection ended before the body was complete."""
         self._gone = not self.ended
         self._wake()
 
     def drop(self) -> None:
-        """The request is answered: drop what has arrived of the body, and what will."""
+        """Discard the body, arrived or not, after the request is answered."""
         self._dropped = True
         self._parts.clear()
         self._size = 0

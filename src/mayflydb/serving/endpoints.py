@@ -37,7 +37,7 @@ class Endpoints:
         if server.scheme == "https":
             # Both schemes answer on one port, so the scheme that is announced is a setting.
             base = "https://" + base.partition("://")[2]
-        cosmos = server.told(base)
+        cosmos = server.endpoint_for(base)
         mongo, ydb = self._mongo, self._ydb
         return {
             "version": __version__,

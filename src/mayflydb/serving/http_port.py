@@ -80,7 +80,7 @@ def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
         keys=Keys.from_base64(key),
         secret=secret,
         merges_queries=cosmos.cross_partition == "direct",
-        resolve_address=settings.server.told,
+        resolve_address=settings.server.endpoint_for,
         serverless=cosmos.capacity == "serverless",
         lenient=cosmos.query_rules == "lenient",
     )

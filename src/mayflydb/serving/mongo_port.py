@@ -30,7 +30,7 @@ from mayflydb.serving.ports import (
     listen_addresses,
     read_password,
 )
-from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
+from mayflydb.sockets.listener import CertificateSource, Listener, ProtocolFactory, Room
 from mayflydb.sockets.work import Served, Work
 from mayflydb.version import __version__
 
@@ -97,7 +97,7 @@ class MongoPort:
             await self._recover(engine, now)
         self._notifier = engine.reaper.notifier
         work = Work()
-        made: list[Introduce] = []
+        made: list[ProtocolFactory] = []
 
         def introduce(tls: bool, deadline: float) -> Served:
             if not made:

@@ -1,7 +1,7 @@
-"""A connection that answers its requests one after the other, in the order they came.
+"""A connection that answers its requests one after the other, in the order in which they came.
 
-An answer that waits for nothing is made in the turn of the event loop in which its request came, without a task. The methods
-here are called at most as often as a protocol of its own would call them: what runs for every request stays in one frame.
+An answer that waits for nothing is made in the turn of the event loop in which its request came, without a task. The methods here
+are called at most as often as those of a protocol of its own would be: what runs for every request stays in one frame.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
-from mayflydb.sockets.work import Served, Work, resumed
+from mayflydb.sockets.work import Served, Work, resume
 
 R = TypeVar("R")
 A = TypeVar("A")
@@ -23,7 +23,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
     """Transport, flow control and tasks. `R`: a request, `A`: its answer, `W`: an entry of the queue of requests."""
 
     def __init__(self, work: Work, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
-        """`deadline` (of the loop's time): when the first request must be there."""
+        """`deadline`: the time of the loop at which the first request must be complete."""
         self._work = work
         self._loop = loop
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
@@ -38,7 +38,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
 
     @abstractmethod
     def _advance(self) -> None:
-        """Answer what waits, as far as that is possible now."""
+        """Answer waiting requests, as far as that is possible now."""
 
     @abstractmethod
     def _throttle(self) -> None:
@@ -103,7 +103,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
         """Wait, as a task, for the rest of an answer that was begun outside of any."""
         answer: A | None
         try:
-            answer = await resumed(begun, awaited)
+            answer = await resume(begun, awaited)
         except asyncio.CancelledError:
             self.abort()
             raise
@@ -124,7 +124,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
                 self._transport.resume_reading()
 
     def _end(self) -> None:
-        """Close as soon as everything is sent; what else the client asks is not heard."""
+        """Close as soon as everything is sent; further requests are ignored."""
         self._ended = True
         self._waiting.clear()
         if not self._outgoing:

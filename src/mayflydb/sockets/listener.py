@@ -1,7 +1,7 @@
-"""A protocol with and without TLS on one port: the listener accepts connections and tells them apart by the first byte.
+"""One port for a protocol with and without TLS: the listener accepts connections and tells the two apart by the first byte.
 
-Whoever connects has a few seconds for everything up to the end of the first request, handshake included, so that half-open
-and slow clients cost a socket for a moment and nothing more.
+A new client has a few seconds for everything up to the end of its first request, handshake included, so half-open and slow
+clients cost a socket for that time and nothing more.
 """
 
 from __future__ import annotations
@@ -22,29 +22,33 @@ from mayflydb.sockets.work import Served, Work
 
 log = logging.getLogger(__name__)
 
+# The content type of the first record of a handshake (RFC 8446, 5.1).
 TLS_HANDSHAKE = 0x16
 BACKLOG = 1024
-CLOSING_TURNS, LAST_TURNS = 100, 5
+CLOSING_TURNS, FINAL_TURNS = 100, 5
+# A burst of new connections must not keep the event loop from those that are served.
 ACCEPTS_PER_TURN = 64
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 CertificateSource = Callable[[], Awaitable[ssl.SSLContext]]
-"""Gives the TLS context; asked at each handshake, so that the first one makes it."""
+"""Returns the TLS context. The listener asks at each handshake, so that the first handshake creates the certificate."""
 
-Introduce = Callable[[bool, float], Served]
-"""Makes the protocol of one connection: whether it is encrypted, and until when (the loop's time) the client is waited for."""
+ProtocolFactory = Callable[[bool, float], Served]
+"""Builds the protocol of one connection: whether it is encrypted, and how long (the loop's time) the client is waited for."""
 
 
 class Room(msgspec.Struct, frozen=True):
-    """`connections` at once (the rest are reset), seconds of `patience` with a new one, and of `pause` when there is no room."""
+    """The most `connections` at once (further ones are reset), seconds of `patience` with a new one, and of `pause` without
+    descriptors.
+    """
 
     connections: int = 1000
     patience: float = 5.0
     pause: float = 1.0
 
 
-def affordable(connections: int) -> int:
-    """At most three quarters of the descriptors the process may have: the store needs some too."""
+def cap_connections(connections: int) -> int:
+    """Limit connections to three quarters of the descriptors that the process may have: the store needs some too."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return connections if soft == resource.RLIM_INFINITY else min(connections, soft * 3 // 4)
 
@@ -52,22 +56,22 @@ def affordable(connections: int) -> int:
 class Listener:
     """Serves a protocol on sockets that are already bound."""
 
-    def __init__(self, introduce: Introduce, work: Work, certificate: CertificateSource, room: Room) -> None:
+    def __init__(self, introduce: ProtocolFactory, work: Work, certificate: CertificateSource, room: Room) -> None:
         self._introduce = introduce
         self._certificate = certificate
-        self._room = msgspec.structs.replace(room, connections=affordable(room.connections))
+        self._room = msgspec.structs.replace(room, connections=cap_connections(room.connections))
         self._work = work
         self._sockets: list[socket.socket] = []
-        self._doors: set[Door] = set()
+        self._silent: set[SilentConnection] = set()
         self._admissions: set[asyncio.Task[None]] = set()
 
     @property
     def connections(self) -> int:
         """The number of connected clients, silent ones included."""
-        return len(self._work.connections) + len(self._doors) + len(self._admissions)
+        return len(self._work.connections) + len(self._silent) + len(self._admissions)
 
     def serve(self, sockets: Sequence[socket.socket]) -> None:
-        """Take connections from now on."""
+        """Accept connections from now on."""
         self._loop = asyncio.get_running_loop()
         self._sockets = list(sockets)
         for each in sockets:
@@ -90,9 +94,10 @@ class Listener:
             else:
                 client.setblocking(False)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._doors.add(Door(self, client, self._loop, self._room.patience))
+                self._silent.add(SilentConnection(self, client, self._loop, self._room.patience))
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
+        # The socket stays readable while clients wait: without a pause the loop would spin on accept.
         log.warning("no more connections for a moment: %s", error)
         self._loop.remove_reader(listening)
         self._loop.call_later(self._room.pause, self._take_up, listening)
@@ -101,23 +106,23 @@ class Listener:
         if listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
 
-    def left(self, door: Door) -> None:
-        """Forget a client that has left."""
-        self._doors.discard(door)
+    def forget(self, silent: SilentConnection) -> None:
+        """Forget a connection that left before its first byte."""
+        self._silent.discard(silent)
 
-    def admit(self, door: Door, first: int, deadline: float) -> None:
-        """The client has sent its first byte."""
-        self._doors.discard(door)
-        task = self._loop.create_task(self._admit(door.socket, first == TLS_HANDSHAKE, deadline))
+    def admit(self, silent: SilentConnection, first: int, deadline: float) -> None:
+        """Hand over a connection whose client has sent its first byte."""
+        self._silent.discard(silent)
+        task = self._loop.create_task(self._admit(silent.socket, first == TLS_HANDSHAKE, deadline))
         self._admissions.add(task)
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def forget_admission(task: asyncio.Task[None]) -> None:
             self._admissions.discard(task)
             if task.cancelled():
-                # Before its first step, where it could not close anything itself.
-                door.socket.close()
+                # Cancelled before its first step, the coroutine never ran and could not close the socket.
+                silent.socket.close()
 
-        task.add_done_callback(ended)
+        task.add_done_callback(forget_admission)
 
     async def _admit(self, client: socket.socket, tls: bool, deadline: float) -> None:
         def connection() -> Served:
@@ -139,13 +144,13 @@ class Listener:
             client.close()
 
     async def close(self, grace: float) -> None:
-        """Take no more connections, let requests in work finish for up to `grace` seconds, then drop what is left."""
+        """Accept no more connections, let requests in work finish for up to `grace` seconds, then drop the rest."""
         for each in self._sockets:
             self._loop.remove_reader(each)
             each.close()
         self._sockets.clear()
-        for door in list(self._doors):
-            door.shut()
+        for silent in list(self._silent):
+            silent.shut()
         for admission in list(self._admissions):
             admission.cancel()
         work = self._work
@@ -155,7 +160,7 @@ class Listener:
             await asyncio.wait(work.tasks, timeout=grace)
         work.flush()
         for connection in list(work.connections):
-            # TLS goes on closing until the client has said goodbye too, which may be never.
+            # A TLS transport closes only after the client's close_notify, which may never come.
             connection.abort()
         for task in list(work.tasks):
             task.cancel()
@@ -163,12 +168,12 @@ class Listener:
         # A transport lets go of its socket some turns of the loop after its protocol is told; the loop may end with this call.
         turns = CLOSING_TURNS
         while turns:
-            turns = min(turns - 1, CLOSING_TURNS if work.connections else LAST_TURNS)
+            turns = min(turns - 1, CLOSING_TURNS if work.connections else FINAL_TURNS)
             await asyncio.sleep(0)
 
 
-class Door:
-    """A connection that has said nothing yet."""
+class SilentConnection:
+    """A connection on which the client has not sent a byte yet."""
 
     def __init__(
         self, listener: Listener, client: socket.socket, loop: asyncio.AbstractEventLoop, patience: float
@@ -178,10 +183,11 @@ class Door:
         self._loop = loop
         self._deadline = loop.time() + patience
         self._timer = loop.call_at(self._deadline, self._expire)
-        loop.add_reader(client, self._look)
+        loop.add_reader(client, self._peek)
 
-    def _look(self) -> None:
+    def _peek(self) -> None:
         try:
+            # Peeked, not read: the protocol, or the TLS handshake, must still find the byte.
             first = self.socket.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
@@ -196,27 +202,28 @@ class Door:
     def _leave(self) -> None:
         self._timer.cancel()
         self._loop.remove_reader(self.socket)
-        self._listener.left(self)
+        self._listener.forget(self)
 
     def _expire(self) -> None:
         self._leave()
         reset(self.socket)
 
     def shut(self) -> None:
-        """Close without a word."""
+        """Close without an answer."""
         self._leave()
         self.socket.close()
 
 
 def reset(client: socket.socket) -> None:
-    """Abort: the client hears of it at once, and nothing of the connection stays behind here."""
+    """Abort with a TCP reset: the client learns of it at once, and no TIME_WAIT stays behind here."""
     with contextlib.suppress(OSError):
+        # l_onoff = 1, l_linger = 0: close sends RST instead of FIN.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
 
 def bind(host: str, port: int, *, listening: bool = True) -> list[socket.socket]:
-    """Listening sockets, or such that only hold the port; OSError when it is taken.
+    """Listening sockets, or with `listening` False ones that only reserve the port. OSError when it is taken.
 
     `localhost` is 127.0.0.1, and ::1 where that exists and the port is free there; port 0 is the same free port on both.
     """

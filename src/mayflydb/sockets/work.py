@@ -1,4 +1,4 @@
-"""State that a listener and its connections share, and coroutines that begin without a task."""
+"""The state that a listener and its connections share, and coroutines that begin outside of a task."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ T = TypeVar("T")
 
 
 class Served(asyncio.Protocol, ABC):
-    """The protocol of one connection, as far as its listener knows it."""
+    """The protocol of one connection, as its listener knows it."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Send what has been answered."""
+        """Send the answers that are ready."""
 
     @abstractmethod
     def shutdown(self) -> None:
-        """End when what has been asked so far is answered."""
+        """Close the connection after the requests so far are answered."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Drop the connection, whatever it is about."""
+        """Drop the connection at once."""
 
 
 class Work:
-    """The open connections, the requests in work, and the answers to send."""
+    """The open connections of a listener, the tasks of requests, and the connections that have answers to send."""
 
     def __init__(self) -> None:
         self.connections: set[Served] = set()
@@ -36,9 +36,9 @@ class Work:
         self._outgoing: list[Served] = []
 
     def post(self, connection: Served) -> None:
-        """Send what a connection holds at the end of this turn of the loop, together with the other answers.
+        """Send the answers of a connection at the end of this turn of the event loop, together with those of the others.
 
-        To send wakes whoever waits for it, which costs more than to answer: one wake-up for all is much cheaper.
+        A send wakes the client that waits for it, which costs more than the answer itself. One wake-up for all is much cheaper.
         """
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self.flush)
@@ -52,16 +52,16 @@ class Work:
 
 
 @coroutine
-def resumed(begun: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    """Go on with a coroutine that was sent its first None outside of any task, and waits for something since.
+def resume(begun: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
+    """Continue a coroutine that was sent its first None outside of any task, and that waits for `awaited` since.
 
-    It is awaited inside a coroutine of its own: from Python 3.12 on, a task takes no generator.
+    A caller awaits this inside a coroutine of its own: from Python 3.12 on, a task takes no generator.
     """
     try:
         while True:
             try:
                 value = yield awaited
-            except BaseException as error:  # noqa: BLE001 -- it is the coroutine's to handle.
+            except BaseException as error:  # noqa: BLE001 -- the coroutine handles it, cancellation included.
                 awaited = begun.throw(error)
             else:
                 awaited = begun.send(value)

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.sockets.work import resumed
+from mayflydb.sockets.work import resume
 
 T = TypeVar("T")
 
@@ -40,4 +40,4 @@ async def run_within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _resume(work: Coroutine[Any, Any, T], awaited: Any) -> T:
-    return await resumed(work, awaited)
+    return await resume(work, awaited)
