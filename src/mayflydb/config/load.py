@@ -141,6 +141,7 @@ def _from_file(path: Path | None) -> dict[str, Given]:
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
+        # `mongo.databases` is a table in TOML and one setting: it is not split further.
         if isinstance(value, dict) and prefix + name not in _BY_KEY:
             yield from _flatten(value, f"{prefix}{name}.")
         else:
@@ -176,10 +177,12 @@ def _assemble(values: Mapping[str, Any], administrator: Administrator | None) ->
     for key, value in values.items():
         # `ydb.ttl.hide_expired` is a matter of YDB's settings too.
         groups[key.partition(".")[0]][key.rpartition(".")[2]] = value
+    # Unset means: safe to allow. A clock that anyone on the network may move, or that other servers share, is not.
     if groups["server"]["allow_time_travel"] is None:
         shared = StorageSettings(**groups["storage"]).shared
         groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"]) and not shared
     mongo = groups["mongo"]
+    # A server on a free port is one of several, as in tests: its other ports must be free ones too.
     if mongo["port"] is None:
         mongo["port"] = MONGO_PORT if groups["server"]["port"] else 0
     mongo["administrator"] = administrator

@@ -230,6 +230,7 @@ def optional_time(value: Any) -> Instant | None:
 
 def interval(value: Any) -> Span:
     """A number in TOML is seconds, as everywhere."""
+    # In Python a bool is an int: `true` would be one second.
     if isinstance(value, bool):
         raise ValueError("a duration is needed")
     span = parse_span(str(value))
@@ -279,6 +280,7 @@ def without_secrets(url: str) -> str:
 
 
 def path_in_url(url: str) -> Path:
+    # sqlite:///mayfly.db could be relative (as in SQLAlchemy) or in the root (as in a URL), so it is refused.
     rest = url.removeprefix(FILE_SCHEME)
     if rest.startswith(("./", "../")):
         return Path(rest).absolute()

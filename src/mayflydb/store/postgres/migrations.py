@@ -90,6 +90,7 @@ async def _migrate(connection: asyncpg.Connection, version: int) -> None:
         raise Unavailable(
             f"the database has format {version} and other nodes use it: stop them, so that it can be brought to {FORMAT}"
         )
+    # A step rewrites whole tables; the limit of an ordinary statement would end it halfway, at each start again.
     await connection.execute("SET LOCAL statement_timeout = 0")
     for step in range(version, FORMAT):
         log.warning("the database is brought from format %d to %d", step, step + 1)

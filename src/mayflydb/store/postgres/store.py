@@ -44,7 +44,7 @@ class PostgresStore:
     """One database, which other nodes may share. `open` builds it."""
 
     def __init__(self, url: str, pool: asyncpg.Pool, distributed: bool, alone: bool, stopwatch: Stopwatch) -> None:
-        """The store must `join` the other nodes before it is used."""
+        """`open` adds the node to the others (`Membership.join`) before the store is used."""
         self._description = addresses.parse(url).shown
         self._pool = pool
         self._distributed = distributed
@@ -114,6 +114,7 @@ class PostgresStore:
     async def read(self, request: Read[T]) -> T:
         if self._closed:
             raise Unavailable("the store is closing")
+        # A node that others may take for dead could answer by rules that they have changed.
         self._membership.check()
         if type(request) is HeldRecords and not self._membership.has_others:
             return ()  # type: ignore[return-value]
@@ -141,6 +142,7 @@ class PostgresStore:
         raise AssertionError("unreachable")
 
     def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Coroutine[Any, Any, Committed[T]]:
+        # A node that does not know of this one keeps its holds to itself: a purge would remove records that it has locked.
         if urgency == "sweep" and not self._membership.is_known:
             return self._sweep(decide)
         return self._writer.submit(decide, urgency)

@@ -129,6 +129,7 @@ class Writer:
                 await self._attempt(jobs, held_since)
                 return
             except DATABASE_ERRORS as error:
+                # The old connection may be inside of a failed transaction; a new one starts without any.
                 await self._drop_connection()
                 if attempt == ATTEMPTS or not isinstance(error, (*RETRYABLE, *CONNECTION_LOST)):
                     self._fail(jobs, translate_error(error))

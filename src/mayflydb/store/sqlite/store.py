@@ -135,6 +135,7 @@ class SqliteStore:
         return record
 
     def _count(self, request: Read[T]) -> T:
+        # A connection of its own: the reader's belongs to the event loop, which goes on reading meanwhile.
         if self._counter is None:
             self._counter = open_file(self._description.removeprefix("sqlite://"))
         answer: T = ANSWERS[type(request)](self._counter, request)
@@ -167,6 +168,7 @@ class SqliteStore:
     async def close(self) -> None:
         await self._writer.close()
         if self._log is not None:
+            # An empty log makes the file complete by itself: it can be copied after a clean stop.
             self._log.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         for executor in (self._writing, self._counting):
             if executor is not None:
