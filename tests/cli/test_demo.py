@@ -76,11 +76,11 @@ def test_rows_for_programs(run: Run) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_what_differs_is_marked_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mayflydb.cli import demo
+    from mayflydb.cli import demo_steps
 
-    _, s2, s3 = demo.ITEMS
+    _, s2, s3 = demo_steps.ITEMS
     # It is written with a ttl of 60 s, and expected to live for 61.
-    monkeypatch.setattr(demo, "ITEMS", (demo.Item("s1", "60s", {"ttl": 60}, 61), s2, s3))
+    monkeypatch.setattr(demo_steps, "ITEMS", (demo_steps.Item("s1", "60s", {"ttl": 60}, 61), s2, s3))
     result = run("demo")
     assert result.exit_code == 1
     lines = without_time(result.stdout).splitlines()
@@ -92,9 +92,9 @@ def test_what_differs_is_marked_and_fails(run: Run, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("client")
 def test_read_and_query_have_to_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mayflydb.cli import demo
+    from mayflydb.cli import demo_steps
 
-    monkeypatch.setattr(demo.CosmosRecords, "can_read", lambda records, id: True)
+    monkeypatch.setattr(demo_steps.CosmosRecords, "can_read", lambda records, id: True)
     result = run("demo")
     assert result.exit_code == 1
     assert "(!) s2 at +2 h: expected -, point read alive, query -" in result.stdout
@@ -103,10 +103,10 @@ def test_read_and_query_have_to_agree(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("client")
 def test_a_lost_immortal_is_not_praised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mayflydb.cli import demo
+    from mayflydb.cli import demo_steps
 
-    s1, s2, _ = demo.ITEMS
-    monkeypatch.setattr(demo, "ITEMS", (s1, s2, demo.Item("s3", "-1", {"ttl": 300}, None)))
+    s1, s2, _ = demo_steps.ITEMS
+    monkeypatch.setattr(demo_steps, "ITEMS", (s1, s2, demo_steps.Item("s3", "-1", {"ttl": 300}, None)))
     result = run("demo")
     assert result.exit_code == 1
     assert "never expires" not in result.stdout

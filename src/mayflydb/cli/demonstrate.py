@@ -20,7 +20,7 @@ def demo(ctx: click.Context, keep: bool) -> None:
     """Write records through the official clients, move the clock, and read everything back after each step."""
     if not all(_is_installed(name) for name in CLIENT_PACKAGES):
         raise CommandFailed("the demo needs the vendors' clients", hint='pip install "mayflydb[demo]"')
-    from mayflydb.cli.demo import run
+    from mayflydb.cli.demo_steps import run
 
     output = ctx.find_root().obj["output"]
     # The table is the point of the demo, so that it is printed to a pipe as well.
