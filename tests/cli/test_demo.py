@@ -15,7 +15,7 @@ from importlib.util import find_spec
 import pytest
 from click.testing import Result
 
-from mayflydb.cli import demonstrate
+from mayflydb.cli import demo
 
 pytestmark = pytest.mark.short
 
@@ -132,12 +132,12 @@ def test_keep_serves_on_until_interrupted() -> None:
             process.kill()
 
 
-@pytest.mark.parametrize("missing", demonstrate.CLIENT_PACKAGES)
+@pytest.mark.parametrize("missing", demo.CLIENT_PACKAGES)
 def test_without_the_client(run: Run, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     def find(name: str) -> ModuleSpec | None:
         return None if name == missing else find_spec(name)
 
-    monkeypatch.setattr(demonstrate, "find_spec", find)
+    monkeypatch.setattr(demo, "find_spec", find)
     result = run("demo")
     assert result.exit_code == 1
     assert result.stdout == ""

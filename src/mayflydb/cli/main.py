@@ -13,7 +13,7 @@ from mayflydb.version import __version__
 # Each command's module and name in it; the module is imported when the command is looked up.
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("mayflydb.cli.serve", "serve"),
-    "demo": ("mayflydb.cli.demonstrate", "demo"),
+    "demo": ("mayflydb.cli.demo", "demo"),
     "status": ("mayflydb.cli.status", "status"),
     "connect": ("mayflydb.cli.connect", "connect"),
     "clock": ("mayflydb.cli.clock", "clock"),
