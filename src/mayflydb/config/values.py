@@ -14,7 +14,7 @@ import msgspec
 from mayflydb.frontends.mongo.options import DatabaseOptions
 from mayflydb.model.durations import format_span, parse_instant, parse_span
 from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
-from mayflydb.store import addresses
+from mayflydb.store import postgres_urls
 
 MEMORY = "memory"
 FILE_SCHEME = "sqlite:///"
@@ -261,16 +261,16 @@ def storage(value: Any) -> str:
     if url.startswith(FILE_SCHEME):
         return file_url(path_in_url(url))
     if re.match(r"postgres(ql)?://", url):
-        return addresses.parse(url).for_driver
+        return postgres_urls.parse(url).for_driver
     raise ValueError(
         f"{without_secrets(url)!r} is not a storage; write memory, sqlite:///./mayfly.db, sqlite:////absolute/path"
-        f" or {addresses.FORM}"
+        f" or {postgres_urls.FORM}"
     )
 
 
 def public_url(url: str) -> str:
     """A storage without secrets: of PostgreSQL hosts, ports and database, without user, password and options."""
-    return addresses.parse(url).shown if url.startswith(addresses.SCHEME) else url
+    return postgres_urls.parse(url).shown if url.startswith(postgres_urls.SCHEME) else url
 
 
 def without_secrets(url: str) -> str:

@@ -12,7 +12,7 @@ from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
-from mayflydb.store import addresses
+from mayflydb.store import postgres_urls
 from mayflydb.store.interface import Committed, Decision, Get, HeldRecords, Read, Urgency
 from mayflydb.store.postgres import citus, migrations
 from mayflydb.store.postgres.connection import (
@@ -45,7 +45,7 @@ class PostgresStore:
 
     def __init__(self, url: str, pool: asyncpg.Pool, distributed: bool, alone: bool, stopwatch: Stopwatch) -> None:
         """`open` adds the node to the others (`Membership.join`) before the store is used."""
-        self._description = addresses.parse(url).shown
+        self._description = postgres_urls.parse(url).shown
         self._pool = pool
         self._distributed = distributed
         self._read_batch = ReadBatch(pool, distributed)
