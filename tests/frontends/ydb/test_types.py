@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -140,18 +142,33 @@ def command_line(type: Primitive) -> bool:
 
 
 PLACES: Mapping[str, Callable[[Primitive], bool]] = {
-    "NUMBERS of frontends/ydb/values.py": wire_number,
-    "_PRIMITIVE_ENCODERS or _LIMITS of frontends/ydb/values.py": wire_value,
-    "_column() of frontends/ydb/packing.py, as values.encoder()": packed_rows,
+    "PRIMITIVE_TYPE_IDS of frontends/ydb/values.py": wire_number,
+    "_PRIMITIVE_ENCODERS or _VALUE_FIELDS of frontends/ydb/values.py": wire_value,
+    "_column_encoder() of frontends/ydb/packing.py, as encoder() of frontends/ydb/values.py": packed_rows,
     "_SIMPLE of frontends/ydb/arrow.py": arrow_column,
     "_READERS or _WRITERS of query/yql/texts.py": text,
-    "compare() or sort_key() of query/yql/comparison.py": order,
-    "_CODECS of query/yql/keys.py, or NOT_KEY_TYPES of frontends/ydb/schemes/columns.py": key,
+    "find_order() or sort_key() of query/yql/comparison.py": order,
+    "_CODECS of query/yql/keys.py, or NON_KEY_TYPES of frontends/ydb/schemes/columns.py": key,
     "SIMPLE of query/yql/names.py": column_type,
-    "_coder() of frontends/ydb/rows.py, or NOT_STORED_TYPES of frontends/ydb/schemes/columns.py": stored_row,
-    "text_of() or _literal() of frontends/ydb/schemes/defaults.py": default,
-    "_plain() or _reader() of cli/ydb/json_values.py": command_line,
+    "_value_coder() of frontends/ydb/rows.py, or NON_STORED_TYPES of frontends/ydb/schemes/columns.py": stored_row,
+    "literal_of() or _evaluate_literal() of frontends/ydb/schemes/defaults.py": default,
+    "_plain_to_json() or _plain_parser() of cli/ydb/json_values.py": command_line,
 }
+
+
+def module_of(file: str) -> ModuleType:
+    return importlib.import_module("mayflydb." + file.removesuffix(".py").replace("/", "."))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_places_are_where_the_messages_say(place: str) -> None:
+    """A message that sends its reader to a name that is gone helps less than none."""
+    for part in re.split(", as |, or ", place):
+        names, file = part.split(" of ")
+        for name in names.split(" or "):
+            found = getattr(module_of(file), name.removesuffix("()"), None)
+            assert found is not None, f"{file} has no {name}"
+            assert callable(found) is name.endswith("()"), f"{name} of {file}: a function, or a table"
 
 
 def test_every_type_has_its_example_here() -> None:
