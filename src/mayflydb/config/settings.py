@@ -15,9 +15,11 @@ from mayflydb.config.values import (
     is_loopback,
     path_in_url,
     public_url,
+    without_secrets,
 )
 from mayflydb.frontends.mongo.options import DatabaseOptions, Expiry, Profile
 from mayflydb.model.instant import Instant, Span
+from mayflydb.store import postgres_urls
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
@@ -50,6 +52,9 @@ class ServerSettings(msgspec.Struct, frozen=True):
         return () if self.advertise is None else (self.advertise.host.strip("[]"),)
 
 
+StorageKind = Literal["memory", "sqlite", "postgresql"]
+
+
 class StorageSettings(msgspec.Struct, frozen=True):
     """`memory`, `sqlite:///absolute/path` or `postgresql://user:password@host:port/database`; `shown` has no secret in it."""
 
@@ -59,11 +64,15 @@ class StorageSettings(msgspec.Struct, frozen=True):
         return f"StorageSettings(url={self.shown!r})"
 
     @property
-    def kind(self) -> Literal["memory", "sqlite", "postgresql"]:
-        """The store of the data."""
+    def kind(self) -> StorageKind:
+        """The store of the data. ValueError for a URL that `storage` of `config/values.py` does not return."""
         if self.url == MEMORY:
             return "memory"
-        return "sqlite" if self.url.startswith(FILE_SCHEME) else "postgresql"
+        if self.url.startswith(FILE_SCHEME):
+            return "sqlite"
+        if self.url.startswith(postgres_urls.SCHEME):
+            return "postgresql"
+        raise ValueError(f"{without_secrets(self.url)!r} names no kind of store")
 
     @property
     def path(self) -> Path | None:

@@ -6,12 +6,13 @@ import base64
 import hmac
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from mayflydb.admin.operations import Admin
 from mayflydb.announcement import StartFailed
-from mayflydb.config.settings import Settings
+from mayflydb.config.settings import Settings, StorageKind
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import Keys
@@ -26,6 +27,9 @@ from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address_of, bind_listening, is_reachable, listen_addresses
 from mayflydb.sockets.listener import CertificateSource
 from mayflydb.version import __version__
+
+STORE_NAMES: Final[Mapping[StorageKind, str]] = {"memory": "memory", "sqlite": "a file", "postgresql": "PostgreSQL"}
+"""The names of the stores on the page at `/`."""
 
 
 class HttpPort:
@@ -128,8 +132,7 @@ def _http_check(place: ListenAddress, caller: Caller) -> ListenerCheck:
 
 
 def _page(settings: Settings) -> str:
-    storage = {"memory": "memory", "sqlite": "a file", "postgresql": "PostgreSQL"}[settings.storage.kind]
     return (
         "<!doctype html><html lang=en><title>Mayfly</title>"
-        f"<p>Mayfly {__version__} is running and keeps its data in {storage}.</p></html>"
+        f"<p>Mayfly {__version__} is running and keeps its data in {STORE_NAMES[settings.storage.kind]}.</p></html>"
     )

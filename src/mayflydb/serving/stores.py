@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, assert_never
 
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import wall_us
@@ -42,9 +43,16 @@ async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
 
 async def open_store(storage: StorageSettings, alone: bool) -> OpenedStore:
     """Open the store. `alone`: no other node may use the same database. A file is never shared."""
-    if storage.kind == "postgresql":
-        return await _open_postgres(storage.url, alone)
-    path = storage.path
+    match storage.kind:
+        case "memory" | "sqlite":
+            return await _open_sqlite(storage.path)
+        case "postgresql":
+            return await _open_postgres(storage.url, alone)
+        case unknown:
+            assert_never(unknown)
+
+
+async def _open_sqlite(path: Path | None) -> OpenedStore:
     try:
         return OpenedStore(await SqliteStore.open(None if path is None else str(path)))
     except OSError as error:
