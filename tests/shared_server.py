@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mayflydb.embedded import RunningServer, serve
 from served import START, Http, port_of
+
+if TYPE_CHECKING:
+    from azure.cosmos import ContainerProxy
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +37,15 @@ def http(server: RunningServer) -> Http:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "mayfly.db"
+
+
+@pytest.fixture
+def sessions(server: RunningServer, http: Http) -> ContainerProxy:
+    """s60 dies after its own 60 s, s100 by the default, s-1 never."""
+    from azure.cosmos import PartitionKey
+
+    database = server.cosmos.client().create_database("shop")
+    container = database.create_container("sessions", partition_key=PartitionKey("/userId"), default_ttl=100)
+    for id, ttl in (("s60", 60), ("s100", None), ("s-1", -1)):
+        container.create_item({"id": id, "userId": "u1"} | ({} if ttl is None else {"ttl": ttl}))
+    return container

@@ -1,5 +1,5 @@
-"""A server in a thread, emptied before each test, and a place for a data file."""
+"""A server in a thread, emptied before each test, a place for a data file, and a container with three items."""
 
-from shared_server import file, http, own_data_directory, server
+from shared_server import file, http, own_data_directory, server, sessions
 
-__all__ = ["file", "http", "own_data_directory", "server"]
+__all__ = ["file", "http", "own_data_directory", "server", "sessions"]

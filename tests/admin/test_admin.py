@@ -15,16 +15,6 @@ from served import START, Http, port_of
 SESSIONS = "cosmos:shop/sessions"
 
 
-@pytest.fixture
-def sessions(server: RunningServer, http: Http) -> ContainerProxy:
-    """s60 dies after its own 60 s, s100 by the default, s-1 never."""
-    database = server.cosmos.client().create_database("shop")
-    container = database.create_container("sessions", partition_key=PartitionKey("/userId"), default_ttl=100)
-    for id, ttl in (("s60", 60), ("s100", None), ("s-1", -1)):
-        container.create_item({"id": id, "userId": "u1"} | ({} if ttl is None else {"ttl": ttl}))
-    return container
-
-
 def test_the_clock_document(http: Http, sessions: ContainerProxy) -> None:
     clock = http.get("clock")
     assert isinstance(clock.pop("offset_seconds"), int)
@@ -352,24 +342,6 @@ def test_the_certificate_is_served_twice(http: Http, server: RunningServer) -> N
     pem = http("GET", "/_mayfly/cert").body
     assert pem.startswith(b"-----BEGIN CERTIFICATE-----")
     assert http("GET", "/_explorer/emulator.pem").body == pem == server.cosmos.ca_file.read_bytes()
-
-
-def test_metrics(http: Http, sessions: ContainerProxy) -> None:
-    http.post("clock/advance", seconds=60)
-    http.post("clock/advance", seconds=50, sweep="none")
-    text = http("GET", "/metrics").body.decode()
-    labels = '{protocol="cosmos",db="shop",container="sessions"}'
-    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    values = {name.removesuffix(labels): value for name, value in samples.items() if name.endswith(labels)}
-    assert values == {
-        "mayfly_items": "1",
-        "mayfly_ttl_default_seconds": "100",
-        "mayfly_ttl_backlog_items": "1",
-        "mayfly_ttl_purged_total": "1",
-        "mayfly_throttled_requests_total": "0",
-        "mayfly_ttl_purge_lag_seconds": "10",
-    }
-    assert (samples["mayfly_ready"], samples["mayfly_clock_virtual"], samples["mayfly_clock_fenced"]) == ("1", "1", "0")
 
 
 def test_a_file_goes_on_where_it_was(file: Path) -> None:
