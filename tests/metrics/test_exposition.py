@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from azure.cosmos import ContainerProxy
+import ast
+import asyncio
+import inspect
+import re
+from collections import Counter
+from typing import cast
 
-from served import Http
+import pytest
+from azure.cosmos import ContainerProxy, PartitionKey
+
+from mayflydb.admin.operations import Admin
+from mayflydb.embedded import RunningServer
+from mayflydb.metrics import exposition
+from mayflydb.model.instant import SECOND, from_rfc3339
+from served import START, Http
+
+NAME = re.compile(r"(mayfly|SchemeShard|erase_rows)_[A-Za-z_]+")
+START_SECONDS = from_rfc3339(START) // SECOND
 
 
 def test_metrics(http: Http, sessions: ContainerProxy) -> None:
@@ -23,3 +38,53 @@ def test_metrics(http: Http, sessions: ContainerProxy) -> None:
         "mayfly_ttl_purge_lag_seconds": "10",
     }
     assert (samples["mayfly_ready"], samples["mayfly_clock_virtual"], samples["mayfly_clock_fenced"]) == ("1", "1", "0")
+
+
+def test_containers_beyond_the_labelled_ones_are_combined(
+    monkeypatch: pytest.MonkeyPatch, server: RunningServer, http: Http, sessions: ContainerProxy
+) -> None:
+    """Counts are added up; of lags the greatest is shown, of instants and defaults the least."""
+    for name, ttl in (("later", 300), ("sooner", 200)):
+        container = (
+            server.cosmos.client()
+            .get_database_client("shop")
+            .create_container(name, partition_key=PartitionKey("/id"), default_ttl=ttl)
+        )
+        container.create_item({"id": "1"})
+        container.create_item({"id": "2", "ttl": 40 if name == "later" else 50})
+    monkeypatch.setattr(exposition, "MAX_LABELLED_CONTAINERS", 0)
+    http.post("clock/advance", seconds=70, sweep="none")
+    text = http("GET", "/metrics").body.decode()
+    labels = '{protocol="cosmos",db="_other",container="_other"}'
+    lines = [line.rsplit(" ", 1) for line in text.splitlines()]
+    # Items die at 40, 50, 60, 100, 200, 300 seconds, and one never.
+    assert {name.removesuffix(labels): value for name, value in lines if name.endswith(labels)} == {
+        "mayfly_items": "4",
+        "mayfly_ttl_default_seconds": "100",
+        "mayfly_ttl_backlog_items": "3",
+        "mayfly_ttl_purged_total": "0",
+        "mayfly_throttled_requests_total": "0",
+        "mayfly_ttl_purge_lag_seconds": "30",
+        "mayfly_ttl_next_expiry_timestamp_seconds": str(START_SECONDS + 100),
+    }
+
+
+def test_a_sample_without_help_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def samples(admin: object) -> list[exposition.Sample]:
+        return [("mayfly_ready", {}, 1), ("mayfly_unheard_of", {}, 1)]
+
+    for source in ("_clock", "_containers", "_background_removal"):
+        monkeypatch.setattr(exposition, source, samples)
+    with pytest.raises(LookupError, match="mayfly_unheard_of has no row in _HELP"):
+        asyncio.run(exposition.render_metrics(cast("Admin", None)))
+
+
+def test_each_name_has_a_row_of_help_and_a_sample() -> None:
+    names = Counter(
+        node.value
+        for node in ast.walk(ast.parse(inspect.getsource(exposition)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and NAME.fullmatch(node.value)
+    )
+    assert set(names) == set(exposition._HELP), "_HELP of metrics/exposition.py"
+    assert [name for name, count in names.items() if count == 1] == [], "a sample in metrics/exposition.py"
+    assert all(kind in ("gauge", "counter") for kind, _ in exposition._HELP.values())

@@ -63,14 +63,14 @@ Labels = tuple[tuple[str, str], ...]
 
 
 async def render_metrics(admin: Admin) -> str:
-    """Return all metrics with help and type."""
-    samples = [*await _clock(admin), *await _containers(admin), *await _background_removal(admin)]
-    lines: list[str] = []
+    """Return all metrics with help and type. LookupError for a sample whose metric has no row in `_HELP`."""
     # The format wants all samples of a metric behind its help, so they are sorted by metric here.
-    for family, (kind, text) in _HELP.items():
-        lines += [f"# HELP {family} {text}", f"# TYPE {family} {kind}"]
-        lines += [_line(*sample) for sample in samples if sample[0] == family]
-    return "\n".join(lines) + "\n"
+    lines = {family: [f"# HELP {family} {text}", f"# TYPE {family} {kind}"] for family, (kind, text) in _HELP.items()}
+    for sample in (*await _clock(admin), *await _containers(admin), *await _background_removal(admin)):
+        if sample[0] not in lines:
+            raise LookupError(f"the metric {sample[0]} has no row in _HELP")
+        lines[sample[0]].append(_line(*sample))
+    return "\n".join(line for family in lines.values() for line in family) + "\n"
 
 
 async def _clock(admin: Admin) -> list[Sample]:
@@ -176,6 +176,7 @@ def _request_units(admin: Admin, container: ContainerTarget) -> list[tuple[str, 
 
 
 def _combine(family: str, before: float, value: float) -> float:
+    """Add up the values of two containers, except of metrics that are named here."""
     if family == "mayfly_ttl_purge_lag_seconds":
         return max(before, value)
     if family in _COMBINED_BY_MINIMUM:
