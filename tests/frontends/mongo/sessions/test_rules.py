@@ -24,6 +24,7 @@ from mayflydb.embedded import RunningServer, serve
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.sessions import work
+from mayflydb.frontends.mongo.sessions.transactions import Transactions
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 
 Client = MongoClient[dict[str, Any]]
@@ -355,6 +356,24 @@ def test_a_timer_ends_a_transaction_without_a_command(client: Client, things: Th
     client.admin.command({"setParameter": 1, "transactionLifetimeLimitSeconds": 60})
     assert _add(things) == 1
     assert things.find_one({"_id": 1}) == {"_id": 1, "v": 11}
+
+
+def test_the_timer_ends_a_later_transaction_with_a_shorter_lifetime_first(
+    client: Client, things: Things, session: ClientSession, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leave(transactions: Transactions) -> None:
+        """Heartbeats of the client are commands too: they would end the transaction without a timer."""
+
+    monkeypatch.setattr(Transactions, "end_overdue", leave)
+    raw.start()
+    client.admin.command({"setParameter": 1, "transactionLifetimeLimitSeconds": 1})
+    session.start_transaction()
+    things.update_one({"_id": 1}, {"$set": {"v": 0}}, session=session)
+    client.admin.command({"setParameter": 1, "transactionLifetimeLimitSeconds": 60})
+    statement = {"q": {"_id": 1}, "u": {"$inc": {"v": 1}}}
+    assert things.database.command({"update": things.name, "updates": [statement], "maxTimeMS": 10_000})["n"] == 1
+    assert things.find_one({"_id": 1}) == {"_id": 1, "v": 11}
+    assert raw.end("commit") is None
 
 
 def test_a_client_that_disconnects_ends_its_waits_for_locks(

@@ -157,7 +157,7 @@ class Transactions:
         work = TransactionWork(self._engine, snapshot, number)
         transaction = TransactionState(number, "open", work, ends_at, command.cosmos_rules)
         self._latest[key] = self._open[key] = transaction
-        self._schedule_end()
+        self._schedule_end(ends_at)
         return transaction
 
     async def _last_number(self, session: LogicalSession) -> int:
@@ -243,7 +243,7 @@ class Transactions:
             raise  # A repeated commit finds out.
         except Unavailable:
             transaction.phase, self._open[key] = "open", transaction  # Nothing was stored.
-            self._schedule_end()
+            self._schedule_end(transaction.ends_at)
             raise
         except Exception:
             await self._end(key, transaction, "aborted")
@@ -295,19 +295,24 @@ class Transactions:
             # The two limits have different error texts.
             await self._end(key, transaction, "expired" if transaction.cosmos_rules else "aborted")
 
-    def _schedule_end(self) -> None:
-        """Set a timer that ends transactions even while no command arrives, because others wait for their locks."""
-        if self._timer is None and self._open:
-            first = min(transaction.ends_at for transaction in self._open.values())
-            wait = max(0, first - self._monotonic()) / SECOND
-            self._timer = asyncio.get_running_loop().call_later(wait + TIMER_SLACK, self._on_timer)
+    def _schedule_end(self, ends_at: int) -> None:
+        """Have a timer end transactions at this time at the latest, because plain writes wait for their locks."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + max(0, ends_at - self._monotonic()) / SECOND + TIMER_SLACK
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            # Lifetimes differ, so a later transaction may end first.
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
 
         async def end_and_reschedule() -> None:
             await self._end_overdue()
-            self._schedule_end()
+            if self._open:
+                self._schedule_end(min(transaction.ends_at for transaction in self._open.values()))
 
         self._run_in_background(end_and_reschedule())
 
