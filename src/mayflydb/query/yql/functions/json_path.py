@@ -117,7 +117,7 @@ class _PathParser:
             flags = self._parse_string() if self._skip("flag") else ""
             return _like_regex(left, pattern, flags)
         if self._skip("is", "unknown"):
-            return lambda context: [left(context)[0] is None]
+            return lambda context: [_truth(left(context)) is None]
         return left
 
     # arithmetic
@@ -336,12 +336,15 @@ def _subscripts(step: Step, subscripts: list[tuple[Step, Step | None]]) -> Step:
 
 
 def _filter(step: Step, test: Step) -> Step:
+    def holds(context: PathContext, item: Any) -> bool:
+        try:
+            return _truth(test(msgspec.structs.replace(context, current=item))) is True
+        except PathError:
+            # As in YDB: an item for which the predicate fails is left out, in `strict` mode too.
+            return False
+
     def filter_items(context: PathContext) -> Items:
-        return [
-            item
-            for item in _unpack(step(context), context.strict)
-            if _truth(test(msgspec.structs.replace(context, current=item))) is True
-        ]
+        return [item for item in _unpack(step(context), context.strict) if holds(context, item)]
 
     return filter_items
 
@@ -467,36 +470,41 @@ def _compare_items(operator: str, a: Any, b: Any) -> bool | None:
     return outcomes[operator]
 
 
-def _test_strings(step: Step, test: Callable[[str], bool]) -> Step:
-    """A predicate over the strings of a sequence."""
-
-    def test_items(context: PathContext) -> Items:
-        try:
-            items = _unpack(step(context), context.strict)
-        except PathError:
-            return [None]
-        if not all(isinstance(item, str) for item in items):
-            return [None]
-        return [any(test(item) for item in items)]
-
-    return test_items
+def _any_matches(items: Items, test: Callable[[str], bool], strict: bool) -> bool | None:
+    """True if a string passes the test; None (unknown) for an item that is no string."""
+    # As in comparisons: `lax` stops at the first item that passes or is no string; `strict` looks at all items.
+    error = found = False
+    for item in items:
+        if isinstance(item, str):
+            found = found or test(item)
+        else:
+            error = True
+        if (error or found) and not strict:
+            break
+    return None if error else found
 
 
 def _starts_with(left: Step, right: Step) -> Step:
-    def starts(context: PathContext) -> Items:
-        prefix = right(context)
-        if len(prefix) != 1 or not isinstance(prefix[0], str):
-            raise PathError("Expected a string as prefix")
-        return _test_strings(left, lambda text: text.startswith(prefix[0]))(context)
+    def has_prefix(context: PathContext) -> Items:
+        texts = left(context)
+        # YDB demands one string on the left, and takes a sequence of prefixes on the right: the reverse of SQL's standard.
+        if len(texts) != 1 or not isinstance(texts[0], str):
+            raise PathError("Expected a string before 'starts with'")
+        return [_any_matches(right(context), texts[0].startswith, context.strict)]
 
-    return starts
+    return has_prefix
 
 
-def _like_regex(left: Step, pattern: str, flags: str) -> Step:
+def _like_regex(step: Step, pattern: str, flags: str) -> Step:
     if set(flags) - {"i"}:
         raise fault(f"Invalid JsonPath: flags {flags!r} of like_regex are not supported")
     expression = compile_pattern(pattern.encode(), any_case="i" in flags)
-    return _test_strings(left, lambda text: expression.search(text.encode()) is not None)
+
+    def matches(context: PathContext) -> Items:
+        items = _unpack(step(context), context.strict)
+        return [_any_matches(items, lambda text: expression.search(text.encode()) is not None, context.strict)]
+
+    return matches
 
 
 def _exists(step: Step) -> Step:
