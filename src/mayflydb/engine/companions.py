@@ -79,16 +79,26 @@ class Companions:
             if row is None:
                 node = yield from _new(parent, name, make_definition)
             else:
-                node = _redefine(node_of(row), name, make_definition, now)
+                before = node_of(row)
+                node = _redefine(before, name, make_definition(before), now)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), (node, row is None))
 
         return (await self._store.write(decide)).reply
 
     async def replace(
-        self, id: int, name: str, make_definition: DefinitionMaker, now: Instant, clash: Clash | None = None
+        self,
+        id: int,
+        name: str,
+        make_definition: DefinitionMaker,
+        now: Instant,
+        clash: Clash | None = None,
+        needs: str | None = None,
     ) -> Node:
-        """Change the definition, and possibly the name. NotFound if the row is gone, Conflict as in `create`."""
+        """Change the definition, and possibly the name. NotFound if the row is gone, Conflict as in `create`.
+
+        `needs`: the name of a row below the same parent. OwnerNotFound if there is no such row.
+        """
 
         def decide() -> Decision[Node]:
             row = yield from ask(LoadRow(id))
@@ -97,7 +107,10 @@ class Companions:
             other = yield from ask(FindRow(row.parent, name))
             if other is not None and other.id != id:
                 raise Conflict(NAME_TAKEN)
-            node = _redefine(node_of(row), name, make_definition, now)
+            if needs is not None and (yield from ask(FindRow(row.parent, needs))) is None:
+                raise OwnerNotFound(OWNER_MISSING)
+            before = node_of(row)
+            node = _redefine(before, name, make_definition(before), now)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), node)
 
@@ -109,6 +122,28 @@ class Companions:
         def decide() -> Decision[bool]:
             row = yield from ask(FindRow(parent, name))
             return Outcome(() if row is None else (DropRow(row.id),), row is not None)
+
+        return (await self._store.write(decide)).reply
+
+    async def drop_with_mentions(
+        self, parent: int, name: str, redefine: Callable[[Node], Definition | None], now: Instant
+    ) -> bool:
+        """Remove a row by its name, and change the rows beside it that mention it. False if there was none.
+
+        `redefine` returns the new definition of a row; None: the row stays as it is.
+        """
+
+        def decide() -> Decision[bool]:
+            row = yield from ask(FindRow(parent, name))
+            if row is None:
+                return Outcome((), False)
+            rows = yield from ask(ChildRows(parent))
+            changes: list[PutRow] = []
+            for node in (node_of(each) for each in rows if each.id != row.id):
+                after = redefine(node)
+                if after is not None:
+                    changes.append(PutRow(row_of(_redefine(node, node.name, after, now))))
+            return Outcome((*changes, DropRow(row.id)), True)
 
         return (await self._store.write(decide)).reply
 
@@ -131,6 +166,6 @@ def _new(parent: int, name: str, make_definition: DefinitionMaker) -> Generator[
     return Node(id, parent, name, make_definition(None))
 
 
-def _redefine(before: Node, name: str, make_definition: DefinitionMaker, now: Instant) -> Node:
-    after = msgspec.structs.replace(make_definition(before), written=now, version=before.definition.version + 1)
+def _redefine(before: Node, name: str, definition: Definition, now: Instant) -> Node:
+    after = msgspec.structs.replace(definition, written=now, version=before.definition.version + 1)
     return msgspec.structs.replace(before, name=name, definition=after)

@@ -20,7 +20,7 @@ import msgspec
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.errors import LoginRequired
-from mayflydb.model.errors import Conflict
+from mayflydb.model.errors import Conflict, OwnerNotFound
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
 
@@ -189,7 +189,7 @@ class Accounts:
         if version != self._cached_version:
             self._cached_version, self._cached_users = version, {}
         if name not in self._cached_users:
-            node = await self._find_node(f"user {name}")
+            node = await self._find_node(_user_node(name))
             if node is None:
                 return User(ROOT) if name == ROOT else None
             self._cached_users[name] = msgspec.convert(node.body, User)
@@ -203,14 +203,14 @@ class Accounts:
         # 53 bits: the state stands in tokens, and many JSON parsers keep whole numbers exactly only up to 2^53.
         user = User(name, await self._hash_password(password), login, self._chance.getrandbits(53))
         try:
-            await self._create_node(f"user {name}", msgspec.to_builtins(user), now)
+            await self._create_node(_user_node(name), msgspec.to_builtins(user), now)
         except Conflict:
             raise taken from None
 
     async def create_group(self, name: str, now: Instant) -> None:
         """Create a group. GENERIC_ERROR if the name is taken."""
         try:
-            await self._create_node(f"group {name}", {}, now)
+            await self._create_node(_group_node(name), {}, now)
         except Conflict:
             raise fault(f"Group already exists: {name}") from None
 
@@ -225,48 +225,65 @@ class Accounts:
         await self._update_user(name, update, now)
 
     async def set_membership(self, name: str, group: str, belongs: bool, now: Instant) -> None:
-        """Put a user into a group (`belongs`) or take the user out. GENERIC_ERROR for an unknown user or group."""
-        if name == ROOT or (group != ADMINISTRATORS_GROUP and await self._find_node(f"group {group}") is None):
-            raise unknown_user(name) if name == ROOT else fault(f"Group not found: {group}")
+        """Put a user into a group (`belongs`) or take the user out.
+
+        GENERIC_ERROR for an unknown user or group.
+        """
+        if name == ROOT:
+            raise unknown_user(name)
+        needs = None if group == ADMINISTRATORS_GROUP else _group_node(group)
+        if needs is not None and await self._find_node(needs) is None:
+            raise unknown_group(group)
 
         def update(before: User) -> User:
             others = tuple(each for each in before.groups if each != group)
             return msgspec.structs.replace(before, groups=(*others, group) if belongs else others)
 
-        await self._update_user(name, update, now)
+        try:
+            await self._update_user(name, update, now, needs)
+        except OwnerNotFound:
+            # The group was dropped in between.
+            raise unknown_group(group) from None
 
     async def drop(self, name: str) -> None:
         """Drop a user. GENERIC_ERROR for an unknown user."""
-        if name == ROOT or not await self._drop_node(f"user {name}"):
+        if name == ROOT:
+            raise unknown_user(name)
+        node = await self._find_node(_user_node(name))
+        if node is None or not await self._engine.companions.drop(node.parent, node.name):
             raise unknown_user(name)
 
     async def drop_group(self, name: str, now: Instant, if_exists: bool = False) -> None:
         """Drop a group and all memberships in it. GENERIC_ERROR for an unknown group."""
-        node = await self._find_node(f"group {name}")
-        if node is None:
-            if not if_exists:
-                raise fault(f"Group not found: {name}")
-            return
-        # Memberships first: a crash in between leaves an empty group, which can be dropped again, and no membership in
-        # a group that is gone.
-        for each in await self._engine.children(node.parent):
-            if each.name.startswith("user ") and name in msgspec.convert(each.body, User).groups:
-                await self.set_membership(each.name.removeprefix("user "), name, False, now)
-        await self._drop_node(node.name)
 
-    async def _drop_node(self, name: str) -> bool:
-        node = await self._find_node(name)
-        return node is not None and await self._engine.companions.drop(node.parent, node.name)
+        def leave(node: Node) -> Definition | None:
+            if not node.name.startswith(_user_node("")):
+                return None
+            user = msgspec.convert(node.body, User)
+            if name not in user.groups:
+                return None
+            groups = tuple(each for each in user.groups if each != name)
+            return Definition(msgspec.to_builtins(msgspec.structs.replace(user, groups=groups)), now)
+
+        node = await self._find_node(_group_node(name))
+        # In one transaction: a later group of that name must not inherit members.
+        dropped = node is not None and await self._engine.companions.drop_with_mentions(
+            node.parent, node.name, leave, now
+        )
+        if not dropped and not if_exists:
+            raise unknown_group(name)
 
     async def _create_node(self, name: str, body: dict[str, Any], now: Instant) -> None:
         space = await self._engine.definitions.space(SPACE, now)
         home = await self._engine.companions.home(USERS_SPACE, space.id, now)
         await self._engine.companions.create(home.id, name, lambda _: Definition(body, now))
 
-    async def _update_user(self, name: str, update: Callable[[User], User], now: Instant) -> None:
+    async def _update_user(
+        self, name: str, update: Callable[[User], User], now: Instant, needs: str | None = None
+    ) -> None:
         if name == ROOT:
-            raise fault(f"{ROOT} is given by the server's settings, and only changed there", status="UNSUPPORTED")
-        node = await self._find_node(f"user {name}")
+            raise _root_is_fixed()
+        node = await self._find_node(_user_node(name))
         if node is None:
             raise unknown_user(name)
 
@@ -275,7 +292,7 @@ class Accounts:
             after = update(msgspec.convert((before or node).body, User))
             return Definition(msgspec.to_builtins(after), now)
 
-        await self._engine.companions.replace(node.id, node.name, apply_update, now)
+        await self._engine.companions.replace(node.id, node.name, apply_update, now, needs=needs)
 
     async def _hash_password(self, password: str | None) -> Secret | None:
         if not password:
@@ -300,6 +317,23 @@ def derive_hash(password: str, salt: bytes) -> bytes:
 def unknown_user(name: str) -> Fault:
     """The fault of an unknown user."""
     return fault(f"User not found: {name}", status="GENERIC_ERROR")
+
+
+def unknown_group(name: str) -> Fault:
+    """The fault of an unknown group."""
+    return fault(f"Group not found: {name}", status="GENERIC_ERROR")
+
+
+def _root_is_fixed() -> Fault:
+    return fault(f"{ROOT} is given by the server's settings, and only changed there", status="UNSUPPORTED")
+
+
+def _user_node(name: str) -> str:
+    return f"user {name}"
+
+
+def _group_node(name: str) -> str:
+    return f"group {name}"
 
 
 def _encode_base64url(content: bytes) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 
 from frontends.ydb.data.conftest import NOW, Place
+from mayflydb.engine.companions import Companions
 from mayflydb.frontends.ydb import accounts
 from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.query.yql.faults import Fault
@@ -59,3 +61,32 @@ def test_two_changes_of_one_user_at_once_both_hold(place: Place) -> None:
         return await known.groups_of("alice")
 
     assert set(place.run(both())) == {"one", "two", accounts.ALL_USERS_GROUP}
+
+
+@pytest.mark.parametrize("step", ["replace", "drop", "drop_with_mentions"])
+def test_a_group_that_is_dropped_meanwhile_keeps_no_member(
+    place: Place, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Between the steps of one change, another call makes the opposite change."""
+    known, companions = of(place), place.engine.companions
+    perform = getattr(Companions, step)
+
+    async def interrupted(*given: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        await (known.drop_group("one", NOW) if step == "replace" else known.set_membership("alice", "one", True, NOW))
+        return await perform(companions, *given, **options)
+
+    async def change() -> tuple[str, ...]:
+        await known.create("alice", None, True, NOW)
+        await known.create_group("one", NOW)
+        monkeypatch.setattr(companions, step, interrupted)
+        if step == "replace":
+            with pytest.raises(Fault, match="Group not found: one"):
+                await known.set_membership("alice", "one", True, NOW)
+        else:
+            await known.drop_group("one", NOW)
+        await known.drop_group("one", NOW, if_exists=True)
+        await known.create_group("one", NOW)
+        return await known.groups_of("alice")
+
+    assert place.run(change()) == (accounts.ALL_USERS_GROUP,)
