@@ -227,10 +227,10 @@ class Accounts:
     async def set_membership(self, name: str, group: str, belongs: bool, now: Instant) -> None:
         """Put a user into a group (`belongs`) or take the user out.
 
-        GENERIC_ERROR for an unknown user or group.
+        GENERIC_ERROR for an unknown user or group, UNSUPPORTED for `root`.
         """
         if name == ROOT:
-            raise unknown_user(name)
+            raise _root_fault()
         needs = None if group == ADMINISTRATORS_GROUP else _group_node(group)
         if needs is not None and await self._find_node(needs) is None:
             raise unknown_group(group)
@@ -246,9 +246,9 @@ class Accounts:
             raise unknown_group(group) from None
 
     async def drop(self, name: str) -> None:
-        """Drop a user. GENERIC_ERROR for an unknown user."""
+        """Drop a user. GENERIC_ERROR for an unknown user, UNSUPPORTED for `root`."""
         if name == ROOT:
-            raise unknown_user(name)
+            raise _root_fault()
         node = await self._find_node(_user_node(name))
         if node is None or not await self._engine.companions.drop(node.parent, node.name):
             raise unknown_user(name)
@@ -282,7 +282,7 @@ class Accounts:
         self, name: str, update: Callable[[User], User], now: Instant, needs: str | None = None
     ) -> None:
         if name == ROOT:
-            raise _root_is_fixed()
+            raise _root_fault()
         node = await self._find_node(_user_node(name))
         if node is None:
             raise unknown_user(name)
@@ -324,7 +324,7 @@ def unknown_group(name: str) -> Fault:
     return fault(f"Group not found: {name}", status="GENERIC_ERROR")
 
 
-def _root_is_fixed() -> Fault:
+def _root_fault() -> Fault:
     return fault(f"{ROOT} is given by the server's settings, and only changed there", status="UNSUPPORTED")
 
 

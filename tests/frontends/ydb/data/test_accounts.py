@@ -90,3 +90,21 @@ def test_a_group_that_is_dropped_meanwhile_keeps_no_member(
         return await known.groups_of("alice")
 
     assert place.run(change()) == (accounts.ALL_USERS_GROUP,)
+
+
+@pytest.mark.parametrize("how", ["join", "leave", "change", "drop"])
+def test_root_is_changed_in_the_settings_alone(place: Place, how: str) -> None:
+    known = of(place)
+    place.run(known.create_group("one", NOW))
+    work = {
+        "join": known.set_membership("root", "one", True, NOW),
+        "leave": known.set_membership("root", accounts.ADMINISTRATORS_GROUP, False, NOW),
+        "change": known.change("root", "other", None, NOW),
+        "drop": known.drop("root"),
+    }
+    chosen = work.pop(how)
+    for other in work.values():
+        other.close()
+    with pytest.raises(Fault, match="root is given by the server's settings") as caught:
+        place.run(chosen)
+    assert caught.value.status == "UNSUPPORTED"
