@@ -18,7 +18,7 @@ from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.expiry.passes import end_schedule, following
 from mayflydb.expiry.rules import Rule
-from mayflydb.expiry.sweep import Limits, PurgeRequest
+from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
 from mayflydb.model.errors import Corrupt, NotFound, WriteConflict
 from mayflydb.model.instant import SECOND
 from mayflydb.store.interface import Expiries
@@ -281,8 +281,8 @@ def test_a_fresh_row_does_not_end_a_run(tables: Tables, monkeypatch: pytest.Monk
     monkeypatch.setattr(sweeper, "limits", Limits(1, None))
     sweep, fresh = sweeper._sweep, iter((b"d", b"e", b"f", b"g"))
 
-    async def sweep_and_write(container: int, limit: int, request: PurgeRequest) -> int:
-        removed = await sweep(container, limit, request)
+    async def sweep_and_write(planned: Sweep, limit: int, request: PurgeRequest) -> int:
+        removed = await sweep(planned, limit, request)
         draft = Draft(b"x", dates=((tables.slots[table], 9_000 * SECOND),))
         await site.engine.write(table, Command(Mode.UPSERT, b"p" * 9, next(fresh), draft), site.now)
         return removed

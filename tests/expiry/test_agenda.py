@@ -310,6 +310,25 @@ def test_a_write_during_the_first_read_does_not_end_a_pass() -> None:
     assert agenda.next_pass(C) == 100
 
 
+def test_locks_do_not_end_a_pass() -> None:
+    agenda = known({C: ContainerState(None, HOURLY, is_locked=True)}, 100)
+    assert due(agenda, 150) == []
+    agenda.mark_unknown(C)
+    assert read(agenda, {C: ContainerState(at(50, 100), HOURLY)}, 100) == [C]
+    assert due(agenda, 150) == [C]
+
+
+def test_a_container_that_is_gone_leaves_nothing() -> None:
+    agenda = known({C: ContainerState(None, HOURLY), D: ContainerState(at(50))}, 100)
+    for container in (C, D):
+        agenda.postpone(container, 500)
+        agenda.mark_unknown(container)
+        assert agenda.begin_read() == container
+        agenda.finish_read(None, None)
+    for kept in (agenda._upcoming, agenda._schedules, agenda._ended, agenda._postponed, agenda._turns):
+        assert kept == {}
+
+
 def test_an_unknown_container_says_nothing_about_its_pass() -> None:
     """A sweep has made it unknown, and more records may be due."""
     agenda = known({C: ContainerState(at(150, 200), HOURLY)}, last_pass=None)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mayflydb.expiry.sweep import Limits, Sweep, SweepResult, Waiting, next_limit, next_sweep
 from mayflydb.model.instant import MILLISECOND
 
-LIMITS = Limits(records=256, duration=10 * MILLISECOND)
-BY_RECORDS = Limits(records=256, duration=None)
+LIMITS = Limits(most=256, duration=10 * MILLISECOND)
+BY_RECORDS = Limits(most=256, duration=None)
 
 
 def test_nothing_to_do() -> None:
@@ -47,7 +47,7 @@ def test_nobody_twice(due: dict[int, int], arrivals: list[tuple[int, int]], batc
     waiting_since = dict.fromkeys(left, 0)
     for turn in range(1, 1000):
         backlog = {container: Waiting(100 - left[container], turns.get(container, 0)) for container in left}
-        sweep = next_sweep(backlog, None, Limits(records=batch, duration=None))
+        sweep = next_sweep(backlog, None, Limits(most=batch, duration=None))
         if sweep is None:
             break
         before = turns.get(sweep.container)
@@ -86,7 +86,7 @@ def test_nobody_twice(due: dict[int, int], arrivals: list[tuple[int, int]], batc
     ],
 )
 def test_next_limit(limit: int, records: int, duration: int, expected: int) -> None:
-    """Half after too long; twice after a full pass in less than half its time. A pass that was not full proves nothing."""
+    """Half after too long; twice after a full sweep in less than half its time. A sweep that was not full proves nothing."""
     assert next_limit(SweepResult(1, limit, records, duration), LIMITS) == expected
 
 
@@ -101,11 +101,11 @@ def test_first_limit() -> None:
 
 
 @given(st.integers(1, 400), st.integers(0, 40))
-def test_limit_settles(cost: int, passes: int) -> None:
-    """At any cost per record it comes to fit the writer's time within nine passes, if one record does, and stays there."""
+def test_limit_settles(cost: int, sweeps: int) -> None:
+    """At any cost per record it comes to fit the writer's time within nine sweeps, if one record does, and stays there."""
     last = None
     limits: list[int] = []
-    for _ in range(9 + passes):
+    for _ in range(9 + sweeps):
         limit = next_limit(last, LIMITS)
         limits.append(limit)
         last = SweepResult(1, limit, limit, limit * cost)

@@ -205,7 +205,7 @@ def test_another_node_takes_over_from_a_killed_one(seed: int, postgres: Cluster,
             by = removed(members)
             assert removed([victim])[0] and sum(removed(graves.members))
             # A sweep of the killed node may have been committed without its knowing.
-            assert 0 <= how["sweep"] - sum(by) <= Limits().records
+            assert 0 <= how["sweep"] - sum(by) <= Limits().most
             figure(f"{how.total()} deaths, {dict(how)}, by node {by}")
 
     asyncio.run(check())

@@ -98,7 +98,7 @@ class Reaper:
             self.version_cache,
             self.notifier,
         )
-        self._housekeeping = Housekeeping(store, nodes, limits.records)
+        self._housekeeping = Housekeeping(store, nodes, limits.most)
         monitor.listen(self.survey)
 
     # --- news ------------------------------------------------------------------------------------------------------

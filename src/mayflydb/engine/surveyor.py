@@ -46,19 +46,19 @@ class Surveyor:
                 except BaseException:
                     self._agenda.abandon_read()
                     raise
-                schedule = state.schedule
+                schedule = None if state is None else state.schedule
                 self._agenda.finish_read(state, None if schedule is None else schedule.last(self._time.horizon()))
 
-    async def _read_state(self, container: int) -> ContainerState:
+    async def _read_state(self, container: int) -> ContainerState | None:
         spared, held = self._locks.spared_records(container), await self._store.read(HeldRecords(container))
         locked = (*(spared or ()), *(held or ()))
         state = await read_state(
             self._store, self._nodes, container, self._monitor.schedule, container in self._demanded, locked
         )
-        if spared is None or held is None:
+        if state is not None and (spared is None or held is None):
             # Too many records are locked to leave them out, so nothing is purged. A release of locks on this node causes
             # another read; with other nodes, the next survey does.
-            return msgspec.structs.replace(state, upcoming=None)
+            return msgspec.structs.replace(state, upcoming=None, is_locked=True)
         return state
 
     @contextmanager

@@ -65,7 +65,7 @@ class Sweeper:
         self._sweeping = asyncio.Lock()
 
     def is_stopped(self, container: int) -> bool:
-        """Return whether the monitor or the pass_settings has switched off purging of a container."""
+        """Return whether the monitor or the pass settings have switched off purging of a container."""
         return self._monitor.is_stopped(container) or (
             not self._pass_settings.enabled and self._agenda.schedule(container) is not None
         )
@@ -105,7 +105,7 @@ class Sweeper:
     async def _sweep_and_pay(self, sweep: Sweep, affordable: int | None, request: PurgeRequest) -> int:
         """Sweep at most the `affordable` number of records (None: no budget pays for them); return the number of purged ones."""
         limit = sweep.limit if affordable is None else min(sweep.limit, affordable)
-        removed = await self._sweep_or_postpone(sweep.container, limit, request)
+        removed = await self._sweep_or_postpone(sweep, limit, request)
         await self._billing.pay(sweep.container, removed, from_unused=affordable is not None)
         return removed
 
@@ -131,11 +131,12 @@ class Sweeper:
 
     # --- one sweep -------------------------------------------------------------------------------------------------
 
-    async def _sweep_or_postpone(self, container: int, limit: int, request: PurgeRequest) -> int:
+    async def _sweep_or_postpone(self, sweep: Sweep, limit: int, request: PurgeRequest) -> int:
         """Sweep; if a container with its own schedule cannot be swept, postpone it and let the others go on."""
+        container = sweep.container
         schedule = self._agenda.schedule(container)
         try:
-            removed = await self._sweep(container, limit, request)
+            removed = await self._sweep(sweep, limit, request)
         except MayflyError as error:
             if schedule is None or error.retryable or request.override == "demanded":
                 raise
@@ -149,8 +150,9 @@ class Sweeper:
             self.runs.add_erased(container, request.now if began is None else began, removed)
         return removed
 
-    async def _sweep(self, container: int, limit: int, request: PurgeRequest) -> int:
-        """Purge up to `limit` records in one transaction; return their number."""
+    async def _sweep(self, sweep: Sweep, limit: int, request: PurgeRequest) -> int:
+        """Purge up to `limit` records in one transaction, fewer than planned where a budget says so; return their number."""
+        container = sweep.container
         self._agenda.count_turn(container)
         # The same schedule if the store decides the transaction again.
         schedule = self._monitor.schedule
@@ -164,7 +166,8 @@ class Sweeper:
             )
         removed = sum(purged.records for purged in committed.purged)
         size = sum(purged.value_bytes for purged in committed.purged)
-        self._last = SweepResult(container, limit, removed, committed.held)
+        # The planned limit: a poor budget of one container must not make the sweeps of all others small.
+        self._last = SweepResult(container, sweep.limit, removed, committed.held)
         self.purged[container] += removed
         self._monitor.count_sweep(container, removed, size, committed.held)
         if removed:

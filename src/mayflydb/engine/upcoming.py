@@ -18,11 +18,16 @@ def schedule_of(node: Node, schedule: Schedule) -> Schedule:
 
 async def read_state(
     store: Store, nodes: Nodes, container: int, schedule: Schedule, ignores_pause: bool = False, spared: Spared = ()
-) -> ContainerState:
-    """Read the state of a container for the agenda. `schedule`: the common one. Records that are `spared` do not count."""
+) -> ContainerState | None:
+    """Read the state of a container for the agenda; None: it is gone.
+
+    `schedule`: the common one. Records that are `spared` do not count.
+    """
     row = await store.read(LoadRow(container))
-    node = None if row is None else nodes.of(row)
-    if node is None or (node.definition.paused and not (node.definition.paused == "purge" and ignores_pause)):
+    if row is None:
+        return None
+    node = nodes.of(row)
+    if node.definition.paused and not (node.definition.paused == "purge" and ignores_pause):
         return ContainerState(None)
     ahead = await _earliest(store, node, None, schedule, spared)
     run = node.definition.run

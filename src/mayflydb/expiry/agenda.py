@@ -20,11 +20,13 @@ class ContainerState(msgspec.Struct, frozen=True):
 
     `upcoming`: the earliest deadline and purge; None: no record expires, or purging is paused. `schedule`: the container's
     own; None: it has none, or purging is paused. `stored_pass`: the instant of the last pass whose result is stored.
+    `is_locked`: open transactions have locked so many records that nothing can be purged now.
     """
 
     upcoming: Upcoming | None
     schedule: Schedule | None = None
     stored_pass: Instant | None = None
+    is_locked: bool = False
 
 
 class Agenda:
@@ -99,7 +101,8 @@ class Agenda:
 
     def replace_containers(self, stored: Set[int]) -> None:
         """Forget containers that are not stored any more, and have the states of all others read."""
-        self._upcoming = {container: ahead for container, ahead in self._upcoming.items() if container in stored}
+        for container in {*self._upcoming, *self._schedules, *self._ended, *self._postponed} - stored:
+            self._forget(container)
         self._unknown |= stored
 
     def begin_read(self) -> int | None:
@@ -115,16 +118,23 @@ class Agenda:
             self._unknown.add(self._reading)
         self._reading = None
 
-    def finish_read(self, state: ContainerState, last_pass: Instant | None) -> None:
-        """Take over the state that was read."""
+    def finish_read(self, state: ContainerState | None, last_pass: Instant | None) -> None:
+        """Take over the state that was read; None: the container is gone."""
         container, self._reading = self._reading, None
         assert container is not None
-        ahead = self._apply_schedule(container, state, last_pass)
+        if state is None:
+            self._forget(container)
+            return
+        ahead = None if state.is_locked else self._apply_schedule(container, state, last_pass)
         if ahead is None:
             self._upcoming.pop(container, None)
             self._turns.pop(container, None)
         else:
             self._upcoming[container] = ahead
+
+    def _forget(self, container: int) -> None:
+        for kept in (self._upcoming, self._schedules, self._ended, self._postponed, self._turns):
+            kept.pop(container, None)
 
     def _apply_schedule(self, container: int, state: ContainerState, last_pass: Instant | None) -> Upcoming | None:
         """Keep a container's own schedule; return its upcoming purge after the passes that have ended."""

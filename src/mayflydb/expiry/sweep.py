@@ -34,12 +34,12 @@ class PurgeRequest(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Sizes of sweeps: the largest, the first, and the smallest that is worth its commit.
+    """Sizes of sweeps, in records: the largest, the first, and the smallest that is worth its commit.
 
     `duration` None: by records alone, so that virtual time is reproducible.
     """
 
-    records: int = 1000
+    most: int = 1000
     duration: Span | None = 10 * MILLISECOND
     first: int = 256
     fewest: int = 16
@@ -60,11 +60,14 @@ class Sweep(msgspec.Struct, frozen=True):
 
 
 class SweepResult(msgspec.Struct, frozen=True):
-    """The result of the last sweep: its `limit`, removed `records`, and the `duration` for which it held the writer."""
+    """The result of a sweep: its planned `limit`, the records `removed`, and the `duration` for which it held the writer.
+
+    A budget may have allowed fewer records than planned; then `removed` is below the limit, as if no more had been due.
+    """
 
     container: int
     limit: int
-    records: int
+    removed: int
     duration: Span
 
 
@@ -80,13 +83,14 @@ def next_sweep(backlog: Mapping[int, Waiting], last: SweepResult | None, limits:
 def next_limit(last: SweepResult | None, limits: Limits) -> int:
     """Halve after a sweep that took too long; double after a full one that took less than half its time.
 
-    Never less than the fewest: on a machine that is busy otherwise, smaller sweeps only cost more in all.
+    `last`: the last sweep, of any container; None: none yet. Without a limit of time every sweep has the first size. Never
+    less than the fewest: on a machine that is busy otherwise, smaller sweeps only cost more in all.
     """
     if last is None or limits.duration is None:
-        return min(limits.first, limits.records)
+        return min(limits.first, limits.most)
     if last.duration > limits.duration:
         return max(limits.fewest, last.limit // 2)
     # Less than half of the time, or the doubled sweep would be too long and be halved again.
-    if last.records == last.limit and last.duration * 2 < limits.duration:
-        return min(limits.records, last.limit * 2)
+    if last.removed == last.limit and last.duration * 2 < limits.duration:
+        return min(limits.most, last.limit * 2)
     return last.limit

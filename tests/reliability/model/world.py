@@ -11,7 +11,7 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.engine import BatchRefused, Engine, Scope
 from mayflydb.engine.open import open_engine
-from mayflydb.expiry.sweep import Limits, PurgeRequest
+from mayflydb.expiry.sweep import Limits, PurgeRequest, Sweep
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY
@@ -93,11 +93,11 @@ class World:
         engine = finish(open_engine(Gate(self.store), VirtualClock(self.now)))
         sweeper, housekeeping = engine.reaper._sweeper, engine.reaper._housekeeping
         sweeper.limits, housekeeping.batch = Limits(self.limit, None), self.limit
-        sweep = sweeper._sweep
+        original = sweeper._sweep
 
-        async def noted(container: int, limit: int, request: PurgeRequest) -> int:
-            self._picked = container, limit
-            return await sweep(container, limit, request)
+        async def noted(sweep: Sweep, limit: int, request: PurgeRequest) -> int:
+            self._picked = sweep.container, limit
+            return await original(sweep, limit, request)
 
         sweeper._sweep = noted  # type: ignore[method-assign]
         return engine

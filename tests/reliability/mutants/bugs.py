@@ -26,7 +26,7 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry import deadline
 from mayflydb.expiry.ranges import due_ranges
 from mayflydb.expiry.rules import Rule
-from mayflydb.expiry.sweep import PurgeRequest
+from mayflydb.expiry.sweep import PurgeRequest, Sweep
 from mayflydb.frontends.cosmos import values
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant
@@ -68,7 +68,8 @@ def boundary() -> AbstractContextManager[object]:
 def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
-    async def sweep(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
+    async def sweep(self: Sweeper, planned: Sweep, limit: int, request: PurgeRequest) -> int:
+        container = planned.container
         row = await self._store.read(LoadRow(container))
         assert row is not None
         rules = self._nodes.of(row).rules
@@ -100,8 +101,8 @@ def rule_as_of_the_pick() -> Iterator[None]:
     """The sweep decides in its transaction, but by the rule that was in force when it was picked."""
     sweep = Sweeper._sweep
 
-    async def early(self: Sweeper, container: int, limit: int, request: PurgeRequest) -> int:
-        row = await self._store.read(LoadRow(container))
+    async def early(self: Sweeper, planned: Sweep, limit: int, request: PurgeRequest) -> int:
+        row = await self._store.read(LoadRow(planned.container))
 
         def decide(*asked: Any) -> Decision[None]:
             decision = purge_due(*asked)
@@ -116,7 +117,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
                     return outcome
 
         with patch.object(sweeper, "purge_due", decide):
-            return await sweep(self, container, limit, request)
+            return await sweep(self, planned, limit, request)
 
     with patch.object(Sweeper, "_sweep", early):
         yield

@@ -14,33 +14,28 @@ MAX_DISTANCE_CELLS = 10_000_000
 
 
 def split_to_list(
-    value: Any, separator: Any, as_string: bool | None = None, skip: bool | None = None, limit: int | None = None
+    value: Any,
+    separator: Any,
+    whole_separator: bool | None = None,
+    skip_empty: bool | None = None,
+    limit: int | None = None,
 ) -> list[Any]:
-    """Split at the separator; with `as_string` False at each of its characters."""
+    """Split at the separator; with `whole_separator` False at each of its characters.
+
+    `limit`: the most splits; None or 0: any number. The last part keeps the rest. Empty parts count towards the limit and
+    are left out afterwards, as YDB does (`TestSplitLimitedWithEmptySkip` in util/string/split_ut.cpp).
+    """
     if value is None:
         return []
     if not separator:
-        return [value] if value or not skip else []
-    if as_string is False:
-        if isinstance(separator, bytes):
-            grammar: Any = b"[" + re.escape(separator) + b"]"
-        else:
-            grammar = "[" + re.escape(separator) + "]"
-        parts = re.split(grammar, value, maxsplit=0 if skip or not limit else limit)
+        parts = [value]
+    elif whole_separator is False:
+        escaped = re.escape(separator)
+        pattern: Any = b"[" + escaped + b"]" if isinstance(escaped, bytes) else f"[{escaped}]"
+        parts = re.split(pattern, value, maxsplit=limit or 0)
     else:
-        parts = value.split(separator, -1 if skip or not limit else limit)
-    if not skip:
-        return list(parts)
-    kept = [part for part in parts if part]
-    if not limit or len(kept) <= limit:
-        return kept
-    # The text from the first part beyond the limit stays in one piece.
-    at, rest = 0, value
-    for part in kept[:limit]:
-        at = value.index(part, at) + len(part)
-    following = kept[limit]
-    rest = value[value.index(following, at) :]
-    return [*kept[:limit], rest]
+        parts = value.split(separator, limit or -1)
+    return [part for part in parts if part] if skip_empty else parts
 
 
 def replace_last(value: Text, find: Text, replacement: Text) -> Text:

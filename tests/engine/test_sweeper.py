@@ -1,0 +1,47 @@
+"""The sizes of sweeps where budgets pay for purges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.site import Site, upsert
+from mayflydb.engine import sweeper
+from mayflydb.engine.billing import FEWEST, Billing
+from mayflydb.engine.catalog import Definition
+from mayflydb.engine.purge_decision import purge_due
+from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.sweep import Limits, PurgeRequest
+from mayflydb.model.instant import MINUTE
+
+GONE = 1
+"""Seconds that the records of this file live."""
+
+
+@pytest.mark.parametrize("store", ["sqlite-file"], indirect=True)
+def test_a_poor_budget_makes_no_sweep_of_another_container_smaller(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    definition = Definition({}, site.now, rules=(Rule("default", GONE, hides=True),))
+    create = site.engine.definitions.create
+    poor, rich = (site.run(create(site.home, name, definition)).id for name in ("poor", "rich"))
+    limits: dict[int, list[int]] = {poor: [], rich: []}
+
+    async def affordable(self: Billing, container: int) -> tuple[int | None, int]:
+        return (FEWEST, 0) if container == poor else (None, 0)
+
+    def note(nodes: Any, container: int, limit: int, *given: Any) -> Any:
+        limits[container].append(limit)
+        return purge_due(nodes, container, limit, *given)
+
+    monkeypatch.setattr(Billing, "affordable", affordable)
+    monkeypatch.setattr(sweeper, "purge_due", note)
+    # So much time that no sweep takes too long, on a busy machine either.
+    site.engine.reaper._sweeper.limits = Limits(duration=MINUTE)
+    for container in (poor, rich):
+        for number in range(2 * FEWEST + 1):
+            site.write(upsert(b"%d" % number, b"v"), container)
+    site.pass_seconds(2)
+    request = PurgeRequest(site.now, site.now, "sweep", within_budget=True)
+    assert site.run(site.engine.reaper.sweep_due(request)) == {poor: 2 * FEWEST + 1, rich: 2 * FEWEST + 1}
+    assert set(limits[poor]) == {FEWEST}
+    assert set(limits[rich]) == {Limits().first}
