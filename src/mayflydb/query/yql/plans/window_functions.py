@@ -16,10 +16,10 @@ from mayflydb.query.yql.types import DOUBLE, INTEGERS, UINT64, Type, Value, opti
 
 
 class WindowPartition(msgspec.Struct, frozen=True):
-    """A window partition: the indexes of its rows in order. `peers`: for each row the number of its peer group."""
+    """A window partition: the indexes of its rows in order. `peer_groups`: for each row the number of its peer group."""
 
     places: list[int]
-    peers: list[int]
+    peer_groups: list[int]
 
 
 ComputeWindow: TypeAlias = Callable[[Sequence[Row], Sequence[int], Run], list[Value]]
@@ -39,10 +39,10 @@ def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[i
     lower, upper = frame.lower, frame.upper
     if frame.kind == "ROWS":
 
-        def by_rows(place: int, peers: Sequence[int]) -> tuple[int, int]:
+        def by_rows(place: int, peer_groups: Sequence[int]) -> tuple[int, int]:
             # The frame is half open. Both bounds are relative to the row: -1 is the row before.
             first = 0 if lower is None else max(0, place + lower)
-            last = len(peers) if upper is None else min(len(peers), place + upper + 1)
+            last = len(peer_groups) if upper is None else min(len(peer_groups), place + upper + 1)
             # A frame that lies outside of the partition is empty.
             return first, max(first, last)
 
@@ -50,13 +50,13 @@ def frame_bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[i
     if frame.kind != "RANGE" or lower not in (None, 0) or upper not in (None, 0):
         raise unsupported(f"{frame.kind} with distances in a window", frame.at)
 
-    def by_peers(place: int, peers: Sequence[int]) -> tuple[int, int]:
+    def by_peers(place: int, peer_groups: Sequence[int]) -> tuple[int, int]:
         # CURRENT ROW in RANGE means all peers of the row: rows with equal keys of ORDER BY.
         first = last = place
-        while first and (lower is None or peers[first - 1] == peers[place]):
+        while first and (lower is None or peer_groups[first - 1] == peer_groups[place]):
             first = 0 if lower is None else first - 1
-        while last < len(peers) and (upper is None or peers[last] == peers[place]):
-            last = len(peers) if upper is None else last + 1
+        while last < len(peer_groups) and (upper is None or peer_groups[last] == peer_groups[place]):
+            last = len(peer_groups) if upper is None else last + 1
         return first, last
 
     return by_peers
@@ -68,12 +68,12 @@ def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], ove
     values = tuple(each.evaluate for each in operands)
     step, finish = aggregation.step, aggregation.finish
 
-    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+    def aggregate_each_frame(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         given = [tuple([each(row, run) for each in values]) for row in rows]
         found: list[Value] = []
         start, end, state = 0, 0, aggregation.start()
         for place in range(len(rows)):
-            first, last = frame(place, peers)
+            first, last = frame(place, peer_groups)
             # A frame that only grows continues with the state of the row before; any other frame begins anew.
             if first != start or last < end:
                 start, end, state = first, first, aggregation.start()
@@ -88,8 +88,8 @@ def bind_aggregate(aggregation: Aggregation, operands: Sequence[Expression], ove
     # A frame without its own row may be empty; an aggregate of no row is NULL.
     narrow = over.frame is not None and over.frame.kind == "ROWS" and not _has_itself(over.frame)
     if narrow and (aggregation.type != UINT64 or aggregation.is_null_without_rows):
-        return optional(aggregation.type), compute
-    return aggregation.type, compute
+        return optional(aggregation.type), aggregate_each_frame
+    return aggregation.type, aggregate_each_frame
 
 
 def _has_itself(frame: Frame) -> bool:
@@ -98,39 +98,39 @@ def _has_itself(frame: Frame) -> bool:
 
 
 def _row_number(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    return UINT64, lambda rows, peers, run: list(range(1, len(rows) + 1))
+    return UINT64, lambda rows, peer_groups, run: list(range(1, len(rows) + 1))
 
 
 def _rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    return UINT64, lambda rows, peers, run: _ranks(peers)
+    return UINT64, lambda rows, peer_groups, run: _ranks(peer_groups)
 
 
-def _ranks(peers: Sequence[int]) -> list[Value]:
+def _ranks(peer_groups: Sequence[int]) -> list[Value]:
     found: list[Value] = []
-    for place, peer in enumerate(peers):
-        found.append(found[-1] if place and peers[place - 1] == peer else place + 1)
+    for place, group in enumerate(peer_groups):
+        found.append(found[-1] if place and peer_groups[place - 1] == group else place + 1)
     return found
 
 
 def _dense_rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    return UINT64, lambda rows, peers, run: [peer + 1 for peer in peers]
+    return UINT64, lambda rows, peer_groups, run: [group + 1 for group in peer_groups]
 
 
 def _percent_rank(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+    def percent_ranks(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         others = len(rows) - 1
-        return [(rank - 1) / others if others else 0.0 for rank in _ranks(peers)]
+        return [(rank - 1) / others if others else 0.0 for rank in _ranks(peer_groups)]
 
-    return DOUBLE, compute
+    return DOUBLE, percent_ranks
 
 
 def _cume_dist(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
-    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+    def distribution(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         # The last row of each peer group wins.
-        ends: dict[int, int] = {peer: place + 1 for place, peer in enumerate(peers)}
-        return [ends[peer] / len(rows) for peer in peers]
+        ends: dict[int, int] = {group: place + 1 for place, group in enumerate(peer_groups)}
+        return [ends[group] / len(rows) for group in peer_groups]
 
-    return DOUBLE, compute
+    return DOUBLE, distribution
 
 
 def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> WindowFunction:
@@ -138,7 +138,7 @@ def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> 
     if count < 1:
         raise fault("NTILE expects a positive number", call.at)
 
-    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+    def bucket_numbers(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         # The first `larger` buckets have one row more.
         size, larger = divmod(len(rows), count)
         edge = larger * (size + 1)
@@ -147,7 +147,7 @@ def _ntile(call: FunctionCall, operands: Sequence[Expression], over: Window) -> 
             for place in range(len(rows))
         ]
 
-    return UINT64, compute
+    return UINT64, bucket_numbers
 
 
 def _offset_function(sign: int) -> Callable[[FunctionCall, Sequence[Expression], Window], WindowFunction]:
@@ -155,12 +155,12 @@ def _offset_function(sign: int) -> Callable[[FunctionCall, Sequence[Expression],
         value = _value_operand(call, operands)
         distance = sign * (_literal_operand(call, operands, 1) if len(operands) > 1 else 1)
 
-        def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        def values_at_distance(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
             given = [value.evaluate(row, run) for row in rows]
             places = range(distance, len(rows) + distance)
             return [given[place] if 0 <= place < len(rows) else None for place in places]
 
-        return optional(value.type), compute
+        return optional(value.type), values_at_distance
 
     return make
 
@@ -186,18 +186,18 @@ def _nth_value(call: FunctionCall, operands: Sequence[Expression], over: Window)
 def _pick_from_frame(
     call: FunctionCall, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]
 ) -> WindowFunction:
-    value, frame, skip = _value_operand(call, operands), frame_bounds(over.frame, over), bool(call.ignore_nulls)
+    value, frame, skip_nulls = _value_operand(call, operands), frame_bounds(over.frame, over), bool(call.ignore_nulls)
 
-    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+    def pick_from_each_frame(rows: Sequence[Row], peer_groups: Sequence[int], run: Run) -> list[Value]:
         given = [value.evaluate(row, run) for row in rows]
         found: list[Value] = []
         for place in range(len(rows)):
-            first, last = frame(place, peers)
-            within = given[first:last]
-            found.append(pick([each for each in within if each is not None] if skip else within))
+            first, last = frame(place, peer_groups)
+            in_frame = given[first:last]
+            found.append(pick([each for each in in_frame if each is not None] if skip_nulls else in_frame))
         return found
 
-    return optional(value.type), compute
+    return optional(value.type), pick_from_each_frame
 
 
 def _value_operand(call: FunctionCall, operands: Sequence[Expression]) -> Expression:

@@ -96,7 +96,7 @@ class WindowRows(msgspec.Struct, frozen=True):
             if id(window) not in known:
                 known[id(window)] = window.split_rows(rows, run)
             for part in known[id(window)]:
-                values = compute([rows[place] for place in part.places], part.peers, run)
+                values = compute([rows[place] for place in part.places], part.peer_groups, run)
                 for place, value in zip(part.places, values, strict=True):
                     extra[place][column] = value
         for start in range(0, len(rows), BATCH_ROWS):
