@@ -154,10 +154,10 @@ def _constant_value(spec: Value, env: Env) -> Value:
 class _BucketAuto:
     """Sorts all documents by the key and divides them into buckets of about equal size. Equal keys share a bucket."""
 
-    __slots__ = ("_count", "_group_by", "_makers", "_scope")
+    __slots__ = ("_count", "_key_expression", "_makers", "_scope")
 
-    def __init__(self, group_by: Expression, count: int, makers: AccumulatorFactories, scope: StageScope) -> None:
-        self._group_by = group_by
+    def __init__(self, key_expression: Expression, count: int, makers: AccumulatorFactories, scope: StageScope) -> None:
+        self._key_expression = key_expression
         self._count = count
         self._makers = makers
         self._scope = scope
@@ -165,43 +165,48 @@ class _BucketAuto:
     async def run(self, batches: Batches) -> Batches:
         env = self._scope.env
         key_of = env.collation.order_key
-        rows: list[tuple[OrderKey, Value, Frame]] = []
+        # Order key, key, frame.
+        keyed: list[tuple[OrderKey, Value, Frame]] = []
         meter = MemoryMeter("$bucketAuto", self._scope.memory_limit)
         async for batch in batches:
             for document in batch:
                 meter.add(document)
                 frame = frame_of(document, env)
-                value = self._group_by(frame)
+                value = self._key_expression(frame)
                 value = None if value is MISSING else value
-                rows.append((key_of(value), value, frame))
-        rows.sort(key=lambda row: row[0])
-        if rows:
+                keyed.append((key_of(value), value, frame))
+        keyed.sort(key=lambda each: each[0])
+        if keyed:
             yield [
-                self._build_bucket(part, rows[part.stop][1] if part.stop < len(rows) else None, rows)
-                for part in self._cut_into_buckets(rows)
+                self._build_bucket(places, keyed[places.stop][1] if places.stop < len(keyed) else None, keyed)
+                for places in self._cut_into_buckets(keyed)
             ]
 
-    def _cut_into_buckets(self, rows: list[tuple[OrderKey, Value, Frame]]) -> list[range]:
+    def _cut_into_buckets(self, keyed: list[tuple[OrderKey, Value, Frame]]) -> list[range]:
         # Rounded to nearest; the last bucket takes what is left.
-        size = max(1, int(len(rows) / self._count + 0.5))
-        parts: list[range] = []
+        size = max(1, int(len(keyed) / self._count + 0.5))
+        buckets: list[range] = []
         start = 0
-        while start < len(rows):
-            stop = len(rows) if len(parts) == self._count - 1 else min(start + size, len(rows))
+        while start < len(keyed):
+            stop = len(keyed) if len(buckets) == self._count - 1 else min(start + size, len(keyed))
             # Equal keys may not be divided, so a bucket may grow and fewer buckets result.
-            while stop < len(rows) and rows[stop][0] == rows[stop - 1][0]:
+            while stop < len(keyed) and keyed[stop][0] == keyed[stop - 1][0]:
                 stop += 1
-            parts.append(range(start, stop))
+            buckets.append(range(start, stop))
             start = stop
-        return parts
+        return buckets
 
-    def _build_bucket(self, part: range, upper: Value, rows: list[tuple[OrderKey, Value, Frame]]) -> Document:
+    def _build_bucket(self, places: range, upper: Value, keyed: list[tuple[OrderKey, Value, Frame]]) -> Document:
         group = GroupState(None, [make() for make in self._makers.values()])
-        for place in part:
+        for place in places:
             for accumulator in group.accumulators:
-                accumulator.add(rows[place][2])
-        limits = {"min": rows[part.start][1], "max": rows[part.stop - 1][1] if part.stop == len(rows) else upper}
-        return {**group.document(self._makers), "_id": limits}
+                accumulator.add(keyed[place][2])
+        # A bucket ends where the next begins; the last one at its own greatest key.
+        bounds = {
+            "min": keyed[places.start][1],
+            "max": keyed[places.stop - 1][1] if places.stop == len(keyed) else upper,
+        }
+        return {**group.document(self._makers), "_id": bounds}
 
 
 def compile_bucket_auto(spec: Value, scope: StageScope) -> Stage:
