@@ -46,19 +46,19 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
     loop.add_signal_handler(signal.SIGINT, _interrupt, stopping)
     server = Server(settings, os.environ)
     configure(settings.server.log_format, settings.server.log_level, lambda: _virtual_now(server))
-    told = asyncio.create_task(stopping.wait())
+    stop_requested = asyncio.create_task(stopping.wait())
     starting = asyncio.create_task(server.start())
     try:
         # A signal during the start ends it; the start's own failure is raised by `result`.
-        await asyncio.wait({told, starting}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stop_requested, starting}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             announcer(starting.result())
             _freeze_start_objects()
-            await told
+            await stop_requested
     finally:
         starting.cancel()
-        told.cancel()
-        await asyncio.wait({starting, told})
+        stop_requested.cancel()
+        await asyncio.wait({starting, stop_requested})
         await server.stop()
     return 0
 
