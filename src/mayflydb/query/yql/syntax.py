@@ -122,11 +122,13 @@ class Between(Syntax, frozen=True):
 
 
 class In(Syntax, frozen=True):
-    """`operand IN within`. `within`: a ListLiteral for `(a, b)`, a Subquery, or any expression (`$list`). `compact`: `IN
-    COMPACT`."""
+    """`operand IN collection`. `collection`: a ListLiteral for `(a, b)`, a Subquery, or any expression (`$list`).
+
+    `compact`: `IN COMPACT`.
+    """
 
     operand: Expression
-    within: Expression
+    collection: Expression
     negated: bool = False
     compact: bool = False
 

@@ -128,7 +128,7 @@ def _between(node: Between) -> str:
 
 def _in(node: In) -> str:
     operator = ("NOT IN" if node.negated else "IN") + (" COMPACT" if node.compact else "")
-    within = node.within
+    within = node.collection
     if isinstance(within, ListLiteral) and not any(isinstance(each, Subquery) for each in within.items):
         written = f"({commas(within.items)})"
     else:

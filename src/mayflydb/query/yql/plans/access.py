@@ -12,7 +12,7 @@ import msgspec
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, find_fit
+from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, find_column_conversion
 from mayflydb.query.yql.plans.membership import bind_collection
 from mayflydb.query.yql.plans.rangesets import RangeUnion, TupleRanges
 from mayflydb.query.yql.plans.relations import Ranges, Scan
@@ -198,15 +198,15 @@ def _tuple_ranges(
     key: tuple[str, ...],
     orders: tuple[Callable[[Value], Any], ...],
 ) -> Ranges | None:
-    values, items = _bind_items(binder, part.within)
+    values, items = _bind_items(binder, part.collection)
     if values is None or not isinstance(items, TupleType) or len(items.items) != len(names):
         return None
     columns = {}
     for place, (tree, type) in enumerate(zip(names, items.items, strict=True)):
         column = column_of(binder, tree)
-        fit = None if column is None else find_fit(bare(type), column[1])
-        if column is not None and fit is not None:
-            columns[column[0]] = place, fit
+        to_column = None if column is None else find_column_conversion(bare(type), column[1])
+        if column is not None and to_column is not None:
+            columns[column[0]] = place, to_column
     picks = []
     for name in key:
         if name not in columns:
@@ -215,16 +215,16 @@ def _tuple_ranges(
     return TupleRanges(values, tuple(picks), orders) if picks else None
 
 
-def _bind_items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
+def _bind_items(binder: Binder, collection: Tree) -> tuple[Evaluate | None, Type]:
     """The list behind IN, and the type of its items without NULL; None if the list depends on the row or its types
     differ."""
-    if isinstance(within, (ListLiteral, TupleLiteral)):
-        written = [binder.bind_invariant(each) for each in within.items]
+    if isinstance(collection, (ListLiteral, TupleLiteral)):
+        written = [binder.bind_invariant(each) for each in collection.items]
         evaluates = tuple(each.evaluate for each, _ in written)
         if len({each.type for each, _ in written}) != 1 or not all(same for _, same in written):
             return None, NULL
         return (lambda row, run: [each(row, run) for each in evaluates]), bare(written[0][0].type)
-    values, invariant = bind_collection(binder, within)
+    values, invariant = bind_collection(binder, collection)
     container = bare(values.type)
     if not invariant or not isinstance(container, ListType):
         return None, NULL

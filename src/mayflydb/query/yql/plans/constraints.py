@@ -37,7 +37,8 @@ from mayflydb.query.yql.types import (
 OUTSIDE = object()
 """The converted form of a value that no value of the column equals."""
 
-Fit = Callable[[Value], Value]
+ToColumn = Callable[[Value], Value]
+"""Converts a value to the equal value of a column's type, or to OUTSIDE."""
 
 
 class Constraint(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class Constraint(msgspec.Struct, frozen=True):
     column: str
     kind: Literal["eq", "in", "bound"]
     value: Evaluate
-    fit: Fit
+    to_column: ToColumn
     operator: str = "=="
     null: bool = False
     least: int | None = None
@@ -65,8 +66,8 @@ class Constraint(msgspec.Struct, frozen=True):
         found = self.value((), run)
         if found is None:
             return []
-        fitted = [self.fit(each) for each in (found if self.kind == "in" else (found,)) if each is not None]
-        return [each for each in fitted if each is not OUTSIDE]
+        converted = [self.to_column(each) for each in (found if self.kind == "in" else (found,)) if each is not None]
+        return [each for each in converted if each is not OUTSIDE]
 
     def find_bound(self, run: Run) -> tuple[Value, bool, bool] | bool | None:
         """The bound as (value, True if the value itself is excluded, True if it is an upper bound).
@@ -80,9 +81,9 @@ class Constraint(msgspec.Struct, frozen=True):
         # The value may be of a wider integer type than the column: `c < 2^40` excludes no Uint32, and `c > 2^40` all.
         if self.least is not None and self.greatest is not None and not self.least <= value <= self.greatest:
             return None if (value > self.greatest) is upper else False
-        fitted = self.fit(value)
+        converted = self.to_column(value)
         # A String that is no UTF-8 has no place among Utf8 values: the condition is then checked row by row.
-        return None if fitted is OUTSIDE else (fitted, len(self.operator) == 1, upper)
+        return None if converted is OUTSIDE else (converted, len(self.operator) == 1, upper)
 
 
 _MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -102,8 +103,8 @@ def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
                 _comparison_constraint(binder, operand, ">=", low),
                 _comparison_constraint(binder, operand, "<=", high),
             ]
-        case In(_, operand, _, False):
-            found = [_in_constraint(binder, operand, tree)]
+        case In(_, _, _, False):
+            found = [_in_constraint(binder, tree)]
         case Like(_, "LIKE", operand, pattern, None, False):
             return _prefix_constraints(binder, operand, pattern)
         case Unary(_, "IS NULL", operand) if (column := column_of(binder, operand)) is not None:
@@ -145,18 +146,18 @@ def _comparison_constraint(binder: Binder, tree: Tree, operator: str, other: Tre
         return None
     name, type = column
     _, value = adapt_literal(Slot(type, value.evaluate, index=0), value)
-    fit = find_fit(bare(value.type), type)
-    if fit is None:
+    to_column = find_column_conversion(bare(value.type), type)
+    if to_column is None:
         return None
     least, greatest = integer_limits(type) if are_integers(type, bare(value.type)) else (None, None)
     kind: Literal["eq", "bound"] = "eq" if operator == "==" else "bound"
     # Only that conversion may leave out a bound, so a filter must follow.
-    exact = fit is not _decode_utf8
+    exact = to_column is not _decode_utf8
     return Constraint(
         name,
         kind,
         value.evaluate,
-        fit,
+        to_column,
         operator,
         least=least,
         greatest=greatest,
@@ -198,25 +199,29 @@ def _successor(low: str | bytes) -> str | bytes | None:
     return low[:-1] + chr(code) if code < 0xD800 else None
 
 
-def _in_constraint(binder: Binder, tree: Tree, condition: In) -> Constraint | None:
-    column = column_of(binder, tree)
+def _in_constraint(binder: Binder, condition: In) -> Constraint | None:
+    """The constraint of `column IN ...`.
+
+    None if the collection is not the same for all rows or its items cannot be converted to the column's type.
+    """
+    column = column_of(binder, condition.operand)
     if column is None:
         return None
     name, type = column
-    if isinstance(condition.within, (ListLiteral, TupleLiteral)):
-        return _list_constraint(binder, name, type, condition.within.items)
-    values, invariant = bind_collection(binder, condition.within)
+    if isinstance(condition.collection, (ListLiteral, TupleLiteral)):
+        return _list_constraint(binder, name, type, condition.collection.items)
+    values, invariant = bind_collection(binder, condition.collection)
     container = bare(values.type)
     if not invariant or not isinstance(container, (ListType, DictType)):
         return None
     item = container.item if isinstance(container, ListType) else container.key
-    fit = find_fit(bare(item), type)
-    return None if fit is None else Constraint(name, "in", values.evaluate, fit, text=_explain_text(values))
+    to_column = find_column_conversion(bare(item), type)
+    return None if to_column is None else Constraint(name, "in", values.evaluate, to_column, text=_explain_text(values))
 
 
 def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> Constraint | None:
     """The constraint of `IN (a, b)`, whose items may have different types."""
-    pairs: list[tuple[Evaluate, Fit]] = []
+    pairs: list[tuple[Evaluate, ToColumn]] = []
     shown: list[str] = []
     for each in trees:
         value, invariant = binder.bind_invariant(each)
@@ -224,15 +229,15 @@ def _list_constraint(binder: Binder, name: str, type: Type, trees: tuple[Tree, .
         if value.type == NULL:
             continue
         _, value = adapt_literal(Slot(type, value.evaluate, index=0), value)
-        fit = find_fit(bare(value.type), type)
-        if not invariant or fit is None:
+        to_column = find_column_conversion(bare(value.type), type)
+        if not invariant or to_column is None:
             return None
-        pairs.append((value.evaluate, fit))
+        pairs.append((value.evaluate, to_column))
         shown.append(_explain_text(value))
 
     def gather(row: tuple[Value, ...], run: Run) -> list[Value]:
-        found = [(value((), run), fit) for value, fit in pairs]
-        return [fit(value) for value, fit in found if value is not None]
+        found = [(value((), run), to_column) for value, to_column in pairs]
+        return [to_column(value) for value, to_column in found if value is not None]
 
     return Constraint(name, "in", gather, _identity, text=", ".join(shown))
 
@@ -244,7 +249,7 @@ def _explain_text(value: Expression) -> str:
     return f"${value.parameter}" if isinstance(value, ParameterValue) else "expr"
 
 
-def find_fit(source: Type, column: Type) -> Fit | None:
+def find_column_conversion(source: Type, column: Type) -> ToColumn | None:
     """Return the conversion of a value to the equal value of the column's type; None if there is no such conversion."""
     if source == column:
         return _identity

@@ -12,7 +12,7 @@ from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.access import choose_access_path
 from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import BoundQuery
-from mayflydb.query.yql.plans.constraints import find_fit
+from mayflydb.query.yql.plans.constraints import find_column_conversion
 from mayflydb.query.yql.plans.join_execution import JoinKey, JoinRows, JoinSide, LookupRows
 from mayflydb.query.yql.plans.membership import find_common_keys
 from mayflydb.query.yql.plans.operators import adapt_literal
@@ -317,17 +317,17 @@ def _find_lookup(
         index = getattr(right, "index", None)
         if index is None:
             continue
-        fit = find_fit(bare(left.type), bare(right.type))
-        if fit is not None:
-            by_name[fields[index].name] = (left.evaluate, fit)
+        to_column = find_column_conversion(bare(left.type), bare(right.type))
+        if to_column is not None:
+            by_name[fields[index].name] = (left.evaluate, to_column)
     found: list[Evaluate] = []
     for name in key:
         if name not in by_name:
             break
-        found.append(_fit_value(*by_name[name]))
+        found.append(_convert_to_column(*by_name[name]))
     return (tuple(found), key[: len(found)]) if found else None
 
 
-def _fit_value(evaluate: Evaluate, fit: object) -> Evaluate:
-    assert callable(fit)
-    return lambda row, run: None if (value := evaluate(row, run)) is None else fit(value)
+def _convert_to_column(evaluate: Evaluate, to_column: object) -> Evaluate:
+    assert callable(to_column)
+    return lambda row, run: None if (value := evaluate(row, run)) is None else to_column(value)

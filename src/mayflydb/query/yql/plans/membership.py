@@ -45,9 +45,9 @@ def bind_in(binder: Binder, tree: In) -> Expression:
 
 
 def _bind_membership(binder: Binder, tree: In, operand: Expression) -> Expression:
-    if isinstance(tree.within, (ListLiteral, TupleLiteral)):
-        return _in_list(binder, tree, operand, tree.within.items)
-    values, invariant = bind_collection(binder, tree.within)
+    if isinstance(tree.collection, (ListLiteral, TupleLiteral)):
+        return _in_list(binder, tree, operand, tree.collection.items)
+    values, invariant = bind_collection(binder, tree.collection)
     container = bare(values.type)
     match container:
         case ListType(item):
@@ -62,7 +62,7 @@ def _bind_membership(binder: Binder, tree: In, operand: Expression) -> Expressio
             raise fault(
                 "Unable to use IN predicate with string argument, it won't search substring - "
                 "expecting tuple, list, dict or single column table source",
-                tree.within.at,
+                tree.collection.at,
             )
         case _:
             raise type_fault("SqlIn", f"IN expects a list, dict or tuple, but got: {format_long(values.type)}", tree.at)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mayflydb.query.yql.expression import Evaluate
-from mayflydb.query.yql.plans.constraints import OUTSIDE, Fit
+from mayflydb.query.yql.plans.constraints import OUTSIDE, ToColumn
 from mayflydb.query.yql.plans.relations import Ranges
 from mayflydb.query.yql.schemas import KeyRange, Run
 from mayflydb.query.yql.types import Value
@@ -69,7 +69,7 @@ class TupleRanges(msgspec.Struct, frozen=True):
     """
 
     value: Evaluate
-    picks: tuple[tuple[int, Fit], ...]
+    picks: tuple[tuple[int, ToColumn], ...]
     orders: Orders
 
     def of(self, run: Run) -> tuple[KeyRange, ...]:
@@ -77,7 +77,7 @@ class TupleRanges(msgspec.Struct, frozen=True):
         for item in self.value((), run) or ():
             if item is None:
                 continue
-            values = [None if item[place] is None else fit(item[place]) for place, fit in self.picks]
+            values = [None if item[place] is None else to_column(item[place]) for place, to_column in self.picks]
             # A NULL equals nothing, and a value outside of the column's type is in no row.
             if not any(each is None or each is OUTSIDE for each in values):
                 found.append(KeyRange(tuple(values), tuple(values)))
