@@ -31,7 +31,11 @@ _REMOVALS: Final = (Kind.DELETE, Kind.EXPIRE)
 
 
 class EventBuilder:
-    """Builds the events of one stream."""
+    """Builds the events of one stream from lines of histories.
+
+    `engine`: looks up present documents (`updateLookup`). `feed`: knows the collections behind the lines. `collections`:
+    their profiles, and whether they keep images.
+    """
 
     def __init__(
         self, engine: Engine, feed: Feed, scope: StreamScope, options: StreamOptions, collections: Collections
