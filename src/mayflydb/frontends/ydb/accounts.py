@@ -89,8 +89,8 @@ class Accounts:
     ) -> None:
         """Take the login policy.
 
-        `login_required`: calls without a token are refused. `secret`: the key that signs tokens. `root`: the password of
-        `root`; None: any password is accepted, as no login is needed.
+        `login_required`: calls without a token are refused. `secret`: the key that signs tokens. `root_password`: None:
+        any password is accepted, as no login is needed.
         """
         self._engine = engine
         self._chance = chance
