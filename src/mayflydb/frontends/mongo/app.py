@@ -144,7 +144,7 @@ class MongoApp:
         if services.sessions.ended:
             await services.close_ended_sessions(call.now)
         if len(services.transactions):
-            await services.transactions.end_overdue()
+            await services.transactions.end_overdue_each_second()
         if command.admin_only and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if "maxTimeMS" not in call.body else parse_time_limit(call)

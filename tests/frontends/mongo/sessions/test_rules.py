@@ -364,7 +364,7 @@ def test_the_timer_ends_a_later_transaction_with_a_shorter_lifetime_first(
     async def leave(transactions: Transactions) -> None:
         """Heartbeats of the client are commands too: they would end the transaction without a timer."""
 
-    monkeypatch.setattr(Transactions, "end_overdue", leave)
+    monkeypatch.setattr(Transactions, "end_overdue_each_second", leave)
     raw.start()
     client.admin.command({"setParameter": 1, "transactionLifetimeLimitSeconds": 1})
     session.start_transaction()

@@ -14,6 +14,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import GENERIC_ARGUMENTS, Call
 from mayflydb.frontends.mongo.commands.handshake import version_of
 from mayflydb.frontends.mongo.services import CommandEntry, Services
+from mayflydb.model.instant import SECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import INT32_MAX, Document, Value, format_value, is_number, is_truthy
 
@@ -51,7 +52,7 @@ def parse_int32(name: str, value: Value) -> int:
 
 
 def _get_lifetime(services: Services) -> Value:
-    return services.transactions.lifetime
+    return services.transactions.lifetime // SECOND
 
 
 async def _set_lifetime(services: Services, call: Call, name: str, value: Value) -> None:
@@ -59,7 +60,7 @@ async def _set_lifetime(services: Services, call: Call, name: str, value: Value)
     if seconds < 1:
         raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than or equal to 1")
     # Holds for later transactions: one that is open keeps the end that it got at its start.
-    services.transactions.lifetime = seconds
+    services.transactions.lifetime = seconds * SECOND
 
 
 def _read_only(value: Value, read_only_reason: str) -> ServerParameter:

@@ -24,16 +24,16 @@ from mayflydb.frontends.mongo.sessions import retries
 from mayflydb.frontends.mongo.sessions.registry import LogicalSession
 from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork, abort_error
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
-from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.query.mongo.faults import MqlError, bad_value
 
 T = TypeVar("T")
 
-LIFETIME: Final = 60
-"""Seconds. https://www.mongodb.com/docs/manual/core/transactions-production-consideration/#runtime-limit"""
+LIFETIME: Final[Span] = 60 * SECOND
+"""https://www.mongodb.com/docs/manual/core/transactions-production-consideration/#runtime-limit"""
 
-COSMOS_LIFETIME: Final = 5
-"""Seconds. https://learn.microsoft.com/azure/cosmos-db/mongodb/use-multi-document-transactions"""
+COSMOS_LIFETIME: Final[Span] = 5 * SECOND
+"""https://learn.microsoft.com/azure/cosmos-db/mongodb/use-multi-document-transactions"""
 
 TIMER_SLACK: Final = 0.01
 """Seconds from the end of a lifetime to the timer: a timer that fires too early would find nothing."""
@@ -79,21 +79,28 @@ class TransactionCommand(msgspec.Struct, frozen=True, gc=False):
 
 
 class Transactions:
-    """All transactions of one server. `lifetime`: their maximum seconds, in databases of other profiles than `cosmos`."""
+    """All transactions of one server.
+
+    `lifetime`: their maximum age, in databases of other profiles than `cosmos`.
+    """
 
     def __init__(
         self, engine: Engine, collections: Collections, cursors: Cursors, monotonic: Callable[[], int]
     ) -> None:
-        self.lifetime = LIFETIME
+        """Begin without transactions. `monotonic`: returns the host's monotonic time in microseconds."""
+        self.lifetime: Span = LIFETIME
         self._engine = engine
         self._collections = collections
         self._cursors = cursors
         self._monotonic = monotonic
         self._latest: dict[SessionKey, TransactionState] = {}
         self._open: dict[SessionKey, TransactionState] = {}
-        self._next_check = 0
+        self._next_check_at = 0
+        """The monotonic time from which on a command looks for overdue transactions again."""
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        """Ends overdue transactions while no command arrives."""
+        self._background_tasks: set[asyncio.Task[None]] = set()
+        """Kept here, because the event loop holds only weak references to tasks."""
 
     def __len__(self) -> int:
         """The number of open transactions."""
@@ -153,7 +160,7 @@ class Transactions:
         # The snapshot begins now for every collection that exists, also for one that the transaction first uses later.
         parents = [node.id for node in databases]
         snapshot = await Snapshot.begin(self._engine, command.now, parents, exclusive=True)
-        ends_at = self._monotonic() + (COSMOS_LIFETIME if command.cosmos_rules else self.lifetime) * SECOND
+        ends_at = self._monotonic() + (COSMOS_LIFETIME if command.cosmos_rules else self.lifetime)
         work = TransactionWork(self._engine, snapshot, number)
         transaction = TransactionState(number, "open", work, ends_at, command.cosmos_rules)
         self._latest[key] = self._open[key] = transaction
@@ -281,11 +288,11 @@ class Transactions:
         if transaction is not None and transaction.number == number:
             await self._end(key, transaction, "aborted")
 
-    async def end_overdue(self) -> None:
+    async def end_overdue_each_second(self) -> None:
         """End transactions that exceed their lifetime, checked at most once a second. Their clients may be gone."""
         now = self._monotonic()
-        if self._open and now >= self._next_check:
-            self._next_check = now + SECOND
+        if self._open and now >= self._next_check_at:
+            self._next_check_at = now + SECOND
             await self._end_overdue()
 
     async def _end_overdue(self) -> None:
@@ -318,8 +325,8 @@ class Transactions:
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
         return task
 
     async def _end(self, key: SessionKey, transaction: TransactionState, phase: Phase) -> None:
