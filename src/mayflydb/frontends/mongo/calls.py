@@ -79,6 +79,12 @@ class Call(msgspec.Struct, gc=False):
         user = self.connection.user
         return "" if user is None else user.key
 
+    @property
+    def session_id(self) -> bytes | None:
+        """The id of the session that `lsid` names; None without `lsid`."""
+        lsid = self.body.get("lsid")
+        return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
+
     def check_fields(self, allowed: Collection[str]) -> None:
         """Raise MqlError 40415 for an argument that is neither in `allowed`, nor generic, nor the command's own name."""
         for given in (self.body, self.sequences):

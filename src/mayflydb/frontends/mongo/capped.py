@@ -7,13 +7,13 @@ https://www.mongodb.com/docs/manual/core/tailable-cursors/
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
+from mayflydb.frontends.mongo.cursors import Cursor, ReadTime, no_results
 from mayflydb.frontends.mongo.decisions import Steps
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.reading import Selection, matching_rows
@@ -125,7 +125,7 @@ class TailCursor(Cursor):
         session: bytes | None,
         awaits_data: bool,
     ) -> None:
-        super().__init__(collection.namespace, _no_items(), ReadTime(0), lambda: (), 0, session)
+        super().__init__(collection.namespace, no_results(), ReadTime(0), lambda: (), 0, session)
         self.awaits_data = awaits_data
         self._engine = engine
         self._collection = collection
@@ -197,8 +197,3 @@ class TailCursor(Cursor):
 
     async def close(self) -> None:
         self._closed = True
-
-
-async def _no_items() -> Any:
-    return
-    yield

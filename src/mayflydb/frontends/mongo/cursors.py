@@ -44,6 +44,12 @@ class ReadTime:
         self.now = now
 
 
+async def no_results() -> AsyncIterator[list[CursorItem]]:
+    """The results of a cursor that makes its batches itself."""
+    return
+    yield
+
+
 class Cursor:
     """One result in progress."""
 

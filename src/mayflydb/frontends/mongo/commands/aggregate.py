@@ -8,7 +8,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.commands.explain import explain_command, wants_explain
-from mayflydb.frontends.mongo.commands.queries import first_batch_reply, session_id_of
+from mayflydb.frontends.mongo.commands.queries import first_batch_reply
 from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
 from mayflydb.frontends.mongo.pipelines import CollectionSource, encode_batches
@@ -87,7 +87,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     if collection is not None:
         await reserve(services, call, collection, QUERY_PRICE)
     batches = source.read(collection, stages, body.get("hint"))
-    cursor = Cursor(namespace, encode_batches(batches), read_time, lambda: (), 0, session_id_of(call))
+    cursor = Cursor(namespace, encode_batches(batches), read_time, lambda: (), 0, call.session_id)
     return await first_batch_reply(services, call, cursor, arguments.whole_number(options or {}, "batchSize", name))
 
 

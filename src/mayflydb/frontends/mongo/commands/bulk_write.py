@@ -12,7 +12,6 @@ import msgspec
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.commands.queries import session_id_of
 from mayflydb.frontends.mongo.commands.writes import (
     INSERT_BATCH,
     Insert,
@@ -280,7 +279,7 @@ async def _reply(services: Services, call: Call, results: BulkResults) -> bytes:
         yield [(None, line) for line in results.lines]
 
     options = arguments.document(call.body, "cursor", call.name) or {}
-    cursor = Cursor(NAMESPACE, lines(), ReadTime(call.now), lambda: (), 0, session_id_of(call))
+    cursor = Cursor(NAMESPACE, lines(), ReadTime(call.now), lambda: (), 0, call.session_id)
     cursor.transaction = call.transaction
     # Without a batch size, a batch holds as many results as fit: all are known already.
     batch = await cursor.next_batch(arguments.whole_number(options, "batchSize", call.name), call.now)

@@ -12,7 +12,7 @@ from bson import Int64
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
-from mayflydb.frontends.mongo.commands.queries import first_batch_reply, session_id_of
+from mayflydb.frontends.mongo.commands.queries import first_batch_reply
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
 from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
@@ -253,7 +253,7 @@ async def list_reply(services: Services, call: Call, found: list[Document], name
     async def items() -> Any:
         yield [(None, encode(each)) for each in found]
 
-    cursor = Cursor(namespace, items(), ReadTime(call.now), lambda: (), 0, session_id_of(call))
+    cursor = Cursor(namespace, items(), ReadTime(call.now), lambda: (), 0, call.session_id)
     return await first_batch_reply(services, call, cursor, size)
 
 

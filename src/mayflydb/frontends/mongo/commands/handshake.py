@@ -8,6 +8,8 @@ from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.login import add_login_fields
+from mayflydb.frontends.mongo.commands.writes import MAX_STATEMENTS
+from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.protocol.messages import MAX_MESSAGE_BYTES
 from mayflydb.frontends.mongo.services import CommandEntry, Services
@@ -15,8 +17,6 @@ from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, timestamp_at, type_name
 
-MAX_DOCUMENT_BYTES: Final = 16_777_216
-MAX_WRITES: Final = 100_000
 SESSION_MINUTES: Final = 30
 
 VERSIONS: Final = {9: (4, 4), 13: (5, 0), 17: (6, 0), 21: (7, 0), 25: (8, 0), 29: (9, 0)}
@@ -45,7 +45,7 @@ async def hello(services: Services, call: Call) -> Document:
     reply.update(
         maxBsonObjectSize=MAX_DOCUMENT_BYTES,
         maxMessageSizeBytes=MAX_MESSAGE_BYTES,
-        maxWriteBatchSize=MAX_WRITES,
+        maxWriteBatchSize=MAX_STATEMENTS,
         localTime=DatetimeMS(call.now // MILLISECOND),
         logicalSessionTimeoutMinutes=SESSION_MINUTES,
         connectionId=call.connection.id,

@@ -72,12 +72,6 @@ REMOTE_POLL: Final[Span] = 100 * MILLISECOND
 """The interval in which an awaiting cursor looks for writes of other nodes."""
 
 
-def session_id_of(call: Call) -> bytes | None:
-    """The session id (lsid) of a command; None: it has none."""
-    lsid = call.body.get("lsid")
-    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
-
-
 async def find(services: Services, call: Call) -> Document | bytes:
     """Return the first batch of the documents that match."""
     call.check_fields(FIND_FIELDS)
@@ -92,7 +86,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
         await reserve(services, call, collection, QUERY_PRICE)
         batches, read_time = await find_in_view(services, call, work, collection)
         cursor = Cursor(
-            f"{call.database}.{collection_name}", encode_batches(batches), read_time, lambda: (), 0, session_id_of(call)
+            f"{call.database}.{collection_name}", encode_batches(batches), read_time, lambda: (), 0, call.session_id
         )
         return await first_batch_reply(services, call, cursor, arguments.whole_number(body, "batchSize", name))
     env = build_env(services, call, collection, body)
@@ -113,7 +107,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
         if work.in_transaction:
             raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
         tail = TailCursor(
-            services.engine, collection, selection, projection, session_id_of(call), bool(body.get("awaitData"))
+            services.engine, collection, selection, projection, call.session_id, bool(body.get("awaitData"))
         )
         return await first_batch_reply(services, call, tail, size)
     by_id = find_exact_id(query, env, body.get("hint")) is not None
@@ -126,7 +120,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
             return cursor_reply(namespace, 0, [raw for _, raw in _project(found, projection)], True)
     read_time = ReadTime(call.now)
     items = _cursor_items(read_rows(view, collection, selection, read_time), projection)
-    cursor = QueryCursor(services.engine, collection, items, read_time, limit, session_id_of(call))
+    cursor = QueryCursor(services.engine, collection, items, read_time, limit, call.session_id)
     return await first_batch_reply(services, call, cursor, size, single)
 
 
@@ -189,7 +183,7 @@ async def get_more(services: Services, call: Call) -> bytes:
     collection_name = arguments.text(call.body, "collection", call.name)
     size = arguments.whole_number(call.body, "batchSize", call.name) or None
     cursors = services.cursors
-    cursor = await cursors.get(int(id), f"{call.database}.{collection_name}", session_id_of(call), call.transaction)
+    cursor = await cursors.get(int(id), f"{call.database}.{collection_name}", call.session_id, call.transaction)
     limit = parse_time_limit(call) if call.body.get("maxTimeMS") is not None else None
     if limit is not None and not cursor.awaits_data:
         raise bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from mayflydb.engine.ordered_histories import ChangeNotifier
-from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
+from mayflydb.frontends.mongo.cursors import Cursor, ReadTime, no_results
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
 from mayflydb.frontends.mongo.streams.events import EventBuilder, event_head
 from mayflydb.frontends.mongo.streams.feed import Feed
@@ -30,7 +29,7 @@ class StreamCursor(Cursor):
         notifier: ChangeNotifier,
         last_token: ResumeToken | None = None,
     ) -> None:
-        super().__init__(namespace, _no_items(), ReadTime(0), lambda: (), 0, session)
+        super().__init__(namespace, no_results(), ReadTime(0), lambda: (), 0, session)
         self.awaits_data = True
         self._notifier = notifier
         self._feed = feed
@@ -135,8 +134,3 @@ class StreamCursor(Cursor):
 
 async def _single_batch(event: Document) -> Batches:
     yield [event]
-
-
-async def _no_items() -> Any:
-    return
-    yield

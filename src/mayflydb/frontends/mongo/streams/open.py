@@ -65,9 +65,7 @@ async def open_stream(
         await feed.begin_now(call.now)
     builder = EventBuilder(engine, feed, scope, options, services.collections)
     last_token = token if token is not None and token.purpose == "last" else None
-    lsid = call.body.get("lsid")
-    session = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
-    return StreamCursor(namespace, feed, builder, pipeline, session, engine.reaper.notifier, last_token)
+    return StreamCursor(namespace, feed, builder, pipeline, call.session_id, engine.reaper.notifier, last_token)
 
 
 def _resolve_scope(call: Call, target: Any, options: StreamOptions) -> tuple[StreamScope, str]:
