@@ -171,6 +171,7 @@ def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: i
         (["ttl", "preview", "ydb:/local/t", "--column", "x", "--unit", "weeks"], 2, "--unit"),
         (["ttl", "forecast", "--horizon", "later"], 2, "not a duration"),
         (["reset"], 4, "with -y"),
+        (["reset"], 4, "This needs a confirmation."),
         (["--url", "absent.json", "clock", "show"], 3, "no ready file"),
         (["--url", "ftp://x", "clock", "show"], 1, "neither an address nor a ready file"),
         (["serve", "--prt", "1"], 2, "--port"),

@@ -194,6 +194,7 @@ def test_what_is_restored_paused_lives_until_it_is_resumed(backup: Path, paused:
         assert sessions.read()["defaultTtl"] == 100
         why = http.get(f"ttl/explain?target={SESSIONS}&id=s60&pk=u1")
         assert (why["state"], why["deadline"], why["reason"]) == ("alive", None, "paused")
+        assert why["text"] == "expiry is paused: no record expires until it is resumed"
         # A pause of purging does not make it less.
         assert http.post("ttl/pause", target=SESSIONS)["targets"][0]["paused"] == "expiry"
         ahead = http.post("ttl/resume", dry_run=True)["targets"]

@@ -221,7 +221,7 @@ class ExpiryReports:
 
 _PAUSED_TEXTS = {
     "purge": "{}; purging is paused",
-    "expiry": "expiry is paused: nobody dies until it is resumed",
+    "expiry": "expiry is paused: no record expires until it is resumed",
 }
 
 

@@ -140,7 +140,9 @@ def ask_to_confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CommandFailed(f"{question} Not without being told.", hint="the same command with -y", exit_code=REFUSED)
+        raise CommandFailed(
+            f"{question} This needs a confirmation.", hint="the same command with -y", exit_code=REFUSED
+        )
     # Asked on stderr: stdout is the command's result and may be a pipe.
     if not click.confirm(question, err=True):
         raise CommandFailed("nothing was done")

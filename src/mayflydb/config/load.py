@@ -288,7 +288,7 @@ def _refuse_contradictions_of_mongo(settings: Settings) -> None:
         )
     if mongo.auth is False and (mongo.password_file is not None or mongo.administrator is not None):
         raise StartFailed(
-            "a password has no effect where nobody logs in",
+            "a password has no effect without logins",
             setting="mongo.auth",
             hint="leave out --no-mongo-auth, or the password",
             exit_code=2,

@@ -120,7 +120,7 @@ class StoreSource:
     async def ending(self) -> Ending:
         if fingerprint(await catalogue(self._store)) != fingerprint(self.rows):
             raise WriteConflict(
-                f"{self.description} has been changed meanwhile; do this again when nobody writes to it"
+                f"{self.description} has been changed meanwhile; do this again while nothing writes to it"
             )
         last_id = (await self._store.write(_new_id)).reply
         found = [(name, await self._store.read(NamedNumber(name))) for name in MOVED_SETTINGS]

@@ -209,7 +209,7 @@ class MongoPort:
         reached = is_reachable(self._sockets)
         if settings.auth is False and reached:
             raise StartFailed(
-                "MongoDB's port can be reached from other machines, and nobody would have to log in",
+                "MongoDB's port would be open to other machines without a login",
                 setting="mongo.auth",
                 hint="leave out --no-mongo-auth, or listen on localhost",
                 exit_code=4,

@@ -164,7 +164,7 @@ class YdbPort:
         reached = is_reachable((*self._plain_sockets, *self._tls_sockets))
         if settings.auth is False and reached:
             raise StartFailed(
-                "YDB's port can be reached from other machines, and nobody would have to log in",
+                "YDB's port would be open to other machines without a login",
                 setting="ydb.auth",
                 hint="leave out --no-ydb-auth, or listen on localhost",
                 exit_code=4,

@@ -267,7 +267,7 @@ class Membership:
                     if not await connection.fetchval(_BEHIND, version, self._node, LEASE):
                         return
             except DATABASE_ERRORS as error:
-                log.info("nobody says whether all nodes know of a change: %s", error)
+                log.info("cannot ask whether all nodes know of a change: %s", error)
             await pause(wait)
             wait = min(0.05, wait * 2)
 

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from mayflydb.announcement import StartFailed
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.frontends.ydb.descriptors import message
 from ydb_raw import Raw, connected
@@ -164,3 +165,13 @@ def test_a_made_password_is_kept_and_told(tmp_path: Path, monkeypatch: pytest.Mo
 def test_where_nobody_logs_in_any_ticket_will_do(raw: Raw) -> None:
     assert raw.ask(SESSIONS, [("x-ydb-auth-ticket", "anything")]).operation.status == SUCCESS
     assert login(raw, "root", "whatever").status == SUCCESS
+
+
+def test_other_machines_never_come_in_without_a_login() -> None:
+    far: dict[str, Any] = {"memory": True, "port": 0, "mongo_port": -1, "host": "0.0.0.0", "generate_key": True}
+    with (
+        pytest.raises(StartFailed, match="open to other machines without a login") as caught,
+        serve(**far, ydb_auth=False),
+    ):
+        pass
+    assert (caught.value.setting, caught.value.exit_code) == ("ydb.auth", 4)

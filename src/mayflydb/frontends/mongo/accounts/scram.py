@@ -144,7 +144,7 @@ def parse_client_first(payload: bytes) -> ClientFirst:
         raise LoginRejected("the first message has n and r, in this order")
     user = _unescape_name(attributes[0][2:])
     if parts[1] and (parts[1][:2] != b"a=" or _unescape_name(parts[1][2:]) != user):
-        raise LoginRejected("nobody logs in as somebody else")
+        raise LoginRejected("a user may only log in as itself")
     return ClientFirst(header, bare, user, attributes[1][2:])
 
 
