@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayflydb.http.connection import Limits
-from mayflydb.sockets.listener import bind
+from mayflydb.sockets.listener import bind, is_tls
 from sockets.listening import HASTY, PATIENCE, PATIENT, REQUEST, Bench, closed, response, run, turned_away
 
 
@@ -202,3 +202,22 @@ def test_all_addresses_means_both_kinds() -> None:
         (bound,) = bind(host, 0)
         assert bound.family == family
         bound.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "tls"),
+    [
+        (b"G", False),
+        (b"\x15\x01\x00", False),
+        (b"\x16", None),
+        (b"\x16\x03", None),
+        (b"\x16\x03\x00", False),
+        (b"\x16\x03\x01", True),
+        (b"\x16\x03\x04", True),
+        (b"\x16\x03\x05", False),
+        (b"\x16\x01\x00", False),
+        (b"\x17\x03\x01", False),
+    ],
+)
+def test_three_bytes_tell_a_handshake(head: bytes, tls: bool | None) -> None:
+    assert is_tls(head) == tls

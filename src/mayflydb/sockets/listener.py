@@ -1,4 +1,4 @@
-"""One port for a protocol with and without TLS: the listener accepts connections and tells the two apart by the first byte.
+"""One port for a protocol with and without TLS: the listener accepts connections and tells the two apart by their first bytes.
 
 A new client has a few seconds for everything up to the end of its first request, handshake included, so half-open and slow
 clients cost a socket for that time and nothing more.
@@ -22,8 +22,13 @@ from mayflydb.sockets.work import Served, Work
 
 log = logging.getLogger(__name__)
 
-# The content type of the first record of a handshake (RFC 8446, 5.1).
+# The head of a handshake's first record (RFC 8446, 5.1): the content type, and the version 3.1 to 3.4.
 TLS_HANDSHAKE = 0x16
+TLS_HEADS = tuple(bytes((TLS_HANDSHAKE, 3, minor)) for minor in (1, 2, 3, 4))
+HEAD_BYTES = 3
+REST_OF_HEAD = 0.02
+"""Seconds until the next look at a connection that has sent a part of a head."""
+
 BACKLOG = 1024
 CLOSING_TURNS, FINAL_TURNS = 100, 5
 # A burst of new connections must not keep the event loop from those that are served.
@@ -107,13 +112,13 @@ class Listener:
             self._loop.add_reader(listening, self._accept, listening)
 
     def forget(self, silent: SilentConnection) -> None:
-        """Forget a connection that left before its first byte."""
+        """Forget a connection that left before it said what it speaks."""
         self._silent.discard(silent)
 
-    def admit(self, silent: SilentConnection, first: int, deadline: float) -> None:
-        """Hand over a connection whose client has sent its first byte."""
+    def admit(self, silent: SilentConnection, tls: bool, deadline: float) -> None:
+        """Hand over a connection whose client has begun to send."""
         self._silent.discard(silent)
-        task = self._loop.create_task(self._admit(silent.socket, first == TLS_HANDSHAKE, deadline))
+        task = self._loop.create_task(self._admit(silent.socket, tls, deadline))
         self._admissions.add(task)
 
         def forget_admission(task: asyncio.Task[None]) -> None:
@@ -172,8 +177,19 @@ class Listener:
             await asyncio.sleep(0)
 
 
+def is_tls(head: bytes) -> bool | None:
+    """Return whether a connection that begins with these bytes is encrypted; None: they do not tell yet.
+
+    One byte is not enough: MongoDB's messages begin with their length, lowest byte first, so one of 278 bytes begins with 0x16.
+    Three are: a message that begins like a handshake would have over 64 KiB, and no client begins with such a one.
+    """
+    if head[0] != TLS_HANDSHAKE:
+        return False
+    return None if len(head) < HEAD_BYTES else head in TLS_HEADS
+
+
 class SilentConnection:
-    """A connection on which the client has not sent a byte yet."""
+    """A connection whose client has not yet sent enough to tell what it speaks."""
 
     def __init__(
         self, listener: Listener, client: socket.socket, loop: asyncio.AbstractEventLoop, patience: float
@@ -183,24 +199,36 @@ class SilentConnection:
         self._loop = loop
         self._deadline = loop.time() + patience
         self._timer = loop.call_at(self._deadline, self._expire)
-        loop.add_reader(client, self._peek)
+        self._next_look: asyncio.TimerHandle | None = None
+        self._listen()
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self.socket, self._peek)
 
     def _peek(self) -> None:
         try:
-            # Peeked, not read: the protocol, or the TLS handshake, must still find the byte.
-            first = self.socket.recv(1, socket.MSG_PEEK)
+            # Peeked, not read: the protocol, or the TLS handshake, must still find the bytes.
+            head = self.socket.recv(HEAD_BYTES, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            first = b""
-        if not first:
+            head = b""
+        if not head:
             self.shut()
             return
+        tls = is_tls(head)
+        if tls is None:
+            # The socket stays readable while the rest is missing: without a pause the loop would spin.
+            self._loop.remove_reader(self.socket)
+            self._next_look = self._loop.call_later(REST_OF_HEAD, self._listen)
+            return
         self._leave()
-        self._listener.admit(self, first[0], self._deadline)
+        self._listener.admit(self, tls, self._deadline)
 
     def _leave(self) -> None:
         self._timer.cancel()
+        if self._next_look is not None:
+            self._next_look.cancel()
         self._loop.remove_reader(self.socket)
         self._listener.forget(self)
 

@@ -106,6 +106,18 @@ def test_hello(mongo_client: Client) -> None:
     assert mongo_client.server_info()["versionArray"] == [8, 0, 0, 0]
 
 
+@pytest.mark.parametrize("length", [277, 278, 279, 0x0316])
+def test_a_first_message_of_any_length_is_no_handshake(mongo_server: RunningServer, length: int) -> None:
+    """Messages begin with their length: 278 is 0x0116, whose first byte is also that of a TLS handshake."""
+    hello = {"hello": 1, "comment": "", "$db": "admin"}
+    hello["comment"] = "c" * (length - len(Wire.frame(hello)))
+    with closing(Wire(mongo_server)) as wire:
+        wire.send(hello)
+        answer = wire.receive()
+    assert answer is not None
+    assert answer["ok"] == 1
+
+
 def test_op_query_is_accepted_for_hello_alone(wire: Wire) -> None:
     for name, key, value in (("isMaster", "ismaster", True), ("find", "code", 352)):
         query = struct.pack("<i", 0) + b"admin.$cmd\0" + struct.pack("<ii", 0, -1) + encode({name: 1})
