@@ -20,7 +20,7 @@ import msgspec
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.errors import LoginRequired
-from mayflydb.model.errors import Conflict, OwnerNotFound
+from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
 
@@ -231,19 +231,15 @@ class Accounts:
         """
         if name == ROOT:
             raise _root_fault()
-        needs = None if group == ADMINISTRATORS_GROUP else _group_node(group)
-        if needs is not None and await self._find_node(needs) is None:
-            raise unknown_group(group)
+        stored = None if group == ADMINISTRATORS_GROUP else group
+        if stored is not None and await self._find_node(_group_node(stored)) is None:
+            raise unknown_group(stored)
 
         def update(before: User) -> User:
             others = tuple(each for each in before.groups if each != group)
             return msgspec.structs.replace(before, groups=(*others, group) if belongs else others)
 
-        try:
-            await self._update_user(name, update, now, needs)
-        except OwnerNotFound:
-            # The group was dropped in between.
-            raise unknown_group(group) from None
+        await self._update_user(name, update, now, stored)
 
     async def drop(self, name: str) -> None:
         """Drop a user. GENERIC_ERROR for an unknown user, UNSUPPORTED for `root`."""
@@ -279,7 +275,7 @@ class Accounts:
         await self._engine.companions.create(home.id, name, lambda _: Definition(body, now))
 
     async def _update_user(
-        self, name: str, update: Callable[[User], User], now: Instant, needs: str | None = None
+        self, name: str, update: Callable[[User], User], now: Instant, group: str | None = None
     ) -> None:
         if name == ROOT:
             raise _root_fault()
@@ -292,7 +288,14 @@ class Accounts:
             after = update(msgspec.convert((before or node).body, User))
             return Definition(msgspec.to_builtins(after), now)
 
-        await self._engine.companions.replace(node.id, node.name, apply_update, now, needs=needs)
+        needs = None if group is None else _group_node(group)
+        try:
+            await self._engine.companions.replace(node.id, node.name, apply_update, now, needs=needs)
+        except NotFound as gone:
+            # The group or the user was dropped in between.
+            if group is not None and isinstance(gone, OwnerNotFound):
+                raise unknown_group(group) from None
+            raise unknown_user(name) from None
 
     async def _hash_password(self, password: str | None) -> Secret | None:
         if not password:

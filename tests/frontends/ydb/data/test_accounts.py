@@ -108,3 +108,16 @@ def test_root_is_changed_in_the_settings_alone(place: Place, how: str) -> None:
     with pytest.raises(Fault, match="root is given by the server's settings") as caught:
         place.run(chosen)
     assert caught.value.status == "UNSUPPORTED"
+
+
+def test_a_user_who_is_dropped_meanwhile_is_unknown(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, companions = of(place), place.engine.companions
+
+    async def interrupted(*given: Any, **options: Any) -> Any:
+        await known.drop("alice")
+        return await Companions.replace(companions, *given, **options)
+
+    place.run(known.create("alice", None, True, NOW))
+    monkeypatch.setattr(companions, "replace", interrupted)
+    with pytest.raises(Fault, match="User not found: alice"):
+        place.run(known.change("alice", None, False, NOW))
