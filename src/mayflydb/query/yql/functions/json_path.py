@@ -441,7 +441,8 @@ def _type_name(item: Any) -> str:
 def _comparison(operator: str, left: Step, right: Step) -> Step:
     def compare(context: PathContext) -> Items:
         try:
-            pairs = [(a, b) for a in _unpack(left(context), False) for b in _unpack(right(context), False)]
+            strict = context.strict
+            pairs = [(a, b) for a in _unpack(left(context), strict) for b in _unpack(right(context), strict)]
         except PathError:
             return [None]
         # `lax` stops at the first pair that matches or cannot be compared; `strict` looks at all pairs, since one that
@@ -460,9 +461,12 @@ def _comparison(operator: str, left: Step, right: Step) -> Step:
 def _compare_items(operator: str, a: Any, b: Any) -> bool | None:
     """True or False for two items; None if they cannot be compared."""
     one, two = _type_name(a), _type_name(b)
+    if not {one, two}.isdisjoint(("array", "object")):
+        return None
     if "null" in (one, two):
-        return (one == two) == (operator != "!=") if operator in ("==", "!=") else one == two and "=" in operator
-    if one != two or one in ("array", "object"):
+        # Of all comparisons with null, YDB answers only `null == null` with true.
+        return one == two and operator == "=="
+    if one != two:
         return None
     outcomes: dict[str, bool] = {
         "==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b
