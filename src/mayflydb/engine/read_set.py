@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final, TypeVar
 
 from mayflydb.engine.locks import LockHolder
-from mayflydb.engine.reads import Reads, Steps
+from mayflydb.engine.reads import Reads, Steps, run_steps
 from mayflydb.expiry.deadline import deadline, has_passed, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import WriteConflict
@@ -57,14 +57,7 @@ class ReadSet:
 
     async def decide(self, steps: Steps[T], reads: Reads, allocate: Callable[[], tuple[int, int]]) -> T:
         """Run a decision outside of the writer: its reads are recorded here, its lsns and seqs come from `allocate`."""
-        answer: Any = None
-        while True:
-            try:
-                request = steps.send(answer)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            answer = await self._answer(request, reads, allocate)
+        return await run_steps(steps, lambda request: self._answer(request, reads, allocate))
 
     async def _answer(self, request: Read[Any], reads: Reads, allocate: Callable[[], tuple[int, int]]) -> Any:
         if not isinstance(request, Get | EntryOwners):  # Allocate

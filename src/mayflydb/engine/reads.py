@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import ROOT, Node, node_of
@@ -23,6 +23,18 @@ class Reads(Protocol):
     """Answers reads from committed state."""
 
     async def read(self, request: ReadRequest[T]) -> T: ...
+
+
+async def run_steps(steps: Steps[T], answer: Callable[[Read[Any]], Awaitable[Any]]) -> T:
+    """Run a part of a decision outside of the writer; `answer` gives the answers to its reads."""
+    reply: Any = None
+    while True:
+        try:
+            request = steps.send(reply)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        reply = await answer(request)
 
 
 async def row_at(reads: Reads, *names: str) -> CatalogRow | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence, Set
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,7 @@ from mayflydb.engine.container_snapshot import CHANGED, ContainerSnapshot, Index
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
 from mayflydb.engine.index_overlay import EntryPosition, Found, merge
 from mayflydb.engine.locks import TAKEN, Locked, LockHolder
+from mayflydb.engine.reads import run_steps
 from mayflydb.engine.transactions import Body, WriteTransaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
@@ -49,8 +50,6 @@ from mayflydb.store.interface import (
     StillHeld,
     ask,
 )
-
-T = TypeVar("T")
 
 PROVISIONAL: Final = 1 << 60
 """Lsns and seqs from here on are provisional: no container reaches them."""
@@ -115,7 +114,9 @@ class Snapshot:
         """Find the visible record with this identity, as the transaction sees it. Errors: OwnerNotFound, WriteConflict."""
         view = await self._view(container)
         view.note_blind_read(partition, key)
-        return await self._drive(view, view.workspace.get(partition, key), self._read_begun)
+        return await run_steps(
+            view.workspace.get(partition, key), lambda request: self._answer(view, request, self._read_begun)
+        )
 
     async def scan(
         self, container: int, scope: Scope, after: Position | None = None, batch: int = SCAN_BATCH
@@ -323,8 +324,10 @@ class Snapshot:
             view.note_blind_read(*identity)
         done = _Done(container, command, blind)
         try:
-            answer = self._read_blindly if blind and identity not in view.written else self._read_to_write
-            done.written = await self._drive(view, view.workspace.run(command), answer)
+            read = self._read_blindly if blind and identity not in view.written else self._read_to_write
+            done.written = await run_steps(
+                view.workspace.run(command), lambda request: self._answer(view, request, read)
+            )
         except OwnerNotFound:
             raise
         except Locked as met:
@@ -442,16 +445,6 @@ class Snapshot:
         if begun is None and row.parent in self._parents:
             return 0, 0
         return (row.lsn, row.seq) if begun is None else (begun.lsn, begun.seq)
-
-    async def _drive(self, view: ContainerSnapshot, decision: Generator[Read[Any], Any, T], answer: _Answers) -> T:
-        reply: Any = None
-        while True:
-            try:
-                request = decision.send(reply)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            reply = await self._answer(view, request, answer)
 
     async def _answer(self, view: ContainerSnapshot, request: Read[Any], answer: _Answers) -> Any:
         if isinstance(request, Allocate):
