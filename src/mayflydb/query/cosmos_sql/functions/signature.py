@@ -28,7 +28,7 @@ class BuiltinFunction(msgspec.Struct, frozen=True):
 
     `types` has one set for each argument; the last one repeats for further arguments. An argument of another type makes the
     result undefined, without a call of `compute`. `maximum` None: any number. `contextual`: `compute` gets the query's
-    context first, so the result is never folded into a constant.
+    context alone, so the result is never folded into a constant. ValueError for a contextual function with arguments.
     """
 
     name: str
@@ -37,6 +37,11 @@ class BuiltinFunction(msgspec.Struct, frozen=True):
     maximum: int | None
     compute: Callable[..., Value]
     contextual: bool = False
+
+    def __post_init__(self) -> None:
+        # A call hands over the context alone, so the arguments would be lost in silence.
+        if self.contextual and self.types:
+            raise ValueError(f"{self.name} is contextual and takes arguments")
 
     def types_of(self, count: int) -> tuple[frozenset[type], ...]:
         """The accepted types of a call with `count` arguments."""
