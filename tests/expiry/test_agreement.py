@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +11,7 @@ from expiry.golden import Life, in_ranges, path_value
 from mayflydb.expiry.deadline import deadline, deadline_under, due_at, earliest_expiry, visible_at
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.ranges import due_ranges, lanes
-from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.rules import Rule, RuleCause
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import IGNORED, NEVER
 
@@ -19,7 +21,7 @@ SPANS = st.one_of(st.integers(0, 9), st.sampled_from([2**31 - 1, 2**31, 2**32, 2
 OWN = st.one_of(st.none(), st.sampled_from([NEVER, IGNORED]), SPANS.map(lambda span: span or 1))
 RULES = st.builds(
     Rule,
-    cause=st.sampled_from(["default", "index", "column"]),
+    cause=st.sampled_from(get_args(RuleCause)),
     after=st.one_of(st.none(), SPANS),
     overrides=st.just(True),
     hides=st.booleans(),

@@ -89,5 +89,14 @@ def test_each_kind_is_explained(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_front_end_may_word_each_kind(kind: str) -> None:
+    life, rule, _ = EXAMPLES[kind]
+    text = "because of {}" if rule.slot is None else "because of {name}: {}"
+    told = explain(life, (rule,), T, {SLOT: "at"}, {kind: text})  # type: ignore[dict-item]
+    said = {"default": "60", "item": "7", "index": "index at: 60", "column": "at: PT1M"}[kind]
+    assert told.text == f"because of {said}", "_how() of expiry/explain.py"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_documented(kind: str) -> None:
     assert f"`{kind}`" in inspect.getdoc(Expired), "the docstring of Expired in embedded.py"  # type: ignore[operator]

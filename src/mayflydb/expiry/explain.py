@@ -31,10 +31,10 @@ class Explanation(msgspec.Struct, frozen=True):
 CAUSES: Mapping[Cause, str] = {
     "default": "default ttl {} s after the last write",
     "item": "own ttl {} s after the last write",
-    "index": "index ({} s)",
-    "column": "column + {}",
+    "index": "{name} ({} s)",
+    "column": "{name} + {}",
 }
-"""Texts with a place for the span. A front end may have texts of its own for some causes."""
+"""Texts with a place for the span, and for the name of the date index or column. A front end may have its own for some causes."""
 
 
 def explain(
@@ -69,12 +69,12 @@ def _state(record: Expirable, rules: Sequence[Rule], now: Instant) -> State:
 def _how(record: Expirable, rule: Rule, names: Mapping[int, str], causes: Mapping[Cause, str]) -> str:
     cause = cause_of(record, rule)
     name = None if rule.slot is None else names.get(rule.slot)
+    span: object = record.override if cause == "item" else rule.after
     if cause == "column":
-        text = f"{name or 'column'} + {format_iso((rule.after or 0) * SECOND)}"
-    elif name is not None:
-        text = f"index {name} ({rule.after} s)"
+        span, name = format_iso((rule.after or 0) * SECOND), name or "column"
     else:
-        text = causes.get(cause, CAUSES[cause]).format(record.override if cause == "item" else rule.after)
+        name = "index" if name is None else f"index {name}"
+    text = causes.get(cause, CAUSES[cause]).format(span, name=name)
     if rule.overrides and record.override == IGNORED:
         text += "; the item's own ttl is not valid and counts as absent"
     if rule.not_before is not None:
