@@ -18,11 +18,11 @@ import house
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mayflydb"
 
-LONGEST_FILE = 600
+LONGEST_FILE = 560
 TABLES: set[str] = set()
 """Files that may be longer because they are tables, not logic; paths below src/mayflydb."""
 
-LONGEST_FUNCTION = 60
+LONGEST_FUNCTION = 52
 """A ratchet: lower it when the longest function has become shorter."""
 
 # Reading a clock: `time` functions that take a moment from the host, and datetime's.
@@ -219,9 +219,7 @@ def test_product_code_knows_no_tests() -> None:
 # --- the house -------------------------------------------------------------------------------------------------------
 
 # Bounds by package that only shrink: lower one when its figure in docs/house.md has fallen. Where no bound stands, it is 0.
-PARTICIPLES: dict[str, int] = {
-    "clock": 1,
-}
+PARTICIPLES: dict[str, int] = {}
 VAGUE: dict[str, int] = {}
 CLASSES: dict[str, int] = {}
 """Names that classes of more than two modules have."""

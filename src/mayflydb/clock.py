@@ -172,7 +172,7 @@ class HighWater:
     """now = max(clock, highest instant given out), with the mark durably reserved ahead of use.
 
     A mark that is only saved with commits would let a read find a record expired, the power fail, the clock step back, and
-    the record return. `now()` gives None when the reservation must be extended first: commit `wanted()`, then call
+    the record return. `now()` gives None when the reservation must be extended first: commit `next_reservation()`, then call
     `mark_reserved`.
     """
 
@@ -195,7 +195,7 @@ class HighWater:
         self._highest = now
         return now
 
-    def wanted(self) -> Instant:
+    def next_reservation(self) -> Instant:
         """Return the mark to commit so that the present and a little more may be used."""
         lead = 0 if isinstance(self._clock, VirtualClock) and self._clock.frozen else self._lead
         # A clock that falls between two looks must not lower the reservation.

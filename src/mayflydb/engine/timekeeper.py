@@ -55,7 +55,7 @@ class Timekeeper:
 
     def _renew(self) -> asyncio.Task[None]:
         if self._renewal is None or self._renewal.done():
-            self._renewal = asyncio.create_task(self._reserve(self._high.wanted()), name="clock-mark")
+            self._renewal = asyncio.create_task(self._reserve(self._high.next_reservation()), name="clock-mark")
             # A caller that waits sees the failure; without one, the next reservation tries again.
             self._renewal.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._renewal

@@ -51,7 +51,7 @@ def live(engine: Engine, host: Host) -> tuple[int, Callable[[], int], Callable[[
     def visible() -> int:
         now = engine.time._high.now()
         if now is None:
-            engine.time._high.mark_reserved(engine.time._high.wanted())
+            engine.time._high.mark_reserved(engine.time._high.next_reservation())
             now = engine.time._high.now()
         assert now is not None
         return sum(finish(engine.get(node, b"p", b"%d" % ttl, now)) is not None for ttl in TTLS)

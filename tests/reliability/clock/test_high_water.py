@@ -43,7 +43,7 @@ class Disk:
 def test_a_step_back_of_an_hour_makes_time_stand_still() -> None:
     wall = START
     high = HighWater(SystemClock(None, lambda: wall, lambda: 0), 0)
-    high.mark_reserved(high.wanted())
+    high.mark_reserved(high.next_reservation())
     assert high.now() == START
     wall = START - HOUR
     assert high.now() == START
@@ -57,8 +57,8 @@ def test_nothing_beyond_the_reservation_is_answered() -> None:
     assert high.now() == START
     wall += 1
     assert high.now() is None
-    assert high.wanted() == wall + S
-    high.mark_reserved(high.wanted())
+    assert high.next_reservation() == wall + S
+    high.mark_reserved(high.next_reservation())
     assert high.now() == wall
     wall += S
     assert high.now() == wall
@@ -69,9 +69,9 @@ def test_nothing_beyond_the_reservation_is_answered() -> None:
 def test_a_frozen_clock_reserves_no_more_than_it_shows() -> None:
     clock = VirtualClock(START)
     high = HighWater(clock, 0)
-    assert high.wanted() == START
+    assert high.next_reservation() == START
     clock.resume()
-    assert high.wanted() >= START + S
+    assert high.next_reservation() >= START + S
 
 
 def test_a_reservation_is_never_lowered(seed: int) -> None:
@@ -89,7 +89,7 @@ def test_a_reservation_is_never_lowered(seed: int) -> None:
         for _ in range(50):
             now = high.now()
             if now is None:
-                saved = high.wanted()
+                saved = high.next_reservation()
                 high.mark_reserved(saved)
                 continue
             assert now >= highest, "time fell"
