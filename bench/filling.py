@@ -17,7 +17,7 @@ from mayflydb.store.interface import Allocate, Decision, FindRow, Outcome, Put, 
 from mayflydb.store.sqlite import SqliteStore
 
 BATCH = 2000
-POINT = PartitionKeyDefinition.from_json({"paths": ["/pk"], "kind": "Hash", "version": 2}).point
+parse_partition = PartitionKeyDefinition.from_json({"paths": ["/pk"], "kind": "Hash", "version": 2}).parse_partition
 
 Life = tuple[bytes, bytes, bytes, Instant]
 """Partition, key, value and anchor of a record to be."""
@@ -62,6 +62,6 @@ async def _fill(path: Path, container: str, lives: Iterable[Life]) -> int:
 
 def many(count: int, value: bytes, anchor: Instant, spacing: int = 0) -> Iterator[Life]:
     """`count` records in 100 logical partitions; the anchors begin at `anchor` and are `spacing` microseconds apart."""
-    partitions = [POINT(b'["p%d"]' % number) for number in range(100)]
+    partitions = [parse_partition(b'["p%d"]' % number) for number in range(100)]
     for number in range(count):
         yield partitions[number % 100], b"n%07d" % number, value, anchor + number * spacing

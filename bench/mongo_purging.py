@@ -65,7 +65,8 @@ def _backlog(database: Any, turn: int, path: str) -> None:
 
 def _read(server: Running, database: Any, awaited: int) -> Load:
     """Reads for a while, and until so many items have been purged."""
-    kept, taken = database["kept"], []
+    kept = database["kept"]
+    taken: list[float] = []
     before = asked(server, "")["purged"]
     began = perf_counter()
     first = last = 0.0

@@ -10,7 +10,7 @@ from time import perf_counter
 
 import msgspec
 from figures import Figure, not_run, rate, ratio
-from filling import POINT, Life, fill
+from filling import Life, fill, parse_partition
 from servers import mayfly, rival
 from signed import COLLECTION, CONTAINER, Caller, item
 
@@ -88,7 +88,7 @@ def _beside(place: Path, command: str, why_not: str) -> Iterator[Figure]:
 
 
 def _numbered(count: int) -> Iterator[Life]:
-    partition = POINT(b'["p1"]')
+    partition = parse_partition(b'["p1"]')
     now = floor_to_second(wall_us())
     for number in range(count):
         yield partition, b"n%d" % number, item(f"n{number}", n=number, kind=number % KINDS), now

@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter
 
 from figures import Figure, rate
-from filling import POINT, Life, fill
+from filling import Life, fill, parse_partition
 from servers import mayfly
 from signed import COLLECTION, CONTAINER, PARTITION, Caller, item
 
@@ -41,7 +41,7 @@ def scan(place: Path) -> Iterator[Figure]:
 
 
 def _numbered() -> Iterator[Life]:
-    partition = POINT(json.dumps([PARTITION]))
+    partition = parse_partition(json.dumps([PARTITION]))
     now = floor_to_second(wall_us())
     for number in range(COUNT):
         yield partition, b"n%d" % number, item(f"n{number}", n=number), now
