@@ -33,6 +33,7 @@ def test_a_url_of_no_kind_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ValueError, match=url.partition(":")[0] + ".*names no kind of store") as refusal:
         _ = StorageSettings(url).kind
     assert "secret" not in str(refusal.value)
+    assert "secret" not in StorageSettings(url).shown
 
 
 class Tape(StorageSettings, frozen=True):

@@ -269,8 +269,8 @@ def storage(value: Any) -> str:
 
 
 def public_url(url: str) -> str:
-    """A storage without secrets: of PostgreSQL hosts, ports and database, without user, password and options."""
-    return postgres_urls.parse(url).shown if url.startswith(postgres_urls.SCHEME) else url
+    """A storage without secrets: of PostgreSQL hosts, ports and database, of another form the scheme alone."""
+    return postgres_urls.parse(url).shown if url.startswith(postgres_urls.SCHEME) else without_secrets(url)
 
 
 def without_secrets(url: str) -> str:
