@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayflydb.http.connection import Limits
-from mayflydb.sockets.listener import bind, is_tls
+from mayflydb.sockets.listener import SilentConnection, bind, is_tls
 from sockets.listening import HASTY, PATIENCE, PATIENT, REQUEST, Bench, closed, response, run, turned_away
 
 
@@ -59,6 +59,36 @@ def test_a_client_that_stops_speaking_is_dropped(tmp_path: Path, sent: bytes) ->
         assert await bench.ask(await bench.connect()) == b"HTTP/1.1 200 OK http"
 
     run(tmp_path, HASTY, work)
+
+
+def test_half_a_head_costs_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel waits for the rest: a poll of a thousand such clients would take the event loop from the others."""
+    looks = 0
+    peek = SilentConnection._peek
+
+    def count_looks(self: SilentConnection) -> None:
+        nonlocal looks
+        looks += 1
+        peek(self)
+
+    async def work(bench: Bench) -> None:
+        nonlocal looks
+        reader, writer = await bench.connect()
+        writer.write(b"\x16")
+        for _ in range(20):
+            assert await bench.ask(await bench.connect()) == b"HTTP/1.1 200 OK http"
+        assert looks == 21
+        # Three bytes that begin no handshake: the parser of requests refuses them.
+        writer.write(b"\x01\x00\r\n\r\n")
+        assert (await asyncio.wait_for(reader.readline(), PATIENCE)).split()[1] == b"400"
+        assert looks == 22
+        reader, writer = await bench.connect()
+        writer.write(b"\x16")
+        writer.write_eof()
+        assert await closed(reader)
+
+    monkeypatch.setattr(SilentConnection, "_peek", count_looks)
+    run(tmp_path, PATIENT, work)
 
 
 def test_a_later_request_has_the_same_deadline(tmp_path: Path) -> None:

@@ -26,9 +26,6 @@ log = logging.getLogger(__name__)
 TLS_HANDSHAKE = 0x16
 TLS_HEADS = tuple(bytes((TLS_HANDSHAKE, 3, minor)) for minor in (1, 2, 3, 4))
 HEAD_BYTES = 3
-REST_OF_HEAD = 0.02
-"""Seconds until the next look at a connection that has sent a part of a head."""
-
 BACKLOG = 1024
 CLOSING_TURNS, FINAL_TURNS = 100, 5
 # A burst of new connections must not keep the event loop from those that are served.
@@ -199,11 +196,8 @@ class SilentConnection:
         self._loop = loop
         self._deadline = loop.time() + patience
         self._timer = loop.call_at(self._deadline, self._expire)
-        self._next_look: asyncio.TimerHandle | None = None
-        self._listen()
-
-    def _listen(self) -> None:
-        self._loop.add_reader(self.socket, self._peek)
+        self._waits_for_head = False
+        loop.add_reader(client, self._peek)
 
     def _peek(self) -> None:
         try:
@@ -218,17 +212,24 @@ class SilentConnection:
             return
         tls = is_tls(head)
         if tls is None:
-            # The socket stays readable while the rest is missing: without a pause the loop would spin.
-            self._loop.remove_reader(self.socket)
-            self._next_look = self._loop.call_later(REST_OF_HEAD, self._listen)
+            self._wait_for_head()
             return
+        if self._waits_for_head:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
         self._leave()
         self._listener.admit(self, tls, self._deadline)
 
+    def _wait_for_head(self) -> None:
+        """Have the kernel wait for the rest of the head: a socket with fewer bytes is readable only once the client ends."""
+        if self._waits_for_head:
+            self.shut()
+            return
+        # Otherwise the socket would stay readable, and the loop would spin on it.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, HEAD_BYTES)
+        self._waits_for_head = True
+
     def _leave(self) -> None:
         self._timer.cancel()
-        if self._next_look is not None:
-            self._next_look.cancel()
         self._loop.remove_reader(self.socket)
         self._listener.forget(self)
 

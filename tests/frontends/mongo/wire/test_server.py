@@ -111,11 +111,17 @@ def test_a_first_message_of_any_length_is_no_handshake(mongo_server: RunningServ
     """Messages begin with their length: 278 is 0x0116, whose first byte is also that of a TLS handshake."""
     hello = {"hello": 1, "comment": "", "$db": "admin"}
     hello["comment"] = "c" * (length - len(Wire.frame(hello)))
-    with closing(Wire(mongo_server)) as wire:
-        wire.send(hello)
-        answer = wire.receive()
-    assert answer is not None
-    assert answer["ok"] == 1
+    frame = Wire.frame(hello)
+    for pieces in ([frame], [frame[:1], frame[1:2], frame[2:]]):
+        with closing(Wire(mongo_server)) as wire, closing(Wire(mongo_server)) as other:
+            for piece in pieces:
+                wire.socket.sendall(piece)
+                # The server has looked at the piece when it answers another connection.
+                other.send({"ping": 1, "$db": "admin"})
+                assert other.receive() is not None
+            answer = wire.receive()
+        assert answer is not None
+        assert answer["ok"] == 1
 
 
 def test_op_query_is_accepted_for_hello_alone(wire: Wire) -> None:
