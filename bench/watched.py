@@ -38,7 +38,7 @@ async def serve(path: str) -> None:
 
 def _purged(server: Server) -> int:
     assert server.admin is not None
-    return sum(server.admin.engine.reaper.purged.values())
+    return sum(server.admin.engine.reaper.purge_counts.values())
 
 
 if __name__ == "__main__":

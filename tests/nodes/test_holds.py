@@ -153,7 +153,7 @@ def test_another_nodes_loop_comes_back_for_it(databases: Databases) -> None:
             return not await left(one, c)
 
         await until(none_is_left)
-        assert other.engine.reaper.purged[c] == 2
+        assert other.engine.reaper.purge_counts[c] == 2
 
     with patch.object(reaping, "LOOK", 100 * MILLISECOND):
         on_two(databases, work)

@@ -156,7 +156,7 @@ async def dug(members: list[Member], clients: list[Member], seed: int) -> Graves
 
 def removed(members: list[Member]) -> list[int]:
     """How many records each node knows to have purged."""
-    return [member.engine.reaper.purged.total() for member in members]
+    return [member.engine.reaper.purge_counts.total() for member in members]
 
 
 def test_each_death_is_told_once(seed: int, databases: Databases, figure: Callable[[str], None]) -> None:

@@ -80,7 +80,7 @@ class Maintenance:
         rows = {}
         for container in await self._targets.list_containers():
             counts = await self._reports.counts(container, now)
-            rows[container.target] = counts | {"purged": self._engine.reaper.purged[container.node.id]}
+            rows[container.target] = counts | {"purged": self._engine.reaper.purge_counts[container.node.id]}
         return {
             "now": formats.time(now),
             "databases": len(await self._targets.list_databases()),

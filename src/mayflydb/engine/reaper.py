@@ -145,9 +145,9 @@ class Reaper:
         return self._agenda.next_pass(container)
 
     @property
-    def purged(self) -> Counter[int]:
+    def purge_counts(self) -> Counter[int]:
         """The number of purged records by container, since the process began."""
-        return self._sweeper.purged
+        return self._sweeper.purge_counts
 
     @property
     def run_totals(self) -> tuple[int, int]:

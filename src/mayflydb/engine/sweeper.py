@@ -48,7 +48,7 @@ class Sweeper:
     ) -> None:
         self.limits = limits
         self.runs = Runs(nodes)
-        self.purged: Counter[int] = Counter()
+        self.purge_counts: Counter[int] = Counter()
         self.shortage: Span | None = None
         """The host time until an exhausted budget can pay for a sweep again; None: no budget ended the last request."""
         self._store = store
@@ -168,7 +168,7 @@ class Sweeper:
         size = sum(purged.value_bytes for purged in committed.purged)
         # The planned limit: a poor budget of one container must not make the sweeps of all others small.
         self._last = SweepResult(container, sweep.limit, removed, committed.held)
-        self.purged[container] += removed
+        self.purge_counts[container] += removed
         self._monitor.count_sweep(container, removed, size, committed.held)
         if removed:
             self._notifier.notify()

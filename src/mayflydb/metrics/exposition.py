@@ -120,7 +120,7 @@ async def _counts(admin: Admin, container: ContainerTarget, now: Instant) -> lis
         "mayfly_items": counts["records"],
         "mayfly_ttl_default_seconds": default,
         "mayfly_ttl_backlog_items": counts["due"],
-        "mayfly_ttl_purged_total": admin.engine.reaper.purged[container.node.id],
+        "mayfly_ttl_purged_total": admin.engine.reaper.purge_counts[container.node.id],
         "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
     }

@@ -175,7 +175,7 @@ class Writer:
         if self._warning is not None:
             self._start_task(self._finish(done, version, connection.get_server_pid(), self._warning))
             return
-        self._committed(done, version, 0 if held_since is None else self._stopwatch() - held_since)
+        self._report_commit(done, version, 0 if held_since is None else self._stopwatch() - held_since)
 
     def _add_markers(self, statement: Statement) -> None:
         statement.add("signed", _ADD_MARKER, self._id, self._marker)
@@ -207,7 +207,7 @@ class Writer:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    def _committed(self, done: list[DecidedWrite], version: int | None, held: int = 0) -> None:
+    def _report_commit(self, done: list[DecidedWrite], version: int | None, held: int = 0) -> None:
         self._commit_seq += 1
         if version is not None:
             # Only the writes that change the catalogue wait for the other nodes: a dead one delays them by up to its lease.
@@ -248,7 +248,7 @@ class Writer:
         finally:
             self._unresolved.discard(number)
         if is_committed:
-            self._committed(done, version)
+            self._report_commit(done, version)
             return
         for job in jobs:
             job.tries += 1
@@ -275,7 +275,7 @@ class Writer:
             except (MayflyError, *DATABASE_ERRORS):
                 finished = False
             if finished:
-                self._committed(done, version)
+                self._report_commit(done, version)
                 return
             await pause(RECOVERY_POLL_SECONDS)
         self._fail([each.job for each in done], OutcomeUnknown(f"the commit is not finished on all workers: {warning}"))
