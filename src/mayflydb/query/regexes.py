@@ -51,7 +51,10 @@ def split_literals(pattern: AnyStr) -> AnyStr:
 
 
 class LimitedPattern(Generic[AnyStr]):
-    """A compiled regular expression. A call that takes longer than `seconds` raises the exception that `too_slow` returns."""
+    """A compiled regular expression. A call that takes longer than `seconds` raises the exception that `too_slow` returns.
+
+    Calls are `concurrent`: the interpreter is free for other threads while the library matches.
+    """
 
     __slots__ = ("_pattern", "_search", "_seconds", "_too_slow", "groupindex", "groups")
 
@@ -66,28 +69,28 @@ class LimitedPattern(Generic[AnyStr]):
     def search(self, text: AnyStr, start: int = 0) -> regex.Match[AnyStr] | None:
         """Return the first match at or after an offset."""
         try:
-            return self._search(text, start, timeout=self._seconds)
+            return self._search(text, start, timeout=self._seconds, concurrent=True)
         except TimeoutError:
             raise self._too_slow() from None
 
     def fullmatch(self, text: AnyStr) -> regex.Match[AnyStr] | None:
         """Return the match of the whole text."""
         try:
-            return self._pattern.fullmatch(text, timeout=self._seconds)
+            return self._pattern.fullmatch(text, timeout=self._seconds, concurrent=True)
         except TimeoutError:
             raise self._too_slow() from None
 
     def find_all(self, text: AnyStr) -> list[regex.Match[AnyStr]]:
         """Return all matches, without overlaps."""
         try:
-            return list(self._pattern.finditer(text, timeout=self._seconds))
+            return list(self._pattern.finditer(text, timeout=self._seconds, concurrent=True))
         except TimeoutError:
             raise self._too_slow() from None
 
     def replace(self, text: AnyStr, by: Callable[[Any], AnyStr]) -> AnyStr:
         """Return the text with each match replaced by the result of `by`."""
         try:
-            replaced: AnyStr = self._pattern.sub(by, text, timeout=self._seconds)
+            replaced: AnyStr = self._pattern.sub(by, text, timeout=self._seconds, concurrent=True)
         except TimeoutError:
             raise self._too_slow() from None
         return replaced

@@ -11,10 +11,7 @@ from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.stages import (
     MEMORY_LIMIT,
     Batches,
-    Merge,
-    MergeRow,
     Namespace,
-    Out,
     Pipeline,
     compile_pipeline,
 )
@@ -60,7 +57,6 @@ class Memory:
         self.collections = dict(collections)
         self.size = size
         self.found: list[tuple[str, Document]] = []
-        self.merged: list[tuple[Merge, list[MergeRow]]] = []
 
     def find(self, namespace: Namespace, query: Document) -> Batches:
         assert namespace[0] == "db"
@@ -70,12 +66,6 @@ class Memory:
 
     def stage_documents(self, name: str, spec: Value) -> Batches:
         return iterate_batches([{"stage": name, "spec": spec}], self.size)
-
-    async def replace_collection(self, target: Out, batches: Batches) -> None:
-        self.collections[target.target[1]] = [document async for batch in batches for document in batch]
-
-    async def merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
-        self.merged.append((target, list(rows)))
 
 
 def compile_in_memory(source: Memory, pipeline: Value, limit: int = MEMORY_LIMIT, **variables: Value) -> Pipeline:

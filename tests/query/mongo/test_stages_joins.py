@@ -351,28 +351,18 @@ def test_the_target_of_out_and_merge(stage: Document, target: Any) -> None:
     assert compile_in_memory(Memory({}), [{"$match": {}}, stage]).target == target
 
 
-def test_out_replaces_a_collection_and_yields_nothing() -> None:
-    source = Memory({"o": [{"_id": 9}]})
-    pipe = compile_in_memory(source, [{"$set": {"b": 1}}, {"$out": "o"}])
-    assert run_coroutine(collect(pipe.run_over(iterate_batches([{"_id": 1}, {"_id": 2}], 1)))) == []
-    assert source.collections["o"] == [{"_id": 1, "b": 1}, {"_id": 2, "b": 1}]
-    run_coroutine(
-        collect(compile_in_memory(source, [{"$match": {"a": 1}}, {"$out": "o"}]).run_over(iterate_batches([], 1)))
-    )
-    assert source.collections["o"] == []
+def test_a_final_out_passes_its_documents_on() -> None:
+    pipe = compile_in_memory(Memory({}), [{"$set": {"b": 1}}, {"$out": "o"}])
+    assert pipe.writer is not None
+    passed = run_coroutine(collect(pipe.run_over(iterate_batches([{"_id": 1}, {"_id": 2}], 1))))
+    assert passed == [{"_id": 1, "b": 1}, {"_id": 2, "b": 1}]
 
 
-def test_merge_hands_on_batches_with_their_variables() -> None:
-    source = Memory({})
+def test_merge_builds_rows_with_their_variables() -> None:
     stage = {"$merge": {"into": "o", "whenMatched": [{"$set": {"n": "$$m"}}], "let": {"m": "$n", "gone": "$nope"}}}
-    assert (
-        run_coroutine(
-            collect(compile_in_memory(source, [stage]).run_over(iterate_batches([{"n": 1}, {"n": 2}, {"n": 3}], 2)))
-        )
-        == []
-    )
-    rows = [[(row.document, row.variables) for row in rows] for _, rows in source.merged]
-    assert rows == [
-        [({"n": 1}, {"m": 1, "new": {"n": 1}}), ({"n": 2}, {"m": 2, "new": {"n": 2}})],
-        [({"n": 3}, {"m": 3, "new": {"n": 3}})],
-    ]
+    writer = compile_in_memory(Memory({}), [stage]).writer
+    assert writer is not None and writer.computes
+    rows = [(row.document, row.variables) for row in writer.build_rows([{"n": 1}, {"n": 2}])]
+    assert rows == [({"n": 1}, {"m": 1, "new": {"n": 1}}), ({"n": 2}, {"m": 2, "new": {"n": 2}})]
+    plain = compile_in_memory(Memory({}), [{"$merge": {"into": "o"}}]).writer
+    assert plain is not None and not plain.computes

@@ -108,16 +108,16 @@ MILLION = "ListConcat(ListReplicate('a', 1000000ul))"
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
-        ("ListFold(ListFromRange(0, 100), 'a', ($i, $s) -> ($s || $s))", "A string longer than 67108864"),
-        ("ListFold(ListFromRange(0, 100), 'a'u, ($i, $s) -> ($s || $s))", "A string longer than 67108864"),
-        (f"ListConcat(ListReplicate({MILLION}, 100ul), ',')", "A string longer than 67108864"),
-        (f"String::JoinFromList(ListReplicate(Unwrap({MILLION}), 100ul), ',')", "A string longer than 67108864"),
-        (f"String::ReplaceAll({MILLION}, 'a', {MILLION})", "A string longer than 67108864"),
-        ("ListFlatMap(ListFromRange(0, 10000), ($i) -> (ListFromRange(0, 10000)))", "ListFlatMap makes more than"),
-        ("ListFlatten(ListReplicate(ListFromRange(0, 10000), 10000ul))", "ListFlatten makes more than"),
-        ("ListExtend(ListFromRange(0, 6000000), ListFromRange(0, 6000000))", "ListExtend makes more than"),
-        ("ListFromRange(0, 10000001)", "ListFromRange makes more than"),
-        ("ListReplicate(1, 10000001ul)", "ListReplicate makes more than"),
+        ("ListFold(ListFromRange(0, 100), 'a', ($i, $s) -> ($s || $s))", "A string longer than 16777216"),
+        ("ListFold(ListFromRange(0, 100), 'a'u, ($i, $s) -> ($s || $s))", "A string longer than 16777216"),
+        (f"ListConcat(ListReplicate({MILLION}, 100ul), ',')", "A string longer than 16777216"),
+        (f"String::JoinFromList(ListReplicate(Unwrap({MILLION}), 100ul), ',')", "A string longer than 16777216"),
+        (f"String::ReplaceAll({MILLION}, 'a', {MILLION})", "A string longer than 16777216"),
+        ("ListFlatMap(ListFromRange(0, 1001), ($i) -> (ListFromRange(0, 1000)))", "ListFlatMap makes more than"),
+        ("ListFlatten(ListReplicate(ListFromRange(0, 1001), 1000ul))", "ListFlatten makes more than"),
+        ("ListExtend(ListFromRange(0, 600000), ListFromRange(0, 600000))", "ListExtend makes more than"),
+        ("ListFromRange(0, 1000001)", "ListFromRange makes more than"),
+        ("ListReplicate(1, 1000001ul)", "ListReplicate makes more than"),
     ],
 )
 def test_results_beyond_the_limits_are_refused(expression: str, text: str) -> None:

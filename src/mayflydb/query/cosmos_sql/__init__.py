@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from mayflydb.query.cosmos_sql.bounds import Bounds
 from mayflydb.query.cosmos_sql.context import Caller, Context
-from mayflydb.query.cosmos_sql.declarations import ComputedProperty, Declarations, parse_computed_property
+from mayflydb.query.cosmos_sql.declarations import (
+    NO_DECLARATIONS,
+    ComputedProperty,
+    Declarations,
+    parse_computed_property,
+)
 from mayflydb.query.cosmos_sql.execute import RowPosition
 from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
 from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, LANGUAGES
@@ -22,6 +27,7 @@ __all__ = [
     "DISTANCES",
     "LANGUAGE",
     "LANGUAGES",
+    "NO_DECLARATIONS",
     "UNDEFINED",
     "Accumulator",
     "Bounds",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
+from mayflydb.query.cosmos_sql.cheapness import is_cheap
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
 from mayflydb.query.cosmos_sql.execute import (
@@ -34,6 +35,8 @@ from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 class Query:
     """A compiled query. It is immutable; executions keep their state in a Context and an Accumulator.
 
+    `is_cheap`: the time for a document is linear, with a small factor, in the sizes of document and text.
+
     `needs_merge`: the rows of several partitions must be merged, not only appended.
 
     `has_blocking_source`: FROM begins with a subquery that gives no row before it has read every document, so that the
@@ -53,10 +56,12 @@ class Query:
     """
 
     __slots__ = (
+        "_bounds",
         "_empty_slots",
         "_where",
         "declared",
         "has_blocking_source",
+        "is_cheap",
         "is_identity",
         "needs_merge",
         "parameters",
@@ -85,9 +90,12 @@ class Query:
         self.take = program.take
         self.has_blocking_source = program.blocking_source is not None
         self.needs_merge = self.has_blocking_source or needs_merge(select)
+        # Set by `compile_query`; a rewritten query is never taken for a cheap one.
+        self.is_cheap = False
         self.is_identity = self.streams and is_identity(select)
         self.reads = find_read_properties(select, self.is_identity, declared.computed)
         self._where = program.where
+        self._bounds: Bounds | None = None
         # The slots of the frame behind the context and the document.
         self._empty_slots: list[Value] = [UNDEFINED] * (slots - 2)
 
@@ -153,7 +161,9 @@ class Query:
 
     def bounds(self) -> Bounds:
         """The spans of index keys that WHERE admits, by path: a superset, so WHERE must still be applied."""
-        return bounds_of(self.statement.select, self.parameters)
+        if self._bounds is None:
+            self._bounds = bounds_of(self.statement.select, self.parameters)
+        return self._bounds
 
     def _frame(self, document: Value, context: Context) -> Frame:
         return [context, document, *self._empty_slots]
@@ -251,6 +261,8 @@ def compile_query(
     """
     statement = parse(text, lenient)
     query = compile_select(text, statement.select, parameters, declared)
+    # A computed property may hide any expression behind a name.
+    query.is_cheap = query.ranking is None and not declared.computed and is_cheap(statement, lenient)
     if not lenient:
         check_service_rules(statement, parameters)
     if query.ranking is not None:

@@ -83,6 +83,11 @@ def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
     return test
 
 
+def is_literal(pattern: str) -> bool:
+    """Return True if a pattern without flags is plain text, possibly after `^`."""
+    return _parse_literal(pattern, "") is not None
+
+
 def _parse_literal(pattern: str, letters: str) -> tuple[bool, str] | None:
     """Return (anchored, text) of a pattern that is plain text, possibly after `^`; None for others."""
     anchored = pattern.startswith("^")

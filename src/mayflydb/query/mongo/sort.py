@@ -17,6 +17,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.paths import Parts, array_index, field_path, fields_of, find_values
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, is_number
+from mayflydb.query.sorting import sort_in_runs
 
 _EMPTY: Final = MISSING
 """The value that an empty array sorts as: before null."""
@@ -55,7 +56,7 @@ class Sort(msgspec.Struct, frozen=True):
         """Return the documents in sorted order."""
         ordered = list(documents)
         for descending, keys in self._runs():
-            ordered.sort(key=_combine_keys(keys), reverse=descending)
+            ordered = sort_in_runs(ordered, _combine_keys(keys), descending)
         return ordered
 
     def first(self, documents: Iterable[Document], n: int) -> list[Document]:

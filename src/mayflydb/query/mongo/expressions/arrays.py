@@ -35,6 +35,7 @@ from mayflydb.query.mongo.values import (
     is_truthy,
     type_name,
 )
+from mayflydb.query.sorting import sort_in_runs
 
 
 def _size(value: Value) -> int:
@@ -347,7 +348,7 @@ def _compile_sort(name: str, spec: Value, scope: CompileScope) -> Expression:
         key = scope.comparison_key()
 
         def order(values: list[Value]) -> list[Value]:
-            return sorted(values, key=key, reverse=direction == -1)
+            return sort_in_runs(values, key, direction == -1)
 
     def in_order(frame: Frame) -> Value:
         array = source(frame)

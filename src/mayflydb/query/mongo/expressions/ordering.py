@@ -13,6 +13,7 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.numbers import exact_integer
 from mayflydb.query.mongo.paths import array_index
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, format_value, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 Order: TypeAlias = Callable[[list[Value]], list[Value]]
 
@@ -47,8 +48,14 @@ class Ranking(msgspec.Struct, frozen=True):
         """Sort pairs of keys and values. The sort is stable."""
         # Stable sorts, the least significant key first: each key may have its own direction.
         for index in reversed(range(len(self.fields))):
-            items = sorted(items, key=lambda item: item[0][index], reverse=self.fields[index].descending)
+            items = _sort_by_key(items, index, self.fields[index].descending)
         return items
+
+
+def _sort_by_key(
+    items: list[tuple[tuple[OrderKey, ...], Value]], index: int, descending: bool
+) -> list[tuple[tuple[OrderKey, ...], Value]]:
+    return sort_in_runs(items, lambda item: item[0][index], descending)
 
 
 def compile_ranking(spec: Value, env: Env) -> Ranking:

@@ -84,16 +84,8 @@ def _find(pattern: Any, text: str) -> Value:
 
 
 def _find_all(pattern: Any, text: str) -> list[Document]:
-    found = []
-    start = 0
-    while start <= len(text):
-        match = pattern.search(text, start)
-        if match is None:
-            break
-        found.append(_match_document(match))
-        # Behind an empty match the search goes on one character later; it would find the same match again.
-        start = match.end() + (match.end() == match.start())
-    return found
+    # One search for all matches: the time limit is that of the call, and not of each match.
+    return [_match_document(match) for match in pattern.find_all(text)]
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {

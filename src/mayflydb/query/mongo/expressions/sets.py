@@ -18,6 +18,7 @@ from mayflydb.query.mongo.expressions.core import (
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import OrderKey, Value, is_truthy, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 
 def _require_array(value: Value, code: int, message: str) -> list[Value]:
@@ -40,9 +41,13 @@ def _union(scope: CompileScope) -> Function:
             ):
                 # Of equal values, such as 1 and 1.0, the first one stays.
                 found.setdefault(key(each), each)
-        return [found[name] for name in sorted(found)]
+        return _in_order(found)
 
     return union
+
+
+def _in_order(found: dict[OrderKey, Value]) -> list[Value]:
+    return [value for _, value in sort_in_runs([*found.items()], lambda item: item[0])]
 
 
 def _intersection(scope: CompileScope) -> Function:
@@ -63,7 +68,7 @@ def _intersection(scope: CompileScope) -> Function:
             else:
                 keys = {key(each) for each in array}
                 found = {name: each for name, each in found.items() if name in keys}
-        return [found[name] for name in sorted(found)] if found else []
+        return _in_order(found) if found else []
 
     return intersection
 

@@ -23,6 +23,7 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of, exact_integer
 from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, percentile, pick_extremes
 from mayflydb.query.mongo.values import MISSING, Value, format_value, is_number, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 
 def _accumulator_operator(make: Callable[[CompileScope], Any], result: Callable[[Any], Value]) -> Parser:
@@ -122,7 +123,7 @@ def check_method(name: str, value: Value) -> None:
 
 def numbers_in(values: list[Value]) -> list[float]:
     """Return the numbers among the values as sorted doubles."""
-    return sorted(double_of(each) for each in values if is_number(each))
+    return sort_in_runs([double_of(each) for each in values if is_number(each)], float)
 
 
 def _compile_percentile(name: str, spec: Value, scope: CompileScope) -> Expression:

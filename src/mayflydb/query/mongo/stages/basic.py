@@ -24,6 +24,7 @@ from mayflydb.query.mongo.stages.base import (
 )
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, Value, format_value, is_number, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 # --- $match, $skip, $limit -------------------------------------------------------------------------------------------
 
@@ -229,7 +230,7 @@ class SampleStage:
                     heapq.heappush(heap, entry)
                 elif heap and entry > heap[0]:
                     heapq.heapreplace(heap, entry)
-        for part in split_batches([document for _, _, document in sorted(heap, key=lambda entry: entry[:2])]):
+        for part in split_batches([document for _, _, document in sort_in_runs(heap, lambda entry: entry[:2])]):
             yield part
 
 

@@ -30,6 +30,7 @@ from mayflydb.query.mongo.values import (
     type_class,
     type_name,
 )
+from mayflydb.query.sorting import sort_in_runs
 
 # --- $bucket ---------------------------------------------------------------------------------------------------------
 
@@ -175,7 +176,7 @@ class _BucketAuto:
                 value = self._key_expression(frame)
                 value = None if value is MISSING else value
                 keyed.append((key_of(value), value, frame))
-        keyed.sort(key=lambda each: each[0])
+        keyed = sort_in_runs(keyed, lambda each: each[0])
         if keyed:
             yield [
                 self._build_bucket(places, keyed[places.stop][1] if places.stop < len(keyed) else None, keyed)

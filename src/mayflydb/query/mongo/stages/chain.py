@@ -74,7 +74,11 @@ def _next_batch(last: Batches, chain: object) -> Generator[Any, Any, list[Docume
             except BaseException as thrown:  # noqa: BLE001 - it goes on to the step that waits
                 error = thrown
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:
+            # The exception refers to this frame, and so to all documents of the chain, until the next full collection.
+            error = None
     batch: list[Document] | None = answer
     return batch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -174,7 +174,7 @@ def compile_facet(spec: Value, scope: StageScope) -> Stage:
 
 
 class WriteStage:
-    """The last stage of a pipeline that writes its documents: `$out` or `$merge`. It yields none."""
+    """The last stage of a pipeline that writes its documents: `$out` or `$merge`. The reader of the pipeline writes them."""
 
     __slots__ = ("_let", "_scope", "target")
 
@@ -183,16 +183,18 @@ class WriteStage:
         self._scope = scope
         self._let = let or {}
 
-    async def run(self, batches: Batches) -> Batches:
-        source, target = self._scope.source, self.target
-        if isinstance(target, Out):
-            await source.replace_collection(target, batches)
-        else:
-            async for batch in batches:
-                await source.merge_rows(target, [self._build_row(document) for document in batch])
-        # Makes the function a generator, which yields nothing.
-        async for batch in no_documents():
-            yield batch
+    def run(self, batches: Batches) -> Batches:
+        """Pass the documents on: they are written by the reader of the pipeline (`Pipeline.writer`)."""
+        return batches
+
+    @property
+    def computes(self) -> bool:
+        """True if the rows hold values of expressions."""
+        return any(name != "new" for name in self._let)
+
+    def build_rows(self, documents: Sequence[Document]) -> list[MergeRow]:
+        """Return the rows of `$merge` for some documents."""
+        return [self._build_row(document) for document in documents]
 
     def _build_row(self, document: Document) -> MergeRow:
         frame = frame_of(document, self._scope.env)

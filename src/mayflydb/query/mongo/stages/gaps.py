@@ -18,6 +18,7 @@ from mayflydb.query.mongo.stages.fields import add_fields, plain_value_at, with_
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, is_number, order_key, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 # --- $densify --------------------------------------------------------------------------------------------------------
 
@@ -87,15 +88,14 @@ class Densify(msgspec.Struct):
         self, parts: dict[tuple[OrderKey, ...], list[tuple[OrderKey, Document]]]
     ) -> Iterator[list[tuple[OrderKey, Document]]]:
         bounds = self.range.bounds
-        for rows in parts.values():
-            rows.sort(key=lambda row: row[0])
+        parts = {key: sort_in_runs(rows, _row_key) for key, rows in parts.items()}
         if type(bounds) is tuple:
             if not parts and not self.partition_by:
                 parts = {(): []}
-            for _, rows in sorted(parts.items()):
+            for _, rows in sort_in_runs([*parts.items()], lambda part: part[0]):
                 yield self._fill_gaps(rows, bounds[0], order_key(bounds[1]), False)
         elif bounds == "partition":
-            for _, rows in sorted(parts.items()):
+            for _, rows in sort_in_runs([*parts.items()], lambda part: part[0]):
                 yield self._fill_gaps(rows, plain_value_at(rows[0][1], self.path), rows[-1][0], True)
         # `full`: each partition is filled from the least to the greatest value of all partitions.
         elif parts:
@@ -103,7 +103,7 @@ class Densify(msgspec.Struct):
             last = max(rows[-1][0] for rows in parts.values())
             start = plain_value_at(first[1], self.path)
             every = [row for rows in parts.values() for row in self._fill_gaps(rows, start, last, True)]
-            yield sorted(every, key=lambda row: row[0])
+            yield sort_in_runs(every, _row_key)
 
     def _fill_gaps(
         self, rows: list[tuple[OrderKey, Document]], start: Value, end: OrderKey, inclusive: bool
@@ -127,7 +127,11 @@ class Densify(msgspec.Struct):
             if self.generated > MAX_GENERATED or order_key(value) <= key:
                 message = f"Generated more documents in $densify than the limit of {MAX_GENERATED}."
                 raise MqlError(5897900, message)
-        return sorted(rows + generated, key=lambda row: row[0])
+        return sort_in_runs(rows + generated, _row_key)
+
+
+def _row_key(row: tuple[OrderKey, Document]) -> OrderKey:
+    return row[0]
 
 
 def compile_densify(spec: Value, scope: StageScope) -> Stage:

@@ -17,6 +17,7 @@ from mayflydb.query.mongo.stages.base import Stage, StageScope, SubPipeline, col
 from mayflydb.query.mongo.stages.fields import with_field
 from mayflydb.query.mongo.stages.source import Batches, Namespace
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, encode, format_value, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 # --- by equal values -------------------------------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ class JoinIndex:
         places: set[int] = set()
         for value in values:
             places.update(self._places.get(key_of(value), ()))
-        return [self._documents[place] for place in sorted(places)]
+        return [self._documents[place] for place in sort_in_runs([*places], int)]
 
 
 async def read_matching(scope: StageScope, namespace: Namespace, path: str, values: Iterable[Value]) -> JoinIndex:

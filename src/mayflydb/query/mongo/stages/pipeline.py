@@ -106,10 +106,15 @@ class Pipeline:
         return len(self._stages) - len(self._tail)
 
     @property
-    def target(self) -> Out | Merge | None:
-        """The target of a final `$out` or `$merge`; such a pipeline yields nothing. None without one."""
+    def writer(self) -> WriteStage | None:
+        """The final `$out` or `$merge`, whose documents the reader of the pipeline writes; None without one."""
         last = self._stages[-1] if self._stages else None
-        return last.target if isinstance(last, WriteStage) else None
+        return last if isinstance(last, WriteStage) else None
+
+    @property
+    def target(self) -> Out | Merge | None:
+        """The target of a final `$out` or `$merge`; None without one."""
+        return None if self.writer is None else self.writer.target
 
     @property
     def count_only(self) -> tuple[Value, str] | None:

@@ -1,8 +1,8 @@
-"""The interface of a pipeline to other collections: to read them, and to write its result."""
+"""The interface of a pipeline to other collections, and the targets to which its reader writes its result."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -43,7 +43,7 @@ class MergeRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class PipelineSource(Protocol):
-    """The collections that a pipeline reads and writes. All reads of one pipeline see one snapshot."""
+    """The collections that a pipeline reads. All reads of one pipeline see one snapshot."""
 
     @property
     def database(self) -> str:
@@ -56,9 +56,3 @@ class PipelineSource(Protocol):
 
     def stage_documents(self, name: str, spec: Value) -> Batches:
         """Return the documents of a stage that reads no collection, such as `$collStats`."""
-
-    async def replace_collection(self, target: Out, batches: Batches) -> None:
-        """Perform `$out`: read all `batches`, then replace the collection."""
-
-    async def merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
-        """Merge rows, in order."""

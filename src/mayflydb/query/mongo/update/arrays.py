@@ -25,6 +25,7 @@ from mayflydb.query.mongo.values import (
     is_number,
     type_name,
 )
+from mayflydb.query.sorting import sort_in_runs
 
 # --- $push -----------------------------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
         if _exact_int64(sort) not in (1, -1):
             raise bad_value(_DIRECTION)
         backwards = _exact_int64(sort) == -1
-        return lambda values: sorted(values, key=key, reverse=backwards)
+        return lambda values: sort_in_runs(values, key, backwards)
     if type(sort) is not dict:
         raise bad_value(
             "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields"
@@ -135,7 +136,7 @@ def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
     def sort_by_fields(values: list[Value]) -> list[Value]:
         # Sorting is stable, so the last field is sorted first.
         for parts, backwards in reversed(fields):
-            values = sorted(values, key=by(parts), reverse=backwards)
+            values = sort_in_runs(values, by(parts), backwards)
         return values
 
     return sort_by_fields

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Expression, Invocation
 from mayflydb.query.yql.functions.support import argument_fault, count_operands, evaluate_constant, value_at
@@ -287,7 +288,7 @@ def _best_by(greatest: bool) -> AggregateBuilder:
 
 def _best_pairs(pairs: list[tuple[Any, Value]], limit: int, greatest: bool) -> list[tuple[Any, Value]]:
     """Return the first `limit` pairs by their keys; pairs with equal keys stay in the order of their rows."""
-    return sorted(pairs, key=_key_of, reverse=greatest)[:limit]
+    return sort_in_runs(pairs, _key_of, greatest)[:limit]
 
 
 def _key_of(pair: tuple[Any, Value]) -> Any:

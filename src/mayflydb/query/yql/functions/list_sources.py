@@ -129,7 +129,7 @@ def _dict_of(call: Invocation, several: bool) -> Operand:
     check_key(call, key)
     if not several:
         # Of equal keys the first wins: reversed, it is written last.
-        return map_value(given, DictType(key, payload), lambda values: dict(reversed(values)))
+        return map_value(given, DictType(key, payload), _keep_first)
 
     def gather(values: list[Value]) -> Value:
         found: dict[Value, list[Value]] = {}
@@ -140,13 +140,30 @@ def _dict_of(call: Invocation, several: bool) -> Operand:
     return map_value(given, DictType(key, ListType(payload)), gather)
 
 
+# Keys of a client may have colliding hashes, so that each takes long: `dict` and `dict.fromkeys` could not be stopped.
+
+
+def _keep_first(pairs: list[Value]) -> Value:
+    found: dict[Value, Value] = {}
+    for key, value in reversed(pairs):
+        found[key] = value  # noqa: PERF403 -- see above
+    return found
+
+
+def _gather_keys(keys: list[Value]) -> Value:
+    found: dict[Value, None] = {}
+    for key in keys:
+        found[key] = None
+    return found
+
+
 def _to_set(call: Invocation) -> Operand:
     count_operands(call, 1)
     given, item = list_at(call, 0)
     if item == NULL:
         return map_value(given, EMPTY_DICT, lambda values: {})
     check_key(call, item)
-    return map_value(given, DictType(item, VOID), dict.fromkeys)
+    return map_value(given, DictType(item, VOID), _gather_keys)
 
 
 # --- random choices --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.functions.aggregates import build_average, build_sum, find_ordering
@@ -26,7 +27,7 @@ from mayflydb.query.yql.functions.support import (
     wrap_optional,
 )
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.sizes import chain_lists, join_texts
+from mayflydb.query.yql.sizes import chain_lists, check_items, join_texts
 from mayflydb.query.yql.types import (
     BOOL,
     EMPTY_LIST,
@@ -187,7 +188,7 @@ def _sorting(descending: bool) -> Builder:
         if count_operands(call, 1, 2) == 1:
             given, item = list_at(call, 0)
             key = find_ordering(call, item)
-            return map_value(given, bare(given.type), lambda values: sorted(values, key=key, reverse=descending))
+            return map_value(given, bare(given.type), lambda values: sort_in_runs(values, key, descending))
         given = value_at(call, 0)
         # The order depends on the type of the lambda's body, which is known when `_with_lambda` has bound it.
         keys: list[Callable[[Value], Any]] = []
@@ -197,7 +198,7 @@ def _sorting(descending: bool) -> Builder:
             return bare(given.type)
 
         def by(values: list[Value], body: RunBody, row: Row, run: Run) -> Value:
-            return sorted(values, key=lambda value: keys[0](body((value,), row, run)), reverse=descending)
+            return sort_in_runs(values, lambda value: keys[0](body((value,), row, run)), descending)
 
         return _with_lambda(call, kind, by)
 
@@ -369,6 +370,7 @@ def _zip(longest: bool) -> Builder:
         def zip_lists(*given: Value) -> Value:
             if None in given:
                 return None
+            check_items(sum(map(len, given)), "ListZip")
             if not longest:
                 return list(zip(*given, strict=False))
             size = max(map(len, given))

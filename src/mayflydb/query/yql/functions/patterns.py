@@ -18,7 +18,7 @@ Test = Callable[[Any], bool]
 """Tests a String or Utf8."""
 
 # RE2 takes linear time. The library here backtracks, so a search that would take long is stopped.
-SEARCH_SECONDS: Final = 0.2
+SEARCH_SECONDS: Final = 0.05
 MAX_PATTERN_BYTES: Final = 65_536
 
 

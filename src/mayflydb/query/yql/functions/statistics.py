@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Invocation
 from mayflydb.query.yql.functions.aggregates import Values, nullable_like
 from mayflydb.query.yql.functions.support import (
@@ -140,8 +141,8 @@ def _build_percentile(call: Invocation, share: float | list[float]) -> Aggregati
     def finish(state: list[Value]) -> Value:
         if not state:
             return None
-        state.sort()
-        found = [_interpolate(state, each, whole) for each in shares]
+        ordered = sort_in_runs(state, float if kind == DOUBLE else int)
+        found = [_interpolate(ordered, each, whole) for each in shares]
         return found if isinstance(share, list) else found[0]
 
     result = ListType(kind) if isinstance(share, list) else kind

@@ -20,7 +20,7 @@ from mayflydb.query.yql.functions.text_tools import (
     replace_last,
     split_to_list,
 )
-from mayflydb.query.yql.sizes import join_texts, replace_text
+from mayflydb.query.yql.sizes import check_items, join_texts, replace_text
 from mayflydb.query.yql.types import Value
 
 
@@ -97,6 +97,12 @@ _TESTS: Final = "(Utf8) -> Bool"
 _OF_SET: Final = "(Utf8, Utf8) -> Utf8"
 _REPLACES: Final = "(Utf8, Utf8, Utf8) -> Utf8"
 
+
+def _code_points(value: str) -> list[int]:
+    check_items(len(value), "Unicode::ToCodePointList")
+    return list(map(ord, value))
+
+
 BUILDERS: Final[dict[str, Builder]] = build_module(
     {
         "IsUtf": ("(String?) -> Bool", _is_utf),
@@ -116,7 +122,7 @@ BUILDERS: Final[dict[str, Builder]] = build_module(
         "RemoveAll": (_OF_SET, remove_all),
         "RemoveFirst": (_OF_SET, remove_first),
         "RemoveLast": (_OF_SET, remove_last),
-        "ToCodePointList": ("(Utf8) -> List<Uint32>", lambda value: list(map(ord, value))),
+        "ToCodePointList": ("(Utf8) -> List<Uint32>", _code_points),
         "FromCodePointList": ("(List<Uint32>) -> Utf8", _from_points),
         "Reverse": (_CHANGES, lambda value: value[::-1]),
         "ToLower": (_CHANGES, str.lower),

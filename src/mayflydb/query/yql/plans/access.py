@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.binder import Binder
@@ -102,7 +103,7 @@ def _intersect_values(column: ColumnOrder, group: tuple[Constraint, ...], run: R
     assert allowed is not None
     if len(allowed) < 2:
         return list(allowed.values())
-    return [allowed[key] for key in sorted(allowed)]
+    return [allowed[key] for key in sort_in_runs(list(allowed), lambda key: key)]
 
 
 class AccessPath(msgspec.Struct, frozen=True):

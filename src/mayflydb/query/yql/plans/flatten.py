@@ -17,7 +17,7 @@ from mayflydb.query.yql.plans.binder import Binder, Context, Names
 from mayflydb.query.yql.plans.bound import BoundQuery
 from mayflydb.query.yql.plans.names import bind_part
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.relations import project, reserve_rows
+from mayflydb.query.yql.plans.relations import BATCH_ROWS, project, reserve_rows
 from mayflydb.query.yql.plans.scopes import Field, RowScope, slot
 from mayflydb.query.yql.schemas import Run, Tables
 from mayflydb.query.yql.syntax import Item, Member, Name, Source
@@ -52,6 +52,10 @@ class FlattenRows(msgspec.Struct, frozen=True):
                     for value, (_, _, place) in zip(values, self.items, strict=True):
                         fresh[place : place + 1] = [value]
                     found.append(tuple(fresh))
+                    if len(found) >= BATCH_ROWS:
+                        yield found
+                        run.budget += len(found)
+                        found = []
             yield found
             run.budget += len(found)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.query.releasing import release
 from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
@@ -104,25 +105,28 @@ class GroupRows(msgspec.Struct, frozen=True):
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         groups: dict[tuple[int, Hashable], tuple[Row, list[list[Any]]]] = {}
-        async for batch in self.source.batches(run, tables):
-            for row in batch:
-                for place, key, values in self._keys(row, run):
-                    group = groups.get((place, key))
-                    if group is None:
-                        reserve_rows(run, 1)
-                        group = groups[place, key] = values, [each.start() for each in self.aggregates]
-                    for each, state in zip(self.aggregates, group[1], strict=True):
-                        each.step(state, row, run)
-        if not groups and self.always:
-            groups[0, ()] = (), [each.start() for each in self.aggregates]
-        finish = [each.aggregation.finish for each in self.aggregates]
-        rows = [
-            (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)], place)
-            for (place, _), (values, states) in groups.items()
-        ]
-        for start in range(0, len(rows), BATCH_ROWS):
-            yield rows[start : start + BATCH_ROWS]
-        run.budget += len(groups)
+        try:
+            async for batch in self.source.batches(run, tables):
+                for row in batch:
+                    for place, key, values in self._keys(row, run):
+                        group = groups.get((place, key))
+                        if group is None:
+                            reserve_rows(run, 1)
+                            group = groups[place, key] = values, [each.start() for each in self.aggregates]
+                        for each, state in zip(self.aggregates, group[1], strict=True):
+                            each.step(state, row, run)
+            if not groups and self.always:
+                groups[0, ()] = (), [each.start() for each in self.aggregates]
+            finish = [each.aggregation.finish for each in self.aggregates]
+            rows = [
+                (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)], place)
+                for (place, _), (values, states) in groups.items()
+            ]
+            for start in range(0, len(rows), BATCH_ROWS):
+                yield rows[start : start + BATCH_ROWS]
+            run.budget += len(groups)
+        finally:
+            release(groups)
 
     def _keys(self, row: Row, run: Run) -> Iterator[tuple[int, Hashable, Row]]:
         values = tuple([evaluate(row, run) for evaluate, _ in self.keys])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 
 import msgspec
 
+from mayflydb.query.releasing import release
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.constraints import OUTSIDE
 from mayflydb.query.yql.plans.plan import Batch, Relation
@@ -82,8 +83,11 @@ def join_rows(
     run: Run,
     seen: set[int],
     right: int,
-) -> list[Row]:
-    """Join a batch of rows of the left side. `seen` collects the indexes of the matched rows of the right side."""
+) -> Iterator[list[Row]]:
+    """Join a batch of rows of the left side; yield the results in batches of less than twice BATCH_ROWS.
+
+    `seen` collects the indexes of the matched rows of the right side.
+    """
     result: list[Row] = []
     nothing = (None,) * right
     for row in batch:
@@ -99,10 +103,14 @@ def join_rows(
             if kind in ("RIGHT", "FULL", "EXCLUSION"):
                 seen.update(places)
             if kind != "EXCLUSION":
-                result.extend([row + rows[place] for place in places])
+                for start in range(0, len(places), BATCH_ROWS):
+                    result.extend([row + rows[place] for place in places[start : start + BATCH_ROWS]])
+                    if len(result) >= BATCH_ROWS:
+                        yield result
+                        result = []
         elif kind in ("LEFT", "FULL", "EXCLUSION"):
             result.append(row + nothing)
-    return result
+    yield result
 
 
 class JoinRows(msgspec.Struct, frozen=True):
@@ -117,21 +125,23 @@ class JoinRows(msgspec.Struct, frozen=True):
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         rows = await collect_rows(self.right, run, tables)
-        index = _index_rows(self.right, rows, run)
+        index: KeyIndex = {}
         seen: set[int] = set()
-        async for batch in self.left.batches(run, tables):
-            for start in range(0, len(batch), BATCH_ROWS):
-                part = batch[start : start + BATCH_ROWS]
-                found = join_rows(self.kind, self.left, part, rows, index, run, seen, self.right.width)
-                # One left row may match many right ones: the result of a part counts while it is handed on.
-                reserve_rows(run, len(found))
-                yield found
-                run.budget += len(found)
-        # Only behind the last row of the left side it is known which right rows have no match.
-        if self.kind in ("RIGHT", "FULL", "EXCLUSION"):
-            nothing = (None,) * self.left.width
-            yield [nothing + row for place, row in enumerate(rows) if place not in seen]
-        run.budget += len(rows)
+        try:
+            index = _index_rows(self.right, rows, run)
+            async for batch in self.left.batches(run, tables):
+                for start in range(0, len(batch), BATCH_ROWS):
+                    part = batch[start : start + BATCH_ROWS]
+                    for found in join_rows(self.kind, self.left, part, rows, index, run, seen, self.right.width):
+                        yield found
+            # Only behind the last row of the left side it is known which right rows have no match.
+            if self.kind in ("RIGHT", "FULL", "EXCLUSION"):
+                nothing = (None,) * self.left.width
+                yield [nothing + row for place, row in enumerate(rows) if place not in seen]
+            run.budget += len(rows)
+        finally:
+            release(index)
+            release(rows)
 
 
 class LookupRows(msgspec.Struct, frozen=True):
@@ -163,7 +173,8 @@ class LookupRows(msgspec.Struct, frozen=True):
                         reserve_rows(run, len(found))
                         rows.extend(found)
                 index = _index_rows(self.right, rows, run)
-                yield join_rows(self.kind, self.left, part, rows, index, run, set(), self.right.width)
+                for joined in join_rows(self.kind, self.left, part, rows, index, run, set(), self.right.width):
+                    yield joined
                 run.budget += len(rows)
 
     def _ranges(self, batch: Sequence[Row], run: Run) -> tuple[KeyRange, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.constraints import OUTSIDE, ToColumn
 from mayflydb.query.yql.plans.relations import Ranges
@@ -22,7 +23,9 @@ _BEFORE, _AFTER = (0,), (2,)
 
 def merge_ranges(ranges: Sequence[KeyRange], orders: Orders) -> tuple[KeyRange, ...]:
     """Merge ranges that touch or overlap, and return them in ascending order."""
-    placed = sorted(((_lower(each, orders), _upper(each, orders), each) for each in ranges), key=lambda each: each[:2])
+    placed = sort_in_runs(
+        [(_lower(each, orders), _upper(each, orders), each) for each in ranges], lambda each: each[:2]
+    )
     found: list[KeyRange] = []
     end: Any = None
     for low, high, each in placed:

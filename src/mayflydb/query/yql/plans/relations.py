@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, Protocol
 
 import msgspec
 
+from mayflydb.query.releasing import release
+from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.plan import Batch, Relation
@@ -29,10 +32,14 @@ def reserve_rows(run: Run, count: int) -> None:
 async def collect_rows(relation: Relation, run: Run, tables: Tables) -> list[Row]:
     """Collect all rows of a relation."""
     rows: list[Row] = []
-    async for batch in relation.batches(run, tables):
-        # The caller returns the rows to the budget when it has dropped them.
-        reserve_rows(run, len(batch))
-        rows.extend(batch)
+    try:
+        async for batch in relation.batches(run, tables):
+            # The caller returns the rows to the budget when it has dropped them.
+            reserve_rows(run, len(batch))
+            rows.extend(batch)
+    except BaseException:
+        release(rows)
+        raise
     return rows
 
 
@@ -237,29 +244,36 @@ class SortRows(msgspec.Struct, frozen=True):
         wanted = None if self.limit is None else self.limit((), run)
         rows: list[Row] = []
         held = 0
-        async for batch in self.source.batches(run, tables):
-            rows.extend(batch)
-            # Rows beyond LIMIT are dropped when several times as many are held: sorting at each batch would cost more.
-            # The sort is stable, so rows with equal keys that came first stay.
-            if wanted is not None and len(rows) > 4 * wanted + BATCH_ROWS:
-                rows = self.sort_rows(rows)[:wanted]
-            # `held` is the largest number so far: rows that are dropped are replaced by the next batch.
-            if len(rows) > held:
-                reserve_rows(run, len(rows) - held)
-                held = len(rows)
-        rows = self.sort_rows(rows)[:wanted]
-        keep = self.keep
-        for start in range(0, len(rows), BATCH_ROWS):
-            part = rows[start : start + BATCH_ROWS]
-            yield [row[:keep] for row in part] if part and len(part[0]) != keep else part
+        try:
+            async for batch in self.source.batches(run, tables):
+                rows.extend(batch)
+                # Rows beyond LIMIT are dropped when several times as many are held: sorting at each batch would cost
+                # more. The sort is stable, so rows with equal keys that came first stay.
+                if wanted is not None and len(rows) > 4 * wanted + BATCH_ROWS:
+                    rows = self.sort_rows(rows)[:wanted]
+                # `held` is the largest number so far: rows that are dropped are replaced by the next batch.
+                if len(rows) > held:
+                    reserve_rows(run, len(rows) - held)
+                    held = len(rows)
+            rows[:] = self.sort_rows(rows)[:wanted]
+            keep = self.keep
+            for start in range(0, len(rows), BATCH_ROWS):
+                part = rows[start : start + BATCH_ROWS]
+                yield [row[:keep] for row in part] if part and len(part[0]) != keep else part
+        finally:
+            release(rows)
         run.budget += held
 
     def sort_rows(self, rows: list[Row]) -> list[Row]:
         # Stable sorts from the last key to the first: each key may have a direction of its own.
         for each in reversed(self.keys):
             index, key = each.index, each.key
-            rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # Called within this loop step.
+            rows = sort_in_runs(rows, partial(_sort_by, key, index), each.descending)
         return rows
+
+
+def _sort_by(key: Callable[[Value], Any], index: int, row: Row) -> Any:
+    return key(row[index])
 
 
 class DistinctRows(msgspec.Struct, frozen=True):
@@ -274,14 +288,17 @@ class DistinctRows(msgspec.Struct, frozen=True):
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         seen: set[object] = set()
         keys = self.keys
-        async for batch in self.source.batches(run, tables):
-            fresh = []
-            for row in batch:
-                key = tuple([of(value) for of, value in zip(keys, row, strict=True)])
-                if key not in seen:
-                    seen.add(key)
-                    fresh.append(row)
-            # A read that is closed early, by a LIMIT, keeps its rows reserved until the execution ends.
-            reserve_rows(run, len(fresh))
-            yield fresh
-        run.budget += len(seen)
+        try:
+            async for batch in self.source.batches(run, tables):
+                fresh = []
+                for row in batch:
+                    key = tuple([of(value) for of, value in zip(keys, row, strict=True)])
+                    if key not in seen:
+                        seen.add(key)
+                        fresh.append(row)
+                # A read that is closed early, by a LIMIT, keeps its rows reserved until the execution ends.
+                reserve_rows(run, len(fresh))
+                yield fresh
+            run.budget += len(seen)
+        finally:
+            release(seen)

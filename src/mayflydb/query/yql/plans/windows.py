@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.query.releasing import release
+from mayflydb.query.sorting import sort_in_runs
 from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
@@ -64,7 +66,7 @@ class BoundWindow(msgspec.Struct, frozen=True):
             # Stable sorts from the last key to the first, as in SortRows.
             for value, of, descending in reversed(self.order):
                 keys = {place: of(value(rows[place], run)) for place in places}
-                places.sort(key=keys.__getitem__, reverse=descending)
+                places = sort_in_runs(places, keys.__getitem__, descending)
             whole = [tuple([of(value(rows[place], run)) for value, of, _ in self.order]) for place in places]
             made.append(WindowPartition(places, _number_peers(whole)))
         return made
@@ -89,20 +91,25 @@ class WindowRows(msgspec.Struct, frozen=True):
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         rows = await collect_rows(self.source, run, tables)
-        extra: list[list[Value]] = [[None] * len(self.columns) for _ in rows]
-        known: dict[int, list[WindowPartition]] = {}
-        for column, (window, compute) in enumerate(self.columns):
-            # Functions over equal windows share one BoundWindow, so rows are split and sorted once for them.
-            if id(window) not in known:
-                known[id(window)] = window.split_rows(rows, run)
-            for part in known[id(window)]:
-                values = compute([rows[place] for place in part.places], part.peer_groups, run)
-                for place, value in zip(part.places, values, strict=True):
-                    extra[place][column] = value
-        for start in range(0, len(rows), BATCH_ROWS):
-            pairs = zip(rows[start : start + BATCH_ROWS], extra[start : start + BATCH_ROWS], strict=True)
-            yield [(*row, *more) for row, more in pairs]
-        run.budget += len(rows)
+        extra: list[list[Value]] = []
+        try:
+            extra += ([None] * len(self.columns) for _ in rows)
+            known: dict[int, list[WindowPartition]] = {}
+            for column, (window, compute) in enumerate(self.columns):
+                # Functions over equal windows share one BoundWindow, so rows are split and sorted once for them.
+                if id(window) not in known:
+                    known[id(window)] = window.split_rows(rows, run)
+                for part in known[id(window)]:
+                    values = compute([rows[place] for place in part.places], part.peer_groups, run)
+                    for place, value in zip(part.places, values, strict=True):
+                        extra[place][column] = value
+            for start in range(0, len(rows), BATCH_ROWS):
+                pairs = zip(rows[start : start + BATCH_ROWS], extra[start : start + BATCH_ROWS], strict=True)
+                yield [(*row, *more) for row, more in pairs]
+            run.budget += len(rows)
+        finally:
+            release(extra)
+            release(rows)
 
 
 def bind_windows(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:

@@ -29,6 +29,7 @@ from mayflydb.query.mongo.stages.windows.functions import (
 )
 from mayflydb.query.mongo.stages.windows.ordered import ORDERED
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, type_name
+from mayflydb.query.sorting import sort_in_runs
 
 
 class SetWindowFields(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class SetWindowFields(msgspec.Struct, frozen=True):
             for document in batch:
                 meter.add(document)
                 parts.setdefault(self._partition_key(document), []).append(document)
-        for key in sorted(parts):
+        for key, _ in sort_in_runs([*parts.items()], lambda part: part[0]):
             for batch in split_batches(self._compute_fields(parts.pop(key))):
                 yield batch
 

@@ -1,0 +1,360 @@
+"""The threads of a server's evaluations: a bounded number at once, in turns between clients, under a watch.
+
+Everything here but the evaluated functions runs on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Hashable, Iterator
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.evaluation.collector import full_collections
+from mayflydb.evaluation.memory import give_back, resident_bytes
+from mayflydb.evaluation.stops import EvaluationStopped, StopReason, TooManyEvaluations
+from mayflydb.evaluation.threads import EvaluationThread, ThreadCall, switch_interval
+from mayflydb.evaluation.turns import Turns
+
+T = TypeVar("T")
+
+TICK_SECONDS: Final = 0.01
+"""The interval at which the deadlines of running calls and the memory are looked at."""
+
+SPARED_SECONDS: Final = 0.1
+"""After a call was stopped for its memory, no other one is for this time, within which its memory should be free."""
+
+QUIET_SECONDS: Final = 1.0
+"""Full garbage collections are kept away until no call has begun for this time."""
+
+LONGEST_PAUSE_SECONDS: Final = 60.0
+"""The longest time for which they are kept away at a stretch: circles of objects are freed by them alone."""
+
+GIVE_BACK_BYTES: Final = 32 * 1024 * 1024
+"""After growth by more than this, free memory is given back to the system."""
+
+
+class EvaluationLimits(msgspec.Struct, frozen=True):
+    """`threads`: evaluations that run at once; `per_client`: those of one client; `waiting`: those that may wait for a thread.
+
+    `memory`: bytes by which all evaluations together may make the process grow. `seconds`: the longest time of one statement.
+    """
+
+    threads: int = 2
+    per_client: int = 1
+    waiting: int = 1000
+    memory: int = 192 * 1024 * 1024
+    seconds: float = 60.0
+
+
+class Call:
+    """A function that runs or waits for a thread.
+
+    `deadline`: in monotonic microseconds. `grown`: its share of the growth in memory since its start, in bytes.
+    """
+
+    __slots__ = ("call", "client", "deadline", "done", "endings", "grown", "reason", "started", "thread")
+
+    def __init__(self, client: Hashable, deadline: int | None, done: asyncio.Future[Any]) -> None:
+        self.client = client
+        self.deadline = deadline
+        self.done: asyncio.Future[Any] | None = done
+        self.call: ThreadCall | None = None
+        self.thread: EvaluationThread | None = None
+        self.reason: StopReason | None = None
+        self.started = 0
+        self.grown = 0.0
+        self.endings: list[Callable[[], Coroutine[Any, Any, None]]] = []
+
+    def forget_function(self) -> None:
+        """Let go of the function, which runs no more: it refers back to this call, and both would wait for a collection."""
+        self.call = None
+
+    def answer(self, result: Any, error: BaseException | None) -> None:
+        """Hand the end of the function to the one who waits for it."""
+        if self.done is not None and not self.done.done():
+            if error is None:
+                self.done.set_result(result)
+            else:
+                self.done.set_exception(error)
+
+    def stop(self, reason: StopReason) -> None:
+        """Stop the function; the call ends with EvaluationStopped."""
+        if self.reason is None:
+            self.reason = reason
+        if self.call is not None:
+            self.call.stop()
+
+
+class EvaluationCounts(msgspec.Struct):
+    """Counts since the start, for measurements: calls, seconds that they computed, and stops by reason."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    refused: int = 0
+    stopped: dict[str, int] = msgspec.field(default_factory=lambda: {reason.value: 0 for reason in StopReason})
+
+
+class Evaluators:
+    """Runs functions on threads for the requests of one server."""
+
+    def __init__(
+        self,
+        limits: EvaluationLimits | None = None,
+        stopwatch: Stopwatch = monotonic_us,
+        resident: Callable[[], int | None] = resident_bytes,
+    ) -> None:
+        self.limits = limits or EvaluationLimits()
+        self.counts = EvaluationCounts()
+        self._stopwatch = stopwatch
+        self._resident = resident
+        self._turns: Turns[Call] = Turns(self.limits.threads, self.limits.per_client, self.limits.waiting)
+        self._idle: list[EvaluationThread] = []
+        self._running: set[Call] = set()
+        self._endings: set[asyncio.Task[None]] = set()
+        self._ticking = False
+        self._baseline = 0
+        self._last_seen = 0
+        self._spared_until = 0
+        self._collector_pause: asyncio.TimerHandle | None = None
+        self._paused_since = 0
+        self._busy_at = 0
+        self._gathering = 0
+        self._longest = int(self.limits.seconds * 1_000_000)
+        self.closed = False
+        self._grown = False
+
+    def deadline(self, seconds: float | None = None) -> int:
+        """Return the end of a statement that begins now and may take `seconds` (None: as long as any may), in microseconds."""
+        if seconds is None or seconds >= self.limits.seconds:
+            return self._stopwatch() + self._longest
+        return self._stopwatch() + int(seconds * 1_000_000)
+
+    def now(self) -> int:
+        """Return the present in monotonic microseconds."""
+        return self._stopwatch()
+
+    @property
+    def running(self) -> int:
+        """The number of calls that run."""
+        return self._turns.running
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for a thread."""
+        return self._turns.waiting
+
+    async def call(self, client: Hashable, deadline: int | None, function: Callable[..., T], *given: Any) -> T:
+        """Run a function on a thread and return its result. Errors as of `start` and `wait`."""
+        result: T = await self.wait(self.start(client, deadline, function, *given))
+        return result
+
+    def start(self, client: Hashable, deadline: int | None, function: Callable[..., Any], *given: Any) -> Call:
+        """Run a function on a thread, soon. The caller awaits the call by `wait`.
+
+        `client`: the one in whose turn it runs. `deadline`: in monotonic microseconds, or None. TooManyEvaluations if too many
+        calls wait.
+        """
+        if self.closed:
+            # A statement that was between two of its steps when the server began to stop.
+            raise EvaluationStopped(StopReason.CLOSING)
+        if self._turns.is_full:
+            self.counts.refused += 1
+            raise TooManyEvaluations
+        loop = asyncio.get_running_loop()
+        running = Call(client, deadline, loop.create_future())
+        running.call = ThreadCall(function, given, partial(_report, loop, partial(self._settle, running)))
+        self._turns.add(client, running)
+        self._start_next(loop)
+        return running
+
+    async def wait(self, running: Call) -> Any:
+        """Return the result of a call, or raise what its function has raised.
+
+        EvaluationStopped if it was stopped: its time is over, it took too much memory, or `stop` was called. If the waiting task
+        is cancelled, the call is stopped.
+        """
+        try:
+            assert running.done is not None, "a call is awaited once"
+            return await running.done
+        except asyncio.CancelledError:
+            self.abandon(running)
+            raise
+        finally:
+            # The exception holds this frame, and would hold itself by the call: such a circle keeps all rows of the statement.
+            running.done = None
+
+    def run_after(self, call: Call | None, ending: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `ending` in the background: at once, or as soon as a call that was stopped has left its thread."""
+        if call is not None and call in self._running:
+            call.endings.append(ending)
+        else:
+            self._run_endings([ending])
+
+    def _run_endings(self, endings: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+        task = asyncio.get_running_loop().create_task(_run_all(endings))
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+
+    def _start_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        while (running := self._turns.take()) is not None:
+            running.thread = self._idle.pop() if self._idle else EvaluationThread("evaluation")
+            running.started = self._stopwatch()
+            self._pause_collector(running.started)
+            if not self._running:
+                switch_interval.shorten()
+            self._running.add(running)
+            self._watch(loop)
+            assert running.call is not None
+            running.thread.call(running.call)
+
+    def _settle(self, running: Call, result: Any, error: BaseException | None) -> None:
+        """Take the end of a call. Runs on the event loop."""
+        if running.endings:
+            self._run_endings(running.endings)
+        if running not in self._running:
+            return  # closed meanwhile
+        assert running.thread is not None
+        self._idle.append(running.thread)
+        self._running.discard(running)
+        running.forget_function()
+        if not self._running:
+            switch_interval.restore()
+        self._turns.end(running.client)
+        self.counts.calls += 1
+        self.counts.seconds += (self._stopwatch() - running.started) / 1_000_000
+        if running.reason is not None:
+            # Even with a result: the function may have taken the stop for an error of the query.
+            self.counts.stopped[running.reason.value] += 1
+            error = EvaluationStopped(running.reason)
+        running.answer(result, error)
+        self._start_next(asyncio.get_running_loop())
+
+    def abandon(self, running: Call, reason: StopReason = StopReason.ABANDONED) -> None:
+        """Stop a call, whether it runs or waits. Its result is that it was stopped."""
+        self._turns.discard(running.client, running)
+        running.stop(reason)
+        if running.thread is None:
+            running.forget_function()
+        running.answer(None, EvaluationStopped(reason))
+
+    # --- the watch -----------------------------------------------------------------------------------------------------
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._ticking:
+            self._ticking = True
+            self._baseline = self._last_seen = self._resident() or 0
+            loop.call_later(TICK_SECONDS, self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = self._stopwatch()
+        self._watch_memory(now)
+        for running in self._running:
+            if running.reason is not None:
+                # Once more: a function may have caught the first stop on its way.
+                running.stop(running.reason)
+            elif running.deadline is not None and now >= running.deadline:
+                running.stop(StopReason.DEADLINE)
+        self._end_overdue(now)
+        self._ticking = bool(self._running or self._turns.waiting)
+        if self._ticking:
+            loop.call_later(TICK_SECONDS, self._tick, loop)
+        elif self._last_seen - self._baseline > GIVE_BACK_BYTES:
+            self._grown = True
+
+    def _end_overdue(self, now: int) -> None:
+        """End waiting calls whose deadline has passed without a thread."""
+        for running in self._turns.waiting_calls():
+            if running.deadline is not None and now >= running.deadline:
+                self._turns.discard(running.client, running)
+                self.counts.stopped[StopReason.DEADLINE.value] += 1
+                running.forget_function()
+                running.answer(None, EvaluationStopped(StopReason.DEADLINE))
+
+    def _watch_memory(self, now: int) -> None:
+        """Stop the call in whose time the process grew most, if the process has grown beyond the limit."""
+        seen = self._resident()
+        if seen is None or not self._running:
+            return
+        grown, self._last_seen = seen - self._last_seen, seen
+        for running in self._running:
+            running.grown += grown / len(self._running)
+        if seen - self._baseline > self.limits.memory and now >= self._spared_until:
+            max(self._running, key=lambda each: each.grown).stop(StopReason.MEMORY)
+            self._spared_until = now + int(SPARED_SECONDS * 1_000_000)
+
+    # --- the collector ----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def keep_collector_away(self) -> Iterator[None]:
+        """Keep full garbage collections away: many objects are gathered on the event loop."""
+        self._gathering += 1
+        self._pause_collector(self._stopwatch())
+        try:
+            yield
+        finally:
+            self._gathering -= 1
+            self._busy_at = self._stopwatch()
+
+    def _pause_collector(self, now: int) -> None:
+        self._busy_at = now
+        if self._collector_pause is None:
+            full_collections.pause()
+            self._paused_since = now
+            self._look_again(QUIET_SECONDS)
+
+    def _look_again(self, seconds: float) -> None:
+        self._collector_pause = asyncio.get_running_loop().call_later(seconds, self._resume_collector)
+
+    def _resume_collector(self) -> None:
+        now = self._stopwatch()
+        quiet = 0.0 if self._gathering or self._running else (now - self._busy_at) / 1_000_000
+        if quiet < QUIET_SECONDS and now - self._paused_since < LONGEST_PAUSE_SECONDS * 1_000_000:
+            self._look_again(QUIET_SECONDS - quiet)
+        else:
+            self._collector_pause = None
+            full_collections.resume()
+            if self._grown:
+                # Only after a quiet second: the allocator is locked meanwhile.
+                self._grown = False
+                asyncio.get_running_loop().run_in_executor(None, give_back)
+
+    # --- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop all calls; those who wait for them get EvaluationStopped, as do later ones. Threads end with their calls."""
+        self.closed = True
+        for running in [*self._turns.waiting_calls(), *self._running]:
+            self.abandon(running, StopReason.CLOSING)
+            if running.thread is not None:
+                running.thread.close()
+        if self._running:
+            switch_interval.restore()
+        if self._collector_pause is not None:
+            self._collector_pause.cancel()
+            self._collector_pause = None
+            full_collections.resume()
+        self._running.clear()
+        for thread in self._idle:
+            thread.close()
+        self._idle.clear()
+
+
+async def _run_all(endings: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    for ending in endings:
+        await ending()
+
+
+def _report(
+    loop: asyncio.AbstractEventLoop,
+    settle: Callable[[Any, BaseException | None], None],
+    result: Any,
+    error: BaseException | None,
+) -> None:
+    """Hand the end of a call to the event loop. Runs on the thread."""
+    with contextlib.suppress(RuntimeError):  # The loop is closed: no request waits any more.
+        loop.call_soon_threadsafe(settle, result, error)

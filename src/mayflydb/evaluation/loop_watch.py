@@ -1,0 +1,89 @@
+"""Measures how late the event loop is, and says what held it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import traceback
+from threading import Event, Thread, get_ident
+from typing import Final
+
+from mayflydb.clock import Stopwatch, monotonic_us
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS: Final = 0.1
+"""The interval at which the loop is looked at. A turn that takes longer is always noticed, a shorter one by chance."""
+
+STUCK_SECONDS: Final = 0.25
+"""A turn that takes longer is logged, with the place in the code that it is at."""
+
+QUIET_SECONDS: Final = 10.0
+"""At most one such line is logged in this time."""
+
+_SECOND: Final = 1_000_000
+
+
+class LoopWatch:
+    """Watches one event loop: a timer on the loop measures its own delay, and a thread sees where a long turn is.
+
+    `last`, `longest`, `total`: seconds of delay, at the last look, at the most, and in all. `stuck`: turns that were logged.
+    """
+
+    def __init__(self, stopwatch: Stopwatch = monotonic_us) -> None:
+        self.last = self.longest = self.total = 0.0
+        self.stuck = 0
+        self._stopwatch = stopwatch
+        self._due = 0
+        self._ident = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = Event()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to measure, on the loop's own thread."""
+        self._ident = get_ident()
+        self._schedule(loop)
+
+    def log_long_turns(self) -> None:
+        """Log the places of long turns, too: in a process of its own, where no other thread holds the interpreter."""
+        Thread(target=self._watch, name="loop watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = self._stopwatch() + int(TICK_SECONDS * _SECOND)
+        self._timer = loop.call_later(TICK_SECONDS, self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.note_delay((self._stopwatch() - self._due) / _SECOND)
+        self._schedule(loop)
+
+    def note_delay(self, seconds: float) -> None:
+        """Count a delay."""
+        # A timer fires up to a millisecond early.
+        self.last = max(0.0, seconds)
+        self.longest = max(self.longest, self.last)
+        self.total += self.last
+
+    def _watch(self) -> None:
+        logged_at = -int(QUIET_SECONDS * _SECOND)
+        reported = 0
+        while not self._ended.wait(TICK_SECONDS):
+            now, due = self._stopwatch(), self._due
+            if now - due < STUCK_SECONDS * _SECOND or due == reported:
+                continue
+            reported = due
+            self.stuck += 1
+            if now - logged_at >= QUIET_SECONDS * _SECOND:
+                logged_at = now
+                log.warning("the event loop is held for %d ms, here:\n%s", (now - due) // 1000, self.describe_place())
+
+    def describe_place(self) -> str:
+        """Return the stack of the loop's thread as text; file names and lines, no values."""
+        frame = sys._current_frames().get(self._ident)  # noqa: SLF001 -- the one way to see another thread
+        return "" if frame is None else "".join(traceback.format_stack(frame)[-12:])

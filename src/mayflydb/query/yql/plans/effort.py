@@ -1,0 +1,114 @@
+"""The effort of a query, estimated from its text and plan. It decides where the query computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+from mayflydb.query.yql import statements, syntax
+from mayflydb.query.yql.plans.access import KeyRanges
+from mayflydb.query.yql.plans.plan import Plan, Relation
+from mayflydb.query.yql.plans.relations import Scan
+from mayflydb.query.yql.plans.trees import nodes
+from mayflydb.query.yql.statements import Script
+
+
+class Effort(IntEnum):
+    """The classes of queries, least first."""
+
+    SMALL = 0
+    """Reads single rows by their keys, and otherwise handles what the text and the parameters bring along."""
+
+    LINEAR = 1
+    """Takes time in proportion to the rows that it reads, with a small factor."""
+
+    UNBOUNDED = 2
+    """May take any time: joins, lambdas, texts and lists that grow, patterns."""
+
+
+MAX_NODES: Final = 1000
+"""A larger query is unbounded: each row passes through all of its expressions."""
+
+_LINEAR_NODES: Final = frozenset(
+    (
+        *(syntax.Name, syntax.Parameter, syntax.Member, syntax.Literal_, syntax.Unary, syntax.Binary, syntax.Between),
+        *(syntax.In, syntax.Case, syntax.Cast, syntax.TypeName, syntax.TypeArgument, syntax.Argument),
+        *(syntax.FunctionCall, syntax.ListLiteral, syntax.TupleLiteral, syntax.StructLiteral, syntax.Item, syntax.Star),
+        *(syntax.TableRef, syntax.QuerySource, syntax.Source, syntax.From, syntax.OrderItem, syntax.GroupBy),
+        *(syntax.Select, syntax.Values, statements.Declare, statements.Pragma, statements.Write, statements.Update),
+        *(statements.Delete, statements.Commit, statements.Discard),
+    )
+)
+"""Subqueries, compounds and names of expressions are not among them: a short text can evaluate those any number of times."""
+
+_LINEAR_FUNCTIONS: Final = frozenset(
+    (
+        *("count", "sum", "min", "max", "avg", "some", "countif", "sumif", "avgif", "boolor", "booland"),
+        *("coalesce", "nvl", "if", "just", "nothing", "unwrap", "ensure", "length", "len", "abs", "maxof", "minof"),
+        *("startswith", "endswith", "find", "substring", "asstruct", "astuple", "aslist", "random", "randomnumber"),
+        *(
+            "randomuuid",
+            "currentutcdate",
+            "currentutcdatetime",
+            "currentutctimestamp",
+            "bool",
+            "int8",
+            "int16",
+            "int32",
+        ),
+        *("int64", "uint8", "uint16", "uint32", "uint64", "float", "double", "decimal", "string", "utf8", "json"),
+        *("jsondocument", "yson", "uuid", "date", "datetime", "timestamp", "interval", "date32", "datetime64"),
+        *("timestamp64", "interval64"),
+    )
+)
+
+
+def estimate_script(script: Script) -> Effort:
+    """Return LINEAR or UNBOUNDED."""
+    for number, node in enumerate(nodes(script.statements)):
+        if number >= MAX_NODES or node.__class__ not in _LINEAR_NODES or _is_unbounded(node):
+            return Effort.UNBOUNDED
+    return Effort.LINEAR
+
+
+def _is_unbounded(node: syntax.Syntax) -> bool:
+    match node:
+        case syntax.Binary(operator="||") | syntax.GroupBy(sets=tuple()):
+            return True
+        case syntax.FunctionCall():
+            return node.over is not None or node.name.replace("_", "").lower() not in _LINEAR_FUNCTIONS
+        case syntax.From():
+            return bool(node.joins)
+        case syntax.Source():
+            # A name may stand for a query, which has another one within.
+            return node.flatten is not None
+    return False
+
+
+def estimate_plan(of_script: Effort, plan: Plan) -> Effort:
+    """Return the effort of a plan. `of_script`: that of its script."""
+    if of_script is Effort.UNBOUNDED:
+        return of_script
+    return Effort.SMALL if all(map(_reads_one_row, _scans(plan))) else Effort.LINEAR
+
+
+def _scans(plan: Plan) -> Iterator[Scan]:
+    waiting: list[Relation] = []
+    for step in plan.steps:
+        waiting += () if step.relation is None else (step.relation,)
+        waiting += () if step.action is None else step.action.inputs()
+        waiting += (each.relation for each in step.subqueries)
+    while waiting:
+        relation = waiting.pop()
+        if isinstance(relation, Scan):
+            yield relation
+        waiting += relation.inputs()
+
+
+def _reads_one_row(scan: Scan) -> bool:
+    ranges = scan.ranges
+    if scan.index is not None or not isinstance(ranges, KeyRanges):
+        return False
+    given = [any(each.kind == "eq" for each in group) for group in ranges.equal]
+    return len(given) == len(ranges.columns) and all(given)

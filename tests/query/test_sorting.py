@@ -1,0 +1,33 @@
+"""Long sorts, in runs, against `sorted`."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from mayflydb.query.sorting import RUN_LENGTH, sort_in_runs
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    "count", [0, 1, RUN_LENGTH - 1, RUN_LENGTH, RUN_LENGTH + 1, 2 * RUN_LENGTH, 2 * RUN_LENGTH + 1]
+)
+def test_same_order_as_sorted(count: int, reverse: bool) -> None:
+    # Few keys, so that many are equal: these keep their order.
+    drawn = Random(count)
+    items = [(drawn.randrange(50), place) for place in range(count)]
+    assert sort_in_runs(items, lambda item: item[0], reverse) == sorted(
+        items, key=lambda item: item[0], reverse=reverse
+    )
+
+
+def test_each_key_is_computed_once() -> None:
+    computed = []
+
+    def key(item: int) -> int:
+        computed.append(item)
+        return -item
+
+    sort_in_runs(range(2 * RUN_LENGTH + 7), key)
+    assert sorted(computed) == list(range(2 * RUN_LENGTH + 7))
