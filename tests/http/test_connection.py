@@ -377,7 +377,7 @@ def test_requests_behind_a_slow_one_are_not_read_for_ever(tmp_path: Path) -> Non
         reader, writer = await bench.connect()
         sending = asyncio.create_task(_pour(writer, get("/", f"x: {'p' * 4000}"), 1000))
         (connection,) = await until(lambda: bench.listener._work.connections)
-        await until(lambda: connection._paused)
+        await until(lambda: len(connection._waiting) > MAX_PIPELINED)
         waiting = len(connection._waiting)
         for _ in range(50):
             await asyncio.sleep(0)

@@ -14,8 +14,9 @@ import msgspec
 from httptools import HttpParserError, HttpParserInvalidURLError, HttpParserUpgrade, HttpRequestParser, parse_url
 
 from mayflydb.http import http2
-from mayflydb.http.messages import Handler, Request, Response, render
-from mayflydb.sockets.connection import OrderedConnection
+from mayflydb.http.messages import OVERLOADED, Handler, Request, Response, render
+from mayflydb.sockets.connection import MAX_ANSWERS_PER_TURN, OrderedConnection
+from mayflydb.sockets.in_flight import SMALL, SMALL_ANSWER, BytesInFlight
 from mayflydb.sockets.work import Work
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,12 @@ SINGLE_HEADERS = frozenset({b"authorization", b"content-length", b"host", b"orig
 MAX_PIPELINED = 16
 """Requests that may wait for the one before them."""
 
+SLICE = 4 * 1024
+"""Bytes that are parsed at a time: many requests may be in what one read of the socket has returned."""
+
+BODY_SLICE = 64 * 1024
+"""Bytes that are parsed at a time within a body."""
+
 
 class Deadlines(msgspec.Struct, frozen=True):
     """Seconds a client may take; `head` counts from the connection's start for the first request."""
@@ -43,9 +50,14 @@ class Deadlines(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """`connections` at once (the rest are reset), bytes of one request's headers."""
+    """`connections` at once and `per_address` (the rest are reset), bytes of one request's headers.
+
+    `listeners`: those of the process, which share its descriptors.
+    """
 
     connections: int = 1000
+    per_address: int = 1000
+    listeners: int = 1
     head: int = 32 * 1024
     deadlines: Deadlines = Deadlines()
 
@@ -53,8 +65,8 @@ class Limits(msgspec.Struct, frozen=True):
 class HttpWork(Work):
     """The handler and the limits that the connections of one listener share."""
 
-    def __init__(self, handler: Handler, limits: Limits) -> None:
-        super().__init__()
+    def __init__(self, handler: Handler, limits: Limits, in_flight: BytesInFlight | None = None) -> None:
+        super().__init__(in_flight)
         self.handler = handler
         self.limits = limits
 
@@ -88,6 +100,7 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._receiving: Request | None = None
         self._refused = False
         self._declining: http2.Declining | None = None
+        self._unparsed = b""  # What has arrived behind the requests that are answered first.
         # What goes out.
         self._current: Request | None = None
         # The stage whose deadline is set. The timer is moved only to an earlier time; one that fires too early is set again.
@@ -100,6 +113,11 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         super().connection_lost(exc)
         if self._receiving is not None:
             self._receiving.cut()
+            # The request refers back to this object: without the cycle both are freed at once, with the bytes of the body.
+            self._receiving.wanted = None
+            self._receiving = None
+        if self._current is not None and self._current.on_leave is not None:
+            self._current.on_leave()
         # The parser refers back to this object: without the cycle both are freed at once, with the bytes of a header in work.
         del self._parser
 
@@ -108,6 +126,23 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             if self._declining is not None:
                 self._decline(self._declining, data)
             return
+        if self._unparsed:
+            self._unparsed += data
+            return
+        if len(data) <= SLICE:
+            self._take(data)
+        else:
+            self._take_slices(data)
+        receiving = self._receiving
+        if receiving is not None and receiving.charged and not self._await_room(receiving.size):
+            self._refuse(_OVERLOADED, overloaded=True)
+        if self._stage != self._timed:
+            self._start_stage(self._stage)
+        if self._waiting or self._receiving is not None or self._paused or self._unparsed:
+            self._throttle()
+
+    def _take(self, data: bytes) -> None:
+        """Parse, and answer what can be answered."""
         if self._arrived > self._limits.head:
             # The parser keeps headers and trailers that never end, so it gets no more of them.
             self._refuse(_HEAD_TOO_LARGE)
@@ -116,10 +151,31 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         self._parse(data)
         if self._waiting:
             self._advance()
-        if self._stage != self._timed:
-            self._start_stage(self._stage)
-        if self._waiting or self._receiving is not None or self._paused:
-            self._throttle()
+
+    def _take_slices(self, data: bytes) -> None:
+        """Take the first requests, or a body. Requests behind them wait for a later turn of the loop."""
+        while data and not self._refused:
+            size = SLICE if self._receiving is None else BODY_SLICE
+            part, data = data[:size], data[size:]
+            self._take(part)
+            if data and self._receiving is None and not self._refused:
+                self._unparsed = data
+                self._continue_later()
+                return
+        if data and self._declining is not None:
+            self._decline(self._declining, data)
+
+    def _continue(self) -> None:
+        self._continuing = None
+        self._advance()
+        if self._may_parse():
+            data, self._unparsed = self._unparsed, b""
+            self.data_received(data)
+        self._throttle()
+
+    def _may_parse(self) -> bool:
+        """Return whether more is to be parsed of what has arrived."""
+        return bool(self._unparsed) and not (self._blocked or self._refused or len(self._waiting) > MAX_PIPELINED)
 
     def shutdown(self) -> None:
         """Close the connection after the requests so far are answered."""
@@ -133,6 +189,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         if not self._transport.is_closing():
             self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
         outgoing.clear()
+        if self._unread and not self._blocked:
+            self._charge_unread(0)
         if self._ended:
             self._transport.close()
 
@@ -224,18 +282,25 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         request = self._receiving = Request(method.decode(), path, fields, query, self._scheme)
         request.keep_alive = parser.should_keep_alive() and version == "1.1"
         request.wanted = self._on_body_wanted
+        request.peer = self
         self._waiting.append(request)
 
     def on_body(self, data: bytes) -> None:
-        assert self._receiving is not None
+        request = self._receiving
+        assert request is not None
         self._arrived = 0
-        self._receiving.feed(data)
+        request.feed(data)
+        if request.size > SMALL:
+            self._charge(self._charged + request.size - request.charged)
+            request.charged = request.size
 
     def on_message_complete(self) -> None:
         assert self._receiving is not None
         if self._parser.should_upgrade() and not FRAMING.isdisjoint(self._fields):
             return
         self._receiving.end()
+        if self._receiving.charged:
+            self._work.in_flight.leave(self)
         self._receiving = None
         self._stage = IDLE
         self._arrived = 0
@@ -253,14 +318,16 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         receiving = self._receiving
         full = (
             self._blocked
+            or self._starved
+            or self._unparsed != b""
             or len(self._waiting) > MAX_PIPELINED
             or (receiving is not None and receiving.backlog > MAX_UNREAD_BODY)
         )
         if full != self._paused:
             self._set_paused(full)
 
-    def _refuse(self, response: Response) -> None:
-        """Refuse the request that cannot be parsed: answer those before it, then send `response`, then close."""
+    def _refuse(self, response: Response, *, overloaded: bool = False) -> None:
+        """Refuse the request that cannot be taken: answer those before it, then send `response`, then close."""
         self._refused = True
         request, self._receiving = self._receiving, None
         if request is None:
@@ -269,14 +336,19 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         elif request is self._current or request in self._waiting:
             # The handler that reads the body gets an error from `read` and answers with it.
             request.keep_alive = False
-            request.cut()
+            request.cut(overloaded=overloaded)
         else:
             self._end()
 
     # --- out -------------------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
+        allowance = MAX_ANSWERS_PER_TURN
         while self._waiting and self._current is None and not self._blocked:
+            if not allowance:
+                self._continue_later()
+                return
+            allowance -= 1
             following = self._waiting.popleft()
             if isinstance(following, Response):
                 self._send(following, close=True)
@@ -285,6 +357,19 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
                 if self._stage == IDLE:
                     self._expires = inf  # What is missing now is the answer.
                 self._run(following, self._handler(following))
+        if self._unparsed and self._may_parse():
+            self._continue_later()
+
+    def _answering_bytes(self) -> int:
+        return 0 if self._current is None else self._current.charged
+
+    def hold(self, request: Request, size: int) -> bool:
+        """See `Peer.hold`. Nothing is charged for the answer of a connection that has ended."""
+        if request is not self._current or not self._work.in_flight.may_hold(size):
+            return False
+        request.charged += size
+        self._charge(self._charged + size)
+        return True
 
     def _fail(self, request: Request, error: Exception) -> Response:
         log.error("a request was not answered: %s", request.method, exc_info=error)
@@ -292,6 +377,9 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
 
     def _respond(self, request: Request, answer: Response) -> None:
         self._current = None
+        if request.charged:
+            self._charge(self._charged - request.charged)
+            request.charged = 0
         if self._ended or self._transport.is_closing():
             return
         close = self._closing or not request.keep_alive
@@ -301,6 +389,12 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
             close = close or b"expect" in request.headers
         if self._stage == IDLE:
             self._expire_at(self._loop.time() + self._limits.deadlines.idle)
+        if len(answer.body) > SMALL_ANSWER and not self._work.in_flight.may_hold(len(answer.body)):
+            if request.method not in ("GET", "HEAD"):
+                # It may have changed something, so that no answer would be true.
+                self.abort()
+                return
+            answer = _OVERLOADED
         self._send(answer, close, request.method == "HEAD")
 
     def _send(self, response: Response, close: bool, head_only: bool = False) -> None:
@@ -317,6 +411,8 @@ class Connection(OrderedConnection[Request, Response, Request | Response]):
         if not self._outgoing:
             self._work.post(self)
         self._outgoing.append(data)
+        if len(data) > SMALL_ANSWER:
+            self._charge_unread(self._unread + len(data))
 
     def _end(self) -> None:
         """Close as soon as everything is sent; further requests are ignored."""
@@ -382,4 +478,5 @@ _MALFORMED = _fixed_response(400, "BadRequest", "This is not a request of HTTP/1
 _HEAD_TOO_LARGE = _fixed_response(
     431, "RequestHeaderFieldsTooLarge", "The request's headers are larger than the limit."
 )
+_OVERLOADED = _fixed_response(503, "ServiceUnavailable", OVERLOADED)
 _FAILED = _fixed_response(500, "InternalServerError", "An internal error occurred.")

@@ -6,7 +6,9 @@ import asyncio
 
 from mayflydb.http.connection import Connection, HttpWork, Limits
 from mayflydb.http.messages import Handler
+from mayflydb.model.quota import Quotas
 from mayflydb.sockets import listener
+from mayflydb.sockets.in_flight import BytesInFlight
 from mayflydb.sockets.listener import CertificateSource, Room
 
 DEFAULTS = Limits()
@@ -15,11 +17,25 @@ DEFAULTS = Limits()
 class Listener(listener.Listener):
     """Serves a handler on sockets that are already bound."""
 
-    def __init__(self, handler: Handler, certificate: CertificateSource, limits: Limits = DEFAULTS) -> None:
-        work = HttpWork(handler, limits)
+    def __init__(
+        self,
+        handler: Handler,
+        certificate: CertificateSource,
+        limits: Limits = DEFAULTS,
+        in_flight: BytesInFlight | None = None,
+        quotas: Quotas | None = None,
+    ) -> None:
+        work = HttpWork(handler, limits, in_flight)
 
         def introduce(tls: bool, deadline: float) -> Connection:
             return Connection(work, "https" if tls else "http", deadline, asyncio.get_running_loop())
 
-        room = Room(limits.connections, limits.deadlines.head, limits.deadlines.pause)
-        super().__init__(introduce, work, certificate, room)
+        room = Room(
+            limits.connections,
+            limits.deadlines.head,
+            limits.deadlines.pause,
+            limits.per_address,
+            limits.listeners,
+            "http_connections",
+        )
+        super().__init__(introduce, work, certificate, room, quotas)

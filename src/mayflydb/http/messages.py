@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from mayflydb.model.errors import BadRequest, TooLarge
+from mayflydb.model.errors import BadRequest, Overloaded, TooLarge
+
+OVERLOADED = "The server holds as many bytes for its clients as it may. Please retry later."
 
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -26,15 +28,27 @@ class Response(msgspec.Struct):
     headers: Fields = ()
 
 
+class Peer(Protocol):
+    """The connection of a request."""
+
+    def hold(self, request: Request, size: int) -> bool:
+        """Charge bytes that are made for the answer, until it is sent. Return False, and charge none, if there is no room."""
+
+
 class Request:
     """One request whose headers are complete; its body may still be arriving.
 
+    `size`: bytes of the body so far. `charged`: what the account of bytes in flight has been charged for the request, and for
+    what is made for its answer.
+
     `path` and `query` as they were sent, percent-encoded. `headers` by lower-case name: of a repeated one the last counts.
+    `peer`: the connection that the request came by. `on_leave` is called if that connection ends before the answer.
     """
 
     __slots__ = (
-        "_dropped", "_gone", "_parts", "_size", "_waiter",
-        "ended", "headers", "keep_alive", "method", "path", "query", "scheme", "wanted",
+        "_dropped", "_gone", "_overloaded", "_parts", "_waiter",
+        "charged", "ended", "headers", "keep_alive", "method", "on_leave", "path", "peer", "query", "scheme",
+        "size", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -48,9 +62,11 @@ class Request:
         self.keep_alive = True
         self.ended = False
         self.wanted: Callable[[], None] | None = None
-        self._gone = self._dropped = False
+        self.on_leave: Callable[[], None] | None = None
+        self.peer: Peer | None = None
+        self._gone = self._dropped = self._overloaded = False
         self._parts: list[bytes] = []
-        self._size = 0
+        self.size = self.charged = 0
         self._waiter: asyncio.Future[None] | None = None
 
     # --- for whoever answers it ------------------------------------------------------------------------------------------
@@ -58,11 +74,12 @@ class Request:
     async def read(self, limit: int) -> bytes:
         """The whole body. TooLarge as soon as it is over `limit` bytes, whatever its length header claims.
 
-        BadRequest when the client went away before its end: half a request may look like a whole one.
+        Overloaded when the server may not hold more bytes for its clients. BadRequest when the client went away before its end:
+        half a request may look like a whole one.
         """
         if not self.ended:
             await self._arrival(limit)
-        if self._size > limit:
+        if self.size > limit:
             raise _too_large(limit)
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
@@ -70,26 +87,33 @@ class Request:
         declared = self.headers.get(b"content-length", b"")
         if declared and int(declared) > limit:
             raise _too_large(limit)
-        while not self.ended and not self._gone and self._size <= limit:
+        while not self.ended and not self._gone and self.size <= limit:
             self._waiter = asyncio.get_running_loop().create_future()
             if self.wanted is not None:
                 self.wanted()
             await self._waiter
+        if self._overloaded:
+            raise Overloaded(OVERLOADED)
         if self._gone:
             raise BadRequest("The request ended before its body was complete.")
+
+    def hold(self, size: int) -> None:
+        """Charge bytes that are made for the answer. Overloaded if the bytes in flight leave no room."""
+        if self.peer is not None and not self.peer.hold(self, size):
+            raise Overloaded(OVERLOADED)
 
     # --- for the connection it comes from --------------------------------------------------------------------------------
 
     @property
     def backlog(self) -> int:
         """Bytes of the body that have arrived and are not read."""
-        return self._size if self._waiter is None else 0
+        return self.size if self._waiter is None else 0
 
     def feed(self, data: bytes) -> None:
         """Add a part of the body."""
         if not self._dropped:
             self._parts.append(data)
-            self._size += len(data)
+            self.size += len(data)
             self._wake()
 
     def end(self) -> None:
@@ -97,16 +121,17 @@ class Request:
         self.ended = True
         self._wake()
 
-    def cut(self) -> None:
-        """Note that the connection ended before the body was complete."""
+    def cut(self, *, overloaded: bool = False) -> None:
+        """Note that no more of the body will come. `overloaded`: the server refuses it, else the client ended it."""
         self._gone = not self.ended
+        self._overloaded = overloaded
         self._wake()
 
     def drop(self) -> None:
         """Discard the body, arrived or not, after the request is answered."""
         self._dropped = True
         self._parts.clear()
-        self._size = 0
+        self.size = 0
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None

@@ -17,6 +17,20 @@ class MayflyError(Exception):
         self.detail: Mapping[str, object] = detail
 
 
+def drop_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error that was reported, and of its causes.
+
+    Their frames keep requests and documents. Where a frame refers to its own error, that would last until the next collection,
+    and collections are rare.
+    """
+    following: BaseException | None = error
+    seen: set[int] = set()
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        following.__traceback__ = None
+        following = following.__cause__ or following.__context__
+
+
 class BadRequest(MayflyError):
     """The request is malformed or breaks a rule of the protocol."""
 
@@ -71,6 +85,16 @@ class Throttled(MayflyError):
 
 class Unavailable(MayflyError):
     """The store cannot work now (closing, disk full, unreachable); nothing was done."""
+
+    retryable = True
+
+
+class OutOfSpace(Unavailable):
+    """The disk of the store is full, or nearly so; nothing was done. Reads and deletes go on."""
+
+
+class Overloaded(MayflyError):
+    """A budget of the server is used up; nothing was done."""
 
     retryable = True
 

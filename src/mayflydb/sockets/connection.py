@@ -10,13 +10,24 @@ import asyncio
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from mayflydb.sockets.work import Served, Work, resume
 
 R = TypeVar("R")
 A = TypeVar("A")
 W = TypeVar("W")
+
+MAX_ANSWERS_PER_TURN: Final = 16
+"""Requests of one connection that are answered in one turn of the event loop; further ones wait for those of others."""
+
+PROGRESS_SECONDS: Final = 10.0
+"""Seconds in which a client must send or take PROGRESS_BYTES of what the server holds for it, or all of it."""
+
+PROGRESS_BYTES: Final = 1 << 20
+
+UNREAD_CHECKS: Final = 3
+"""Times PROGRESS_SECONDS that an unread answer may stay as it is while there is room for others."""
 
 
 class OrderedConnection(Served, Generic[R, A, W]):
@@ -35,6 +46,15 @@ class OrderedConnection(Served, Generic[R, A, W]):
         self._ended = False
         self._expires = deadline
         self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        # What the account of bytes in flight has been charged: for requests, and for answers.
+        self._charged = 0
+        self._unread = 0
+        self._unsent = 0
+        self._starved = False
+        self._continuing: asyncio.Handle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self._unread_checks = 0
 
     @abstractmethod
     def _advance(self) -> None:
@@ -53,6 +73,10 @@ class OrderedConnection(Served, Generic[R, A, W]):
         """Return the answer to a request whose handler raised this; None where the connection ends without one."""
 
     @abstractmethod
+    def _answering_bytes(self) -> int:
+        """Return the bytes that are charged for the request that is being answered."""
+
+    @abstractmethod
     def _check_deadline(self) -> None:
         """Abort when the client took too long, else set the timer again."""
 
@@ -65,22 +89,89 @@ class OrderedConnection(Served, Generic[R, A, W]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._work.connections.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
+        if self.seat is not None:
+            self.seat.release()
+        for timer in (self._timer, self._unread_timer, self._continuing):
+            if timer is not None:
+                timer.cancel()
         self._waiting.clear()
+        # The request that is being answered still has its bytes, until `_respond`.
+        self._charge(self._answering_bytes())
+        self._charge_unread(0)
+        self._work.in_flight.leave(self)
 
     def pause_writing(self) -> None:
         self._blocked = True
+        self._watch_unread()
         self._throttle()
 
     def resume_writing(self) -> None:
         self._blocked = False
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+        self._charge_unread(0)
         self._advance()
+        self._throttle()
+
+    def read_on(self) -> None:
+        """Continue a message that had to wait for others."""
+        self._starved = False
         self._throttle()
 
     def abort(self) -> None:
         """Drop the connection, whatever it is about."""
         self._transport.abort()
+
+    # --- bytes in flight -------------------------------------------------------------------------------------------------
+
+    def _charge(self, held: int) -> None:
+        """Charge the bytes of requests that this connection holds now."""
+        before, self._charged = self._charged, held
+        self._work.in_flight.charge(held - before)
+
+    def _charge_unread(self, size: int) -> None:
+        before, self._unread = self._unread, size
+        if size != before:
+            self._work.in_flight.charge(size - before)
+
+    def _await_room(self, size: int) -> bool:
+        """Stop reading in a message of this size while others have to end first. Return False if it is refused."""
+        allowed = self._work.in_flight.may_read(self, size)
+        self._starved = allowed is False
+        return allowed is not None
+
+    def _watch_unread(self) -> None:
+        # A large answer stays whole in memory until its last byte is sent: its charge stays, too.
+        self._unsent = self._transport.get_write_buffer_size()
+        self._charge_unread(max(self._unread, self._unsent))
+        self._unread_checks = 0
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+        self._unread_timer = self._loop.call_later(PROGRESS_SECONDS, self._check_unread)
+
+    def _check_unread(self) -> None:
+        """Abort the connection of a client that does not read its answers."""
+        before, left = self._unsent, self._transport.get_write_buffer_size()
+        self._unsent = left
+        if before - left >= min(PROGRESS_BYTES, before // 4):
+            self._unread_checks = 0
+        else:
+            self._unread_checks += 1
+            if self._unread_checks >= UNREAD_CHECKS or self._work.in_flight.short:
+                self.abort()
+                return
+        self._unread_timer = self._loop.call_later(PROGRESS_SECONDS, self._check_unread)
+
+    def _continue_later(self) -> None:
+        """Answer the requests that wait in a later turn of the loop, after those of other connections."""
+        if self._continuing is None:
+            self._continuing = self._loop.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._continuing = None
+        self._advance()
+        self._throttle()
 
     # --- answering -------------------------------------------------------------------------------------------------------
 
@@ -95,7 +186,7 @@ class OrderedConnection(Served, Generic[R, A, W]):
             if failed is not None:
                 self._respond(request, failed)
         else:
-            task = self._loop.create_task(self._finish(request, answering, awaited))
+            self._task = task = self._loop.create_task(self._finish(request, answering, awaited))
             self._work.tasks.add(task)
             task.add_done_callback(self._work.tasks.discard)
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import errno
 import logging
-import resource
+import os
 import socket
 import ssl
 import struct
@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from mayflydb.model.quota import Quotas
+from mayflydb.sockets.seats import Seat, Seats, share_descriptors
 from mayflydb.sockets.work import Served, Work
 
 log = logging.getLogger(__name__)
@@ -40,29 +42,37 @@ ProtocolFactory = Callable[[bool, float], Served]
 
 
 class Room(msgspec.Struct, frozen=True):
-    """The most `connections` at once (further ones are reset), seconds of `patience` with a new one, and of `pause` without
-    descriptors.
+    """The most `connections` at once, and those `per_address` (further ones are reset); seconds of `patience` with a new one, and
+    of `pause` without descriptors. `listeners`: those of the process, which share its descriptors. `name`: that of the quota.
     """
 
     connections: int = 1000
     patience: float = 5.0
     pause: float = 1.0
-
-
-def cap_connections(connections: int) -> int:
-    """Limit connections to three quarters of the descriptors that the process may have: the store needs some too."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return connections if soft == resource.RLIM_INFINITY else min(connections, soft * 3 // 4)
+    per_address: int = 1000
+    listeners: int = 1
+    name: str = "connections"
 
 
 class Listener:
     """Serves a protocol on sockets that are already bound."""
 
-    def __init__(self, introduce: ProtocolFactory, work: Work, certificate: CertificateSource, room: Room) -> None:
+    def __init__(
+        self,
+        introduce: ProtocolFactory,
+        work: Work,
+        certificate: CertificateSource,
+        room: Room,
+        quotas: Quotas | None = None,
+    ) -> None:
+        """`quotas`: those of the server, of which the listener's is one."""
         self._introduce = introduce
         self._certificate = certificate
-        self._room = msgspec.structs.replace(room, connections=cap_connections(room.connections))
+        self._room = room
+        most = min(room.connections, share_descriptors(room.listeners))
+        self.seats = Seats((quotas or Quotas()).get(room.name, most), room.per_address)
         self._work = work
+        self._spare: int | None = None
         self._sockets: list[socket.socket] = []
         self._silent: set[SilentConnection] = set()
         self._admissions: set[asyncio.Task[None]] = set()
@@ -76,6 +86,7 @@ class Listener:
         """Accept connections from now on."""
         self._loop = asyncio.get_running_loop()
         self._sockets = list(sockets)
+        self._open_spare()
         for each in sockets:
             each.setblocking(False)
             self._loop.add_reader(each, self._accept, each)
@@ -83,20 +94,42 @@ class Listener:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                client, _ = listening.accept()
+                client, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno in OUT_OF_DESCRIPTORS:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                if not self._turn_away(listening):
                     self._pause(listening, error)
                     return
-                raise
-            if self.connections >= self._room.connections:
+                continue
+            seat = self.seats.take(address[0])
+            if seat is None:
                 reset(client)
             else:
                 client.setblocking(False)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._silent.add(SilentConnection(self, client, self._loop, self._room.patience))
+                self._silent.add(SilentConnection(self, client, seat, self._loop, self._room.patience))
+
+    def _turn_away(self, listening: socket.socket) -> bool:
+        """Reset a client for whom there is no descriptor, by the spare one: it would wait for ever. Return False without one."""
+        if self._spare is None:
+            return False
+        os.close(self._spare)
+        self._spare = None
+        try:
+            reset(listening.accept()[0])
+        except OSError:
+            return False
+        finally:
+            self._open_spare()
+        self.seats.quota.refused += 1
+        return True
+
+    def _open_spare(self) -> None:
+        with contextlib.suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         # The socket stays readable while clients wait: without a pause the loop would spin on accept.
@@ -115,7 +148,7 @@ class Listener:
     def admit(self, silent: SilentConnection, tls: bool, deadline: float) -> None:
         """Hand over a connection whose client has begun to send."""
         self._silent.discard(silent)
-        task = self._loop.create_task(self._admit(silent.socket, tls, deadline))
+        task = self._loop.create_task(self._admit(silent.socket, silent.seat, tls, deadline))
         self._admissions.add(task)
 
         def forget_admission(task: asyncio.Task[None]) -> None:
@@ -123,12 +156,15 @@ class Listener:
             if task.cancelled():
                 # Cancelled before its first step, the coroutine never ran and could not close the socket.
                 silent.socket.close()
+                silent.seat.release()
 
         task.add_done_callback(forget_admission)
 
-    async def _admit(self, client: socket.socket, tls: bool, deadline: float) -> None:
+    async def _admit(self, client: socket.socket, seat: Seat, tls: bool, deadline: float) -> None:
         def connection() -> Served:
-            return self._introduce(tls, deadline)
+            served = self._introduce(tls, deadline)
+            served.seat = seat
+            return served
 
         try:
             if not tls:
@@ -141,9 +177,11 @@ class Listener:
             # A client that does not trust the certificate ends here, as does one that speaks another TLS.
             log.debug("a connection came to nothing: %s", error)
             client.close()
+            seat.release()
         except Exception:
             log.exception("a connection could not be served")
             client.close()
+            seat.release()
 
     async def close(self, grace: float) -> None:
         """Accept no more connections, let requests in work finish for up to `grace` seconds, then drop the rest."""
@@ -151,6 +189,9 @@ class Listener:
             self._loop.remove_reader(each)
             each.close()
         self._sockets.clear()
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
         for silent in list(self._silent):
             silent.shut()
         for admission in list(self._admissions):
@@ -189,9 +230,10 @@ class SilentConnection:
     """A connection whose client has not yet sent enough to tell what it speaks."""
 
     def __init__(
-        self, listener: Listener, client: socket.socket, loop: asyncio.AbstractEventLoop, patience: float
+        self, listener: Listener, client: socket.socket, seat: Seat, loop: asyncio.AbstractEventLoop, patience: float
     ) -> None:
         self.socket = client
+        self.seat = seat
         self._listener = listener
         self._loop = loop
         self._deadline = loop.time() + patience
@@ -235,11 +277,13 @@ class SilentConnection:
 
     def _expire(self) -> None:
         self._leave()
+        self.seat.release()
         reset(self.socket)
 
     def shut(self) -> None:
         """Close without an answer."""
         self._leave()
+        self.seat.release()
         self.socket.close()
 
 

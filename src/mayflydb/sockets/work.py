@@ -8,11 +8,16 @@ from collections.abc import Coroutine, Generator
 from types import coroutine
 from typing import Any, TypeVar
 
+from mayflydb.sockets.in_flight import BytesInFlight
+from mayflydb.sockets.seats import Seat
+
 T = TypeVar("T")
 
 
 class Served(asyncio.Protocol, ABC):
-    """The protocol of one connection, as its listener knows it."""
+    """The protocol of one connection, as its listener knows it. `seat`: released when the connection is lost."""
+
+    seat: Seat | None = None
 
     @abstractmethod
     def flush(self) -> None:
@@ -27,10 +32,28 @@ class Served(asyncio.Protocol, ABC):
         """Drop the connection at once."""
 
 
+class ClosedConnection(Served):
+    """A connection that is closed as it comes, as a server that requires TLS closes one without."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        transport.abort()
+
+    def flush(self) -> None:
+        """Do nothing: there is no answer."""
+
+    def shutdown(self) -> None:
+        """Do nothing: the connection is closed already."""
+
+    def abort(self) -> None:
+        """Do nothing: the connection is closed already."""
+
+
 class Work:
     """The open connections of a listener, the tasks of requests, and the connections that have answers to send."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_flight: BytesInFlight | None = None) -> None:
+        """`in_flight`: the process's account; by default one of this listener's own."""
+        self.in_flight = in_flight or BytesInFlight()
         self.connections: set[Served] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._outgoing: list[Served] = []
@@ -62,6 +85,8 @@ def resume(begun: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T
             try:
                 value = yield awaited
             except BaseException as error:  # noqa: BLE001 -- the coroutine handles it, cancellation included.
+                # The error may come from what was awaited, which refers to it: by this frame they would keep each other.
+                awaited = None
                 awaited = begun.throw(error)
             else:
                 awaited = begun.send(value)

@@ -1,0 +1,181 @@
+"""Slows those who guess passwords, and none besides them.
+
+Wrong passwords are counted for an address and a name together, so that no one can keep a user out by guessing from elsewhere.
+After several wrong ones each further attempt waits longer, and attempts take turns. A right password that has waited is accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final
+
+from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.model.instant import MINUTE, SECOND
+
+FREE_GUESSES: Final = 5
+"""Wrong passwords after which each further attempt waits."""
+
+FIRST_WAIT: Final = SECOND // 2
+LONGEST_WAIT: Final = 4 * SECOND
+"""The wait after `FREE_GUESSES` wrong passwords, in microseconds; it doubles with each further one up to the longest."""
+
+PATIENCE_SECONDS: Final = 10.0
+"""Seconds after which an attempt that has not had its turn is refused; less than clients wait."""
+
+MEMORY: Final = 10 * MINUTE
+"""The time after which wrong passwords are forgotten, counted from the last one."""
+
+MAX_WAITING: Final = 16
+"""Attempts that wait for their turn; further ones are refused unchecked."""
+
+MAX_REMEMBERED: Final = 10_000
+"""Pairs of address and name whose wrong passwords are counted. Clients choose the names, so the number has a limit."""
+
+IPV6_NETWORK: Final = 64
+"""The bits of an IPv6 address that count: a client usually has all addresses that share them."""
+
+
+class TooManyGuesses(Exception):
+    """An attempt was refused without looking at its password."""
+
+
+class _Turns:
+    """The wrong passwords of one address for one name.
+
+    `taken`: an attempt is checked, or the wait after one goes on. `waiting`: a future for each attempt that waits: True
+    when its turn comes, False when it has waited too long. `attempts`: those that are under way.
+    """
+
+    __slots__ = ("attempts", "failures", "last", "taken", "waiting")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.last = 0
+        self.taken = False
+        self.attempts = 0
+        self.waiting: list[asyncio.Future[bool]] = []
+
+
+class Guesses:
+    """The attempts to log in at one listener."""
+
+    def __init__(self, stopwatch: Stopwatch = monotonic_us) -> None:
+        self._stopwatch = stopwatch
+        self._turns: dict[bytes, _Turns] = {}
+
+    async def attempt(self, address: str, name: str, check: Callable[[], Awaitable[bool]]) -> bool:
+        """Return what `check` says of a password, after the wait that earlier wrong ones have earned.
+
+        `address`: of the client, without a port. TooManyGuesses where too many wait already, or the turn does not come.
+        """
+        key = _digest(address, name)
+        turns = self._turns.get(key) or self._turns.setdefault(key, _Turns())
+        turns.attempts += 1
+        try:
+            # One after the other: of many attempts at once, each would see the count before the first.
+            await self._take_turn(turns)
+            try:
+                right = await check()
+                self._note(key, turns, right)
+                return right
+            finally:
+                self._pass_on(turns)
+        finally:
+            turns.attempts -= 1
+            if not (turns.attempts or turns.failures):
+                self._turns.pop(key, None)
+
+    async def _take_turn(self, turns: _Turns) -> None:
+        if self._stopwatch() - turns.last >= MEMORY:
+            turns.failures = 0
+        if not turns.taken:
+            turns.taken = True
+            return
+        guessed = turns.failures >= FREE_GUESSES
+        if guessed and len(turns.waiting) >= MAX_WAITING:
+            raise TooManyGuesses
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
+        turns.waiting.append(turn)
+        # A timer, and no `asyncio.timeout`: a command of MongoDB begins outside of any task.
+        patience = loop.call_later(PATIENCE_SECONDS, _refuse, turn) if guessed else None
+        try:
+            came = await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.result():
+                self._give_turn(turns)
+            raise
+        finally:
+            if patience is not None:
+                patience.cancel()
+            if turn in turns.waiting:
+                turns.waiting.remove(turn)
+        if not came:
+            raise TooManyGuesses
+
+    def _pass_on(self, turns: _Turns) -> None:
+        """Give the turn to another attempt, after the wait."""
+        wait = wait_after(turns.failures)
+        if wait:
+            call_later(wait / SECOND, lambda: self._give_turn(turns))
+        else:
+            self._give_turn(turns)
+
+    def _give_turn(self, turns: _Turns) -> None:
+        # The one that came last is next: clients that try an old password again and again wait already, and a person who knows
+        # the right one comes after them.
+        while turns.waiting:
+            turn = turns.waiting.pop()
+            if not turn.done():
+                turn.set_result(True)
+                return
+        turns.taken = False
+
+    def _note(self, key: bytes, turns: _Turns, right: bool) -> None:
+        if right:
+            turns.failures = 0
+            return
+        turns.failures += 1
+        turns.last = self._stopwatch()
+        # The pair that failed least recently is forgotten first.
+        self._turns.pop(key, None)
+        self._turns[key] = turns
+        while len(self._turns) > MAX_REMEMBERED:
+            del self._turns[next(iter(self._turns))]
+
+
+def wait_after(failures: int) -> int:
+    """Return the microseconds that the next attempt waits."""
+    if failures < FREE_GUESSES:
+        return 0
+    return min(LONGEST_WAIT, FIRST_WAIT << min(failures - FREE_GUESSES, 10))
+
+
+def _refuse(turn: asyncio.Future[bool]) -> None:
+    if not turn.done():
+        turn.set_result(False)
+
+
+def call_later(seconds: float, function: Callable[[], None]) -> None:
+    """Call a function after some seconds of the host's time."""
+    asyncio.get_running_loop().call_later(seconds, function)
+
+
+def _digest(address: str, name: str) -> bytes:
+    # Digests are of one length, however long a name is.
+    return blake2b(f"{_network(address)}\0{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _network(address: str) -> str:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ip_network((int(parsed), IPV6_NETWORK), strict=False))
+    return str(parsed)

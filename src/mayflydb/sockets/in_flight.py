@@ -1,0 +1,113 @@
+"""The account of bytes in flight: what the process holds for its clients between two reads or writes of their sockets.
+
+Charged are the bytes of unfinished and unanswered requests, and answers that clients have not read yet. Connections pay only
+for what is larger than SMALL: their number limits the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from mayflydb.model.quota import Quota
+
+SMALL: Final = 16 * 1024
+"""Bytes of a request that are not charged."""
+
+SMALL_ANSWER: Final = 64 * 1024
+"""Bytes of an answer that is always sent: so much is written to a socket without looking at what is unread."""
+
+SMALL_MESSAGE: Final = 1 << 20
+"""Bytes of a message that is read up to the limit, while larger ones wait."""
+
+DEFAULT_LIMIT: Final = 256 << 20
+
+CHUNK: Final = 256 * 1024
+"""Bytes that one read of a socket returns at most."""
+
+
+class Reader(Protocol):
+    """A connection whose message is not complete."""
+
+    def read_on(self) -> None:
+        """Continue to read."""
+
+
+class BytesInFlight:
+    """The bytes in flight of a process, and the connections that wait until they may read on.
+
+    From three quarters of the limit on, large messages wait. One of them continues all the same, the first that came: its end
+    makes room for the next. At the limit, nothing more is read, and no large answer is sent.
+    """
+
+    def __init__(self, quota: Quota | None = None, on_release: Callable[[], None] | None = None) -> None:
+        """`on_release`: called when most of what was in flight is gone, if it was much, and when an answer is refused."""
+        self.quota = quota or Quota("bytes_in_flight", DEFAULT_LIMIT)
+        self._on_release = on_release
+        self._waiting: dict[Reader, None] = {}
+        self._first: Reader | None = None
+        self._peak = 0
+
+    @property
+    def short(self) -> bool:
+        """Return whether large messages have to wait."""
+        return self.quota.used > self.quota.limit * 3 // 4
+
+    def charge(self, size: int) -> None:
+        """Charge bytes that are held already; a negative size gives them back."""
+        quota = self.quota
+        quota.used += size
+        if size > 0:
+            self._peak = max(self._peak, quota.used)
+            return
+        while self._waiting and not self.short:
+            self._wake_next()
+        if self._peak > quota.limit // 8 and quota.used < self._peak // 4:
+            self._peak = quota.used
+            if self._on_release is not None:
+                self._on_release()
+
+    def may_hold(self, size: int) -> bool:
+        """Return whether an answer may be sent. Count a refusal if not."""
+        if size <= SMALL_ANSWER or self.quota.has_room(size):
+            return True
+        self.quota.refused += 1
+        # Answers that are refused were made, at least in part: their memory is free, and should not add to the rest.
+        if self._on_release is not None:
+            self._on_release()
+        return False
+
+    def may_read(self, reader: Reader, size: int) -> bool | None:
+        """Return whether a connection may read on in a message of this size; False: not now. None: it is refused.
+
+        With False, `read_on` of the reader is called later, unless it has left by then.
+        """
+        if not self.short:
+            return True
+        quota = self.quota
+        if self._first is None and size > SMALL_MESSAGE:
+            self._first = reader
+            self._waiting.pop(reader, None)
+        # The first message is let in beyond the limit, or messages that wait for each other would never end.
+        if reader is self._first or (size <= SMALL_MESSAGE and quota.used <= quota.limit):
+            return True
+        if quota.used > quota.limit:
+            quota.refused += 1
+            return None
+        self._waiting[reader] = None
+        return False
+
+    def leave(self, reader: Reader) -> None:
+        """Note that a message is complete, or that its connection is gone."""
+        self._waiting.pop(reader, None)
+        if self._first is reader:
+            self._first = None
+            if self._waiting:
+                self._wake_next()
+
+    def _wake_next(self) -> None:
+        reader = next(iter(self._waiting))
+        del self._waiting[reader]
+        if self.short:
+            self._first = reader
+        reader.read_on()
