@@ -208,6 +208,10 @@ class Expiries(Read["list[Expiry]"], frozen=True):
     limit: int
 
 
+class LastExpiry(Read[int], frozen=True):
+    """The id of the newest expiry event that is stored; 0 if none is."""
+
+
 class History(Read["list[Version]"], frozen=True):
     """The versions in a container's history with lsn > `after`, by lsn: a page, as in `Scan`."""
 
@@ -241,6 +245,13 @@ class NamedNumber(Read["int | None"], frozen=True):
     """A named whole number of the store, such as the high-water mark of the clock; None if it was never set."""
 
     name: str
+
+
+class KnownDamage(Read["str | None"], frozen=True):
+    """The damage that a check of this store has found since it was opened, in words; None: none. Not in decisions.
+
+    While there is any, a `Get` that finds nothing raises Corrupt: the record may be there, and its index damaged.
+    """
 
 
 class Allocate(Read["tuple[int, int]"], frozen=True):
@@ -314,7 +325,7 @@ class AddVersion(msgspec.Struct, frozen=True):
 
 
 class TrimHistory(msgspec.Struct, frozen=True):
-    """Remove up to `limit` versions with written <= `upto` from a history, oldest first.
+    """Remove up to `limit` versions with written <= `upto`, or lsn <= `upto_lsn`, from a history, oldest first.
 
     The last of them stays in its place as a GAP, so that a reader from before it learns that versions are missing.
     """
@@ -322,6 +333,7 @@ class TrimHistory(msgspec.Struct, frozen=True):
     container: int
     upto: Instant
     limit: int
+    upto_lsn: int = 0
 
 
 class ClearDropped(msgspec.Struct, frozen=True):
@@ -434,6 +446,21 @@ def ask(read: Read[T]) -> Generator[Read[Any], Any, T]:
     """Ask for a read inside a decision, with a typed answer: `answer = yield from ask(read)`."""
     answer: T = yield read
     return answer
+
+
+class DiskFacts(msgspec.Struct, frozen=True):
+    """The space of a store's disk, in bytes. `least`: below so many free bytes, writes that make the store grow are refused.
+
+    `reserve`: the space that is kept for purges on a full disk, of the `reserve_wanted`. `short`: writes are refused now.
+    `refused`: writes that were refused since the start.
+    """
+
+    free: int
+    least: int
+    reserve: int
+    reserve_wanted: int
+    short: bool
+    refused: int
 
 
 class Holds(Protocol):

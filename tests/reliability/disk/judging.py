@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mayflydb.store.sqlite.connection import open_file
-from mayflydb.store.sqlite.store import _prepare
+from mayflydb.store.sqlite.prepare import prepare
 from reliability.disk.cuts import MODES, Durable, Image
 from reliability.disk.platter import Mark
 from reliability.disk.recording import PATH, Recording, State, clock_mark, commit_number, dump
@@ -72,7 +72,7 @@ def reopened(image: Image, directory: Path) -> State:
             path.unlink()
     connection = open_file(str(directory / PATH), "unix", exclusive=True)
     try:
-        _prepare(connection)
+        prepare(connection)
         sound = connection.pragma("integrity_check")
         assert sound == "ok", sound
         return dump(connection)

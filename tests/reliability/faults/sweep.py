@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from mayflydb.model.errors import Corrupt, MayflyError, OutcomeUnknown, Unavaila
 from mayflydb.model.order import Order
 from mayflydb.store.interface import Committed, Decision, Read, Scan, Urgency
 from mayflydb.store.sqlite.reads import scan
+from mayflydb.store.sqlite.space import SpaceLimits
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.disk.cuts import MODES, Durable, Image
 from reliability.disk.judging import reopened
@@ -32,6 +34,9 @@ FAILURES: dict[str, tuple[Kind, Callable[[], apsw.Error], bool]] = {
     "write error": ("write", lambda: failure(apsw.IOError, apsw.SQLITE_IOERR_WRITE), False),
     "full": ("write", lambda: failure(apsw.FullError, apsw.SQLITE_FULL), False),
     "stays full": ("write", lambda: failure(apsw.FullError, apsw.SQLITE_FULL), True),
+    "full beside a reserve": ("write", lambda: failure(apsw.FullError, apsw.SQLITE_FULL), False),
+    "stays full beside a reserve": ("write", lambda: failure(apsw.FullError, apsw.SQLITE_FULL), True),
+    "half a write beside a reserve": ("write", lambda: failure(apsw.FullError, apsw.SQLITE_FULL), False),
     "half a write": ("write", lambda: failure(apsw.FullError, apsw.SQLITE_FULL), False),
     "sync error": ("sync", lambda: failure(apsw.IOError, apsw.SQLITE_IOERR_FSYNC), False),
     "truncate error": ("truncate", lambda: failure(apsw.IOError, apsw.SQLITE_IOERR_TRUNCATE), False),
@@ -52,7 +57,7 @@ class Trap:
     def __init__(self, disk: Platter, failure: str, n: int) -> None:
         self.kind, self._error, self._stays = FAILURES[failure]
         self._n = n
-        self._half = failure == "half a write"
+        self._half = failure.startswith("half a write")
         self.short = failure == "short read"
         self.sprung = False
         self._disk = disk
@@ -86,6 +91,28 @@ class Trap:
             yield
         finally:
             self._disk.fault, self._disk.short_write, self._disk.short_read = kept
+
+
+class Reserve:
+    """A disk whose reserve ends the trouble when it is given back."""
+
+    def __init__(self) -> None:
+        self.trap: Trap | None = None
+        self._size = 0
+
+    def free(self) -> int:
+        return 1 << 40
+
+    def reserve_size(self) -> int:
+        return self._size
+
+    def reserve(self, size: int) -> None:
+        self._size = size
+
+    def release(self) -> None:
+        self._size = 0
+        if self.trap is not None:
+            self.trap.disarm()
 
 
 @dataclass
@@ -151,6 +178,12 @@ class Watched:
     @property
     def catalog_version(self) -> int:
         return self.store.catalog_version
+
+    @property
+    def answered(self) -> int:
+        """The answers of a store that works. One that keeps a reserve may wait for space."""
+        spared = self.outcomes["OutOfSpace"] if self.store._space is not None else 0
+        return self.outcomes["done"] + self.outcomes["refused"] + spared
 
     async def read(self, request: Read[T]) -> T:
         return await self.store.read(request)
@@ -249,10 +282,16 @@ async def run(image: Image, seed: int, fault: str, n: int, aftermath: str, direc
     """One scenario with one fault in it, and one way to go on afterwards."""
     disk = disk_of(image, seed)
     draw = random.Random(f"{seed} {fault} {n}")
-    store = await SqliteStore.open(PATH, vfs=disk.name, halt=halt)
+    reserve = Reserve()
+    limits = SpaceLimits(1, 0) if "reserve" in fault else None
+    # Either the next look at the disk comes at once and finds space again, or none comes, and growing writes are refused.
+    ticks = count(0, 500_000 if n % 2 else 0)
+    store = await SqliteStore.open(
+        PATH, vfs=disk.name, halt=halt, stopwatch=lambda: next(ticks), limits=limits, volume=reserve
+    )
     if FAILURES[fault][0] == "read":
         store._transaction.connection.pragma("cache_size", 2)
-    trap = Trap(disk, fault, n)
+    reserve.trap = trap = Trap(disk, fault, n)
     watched = Watched(store, trap)
     load = Load(watched, seed)
     await load.begin_again()
@@ -289,9 +328,9 @@ async def _scenario(load: Load, watched: Watched, trap: Trap, aftermath: str) ->
     if trap.sprung and aftermath == "continue":
         # The disk is sound again: the store must work as if nothing had been.
         for attempt in range(2):
-            before = watched.outcomes["done"] + watched.outcomes["refused"]
+            before = watched.answered
             await watched.wait(load.write())
-            worked = watched.outcomes["done"] + watched.outcomes["refused"] > before
+            worked = watched.answered > before
             # Zeros that were read in place of a page stay in the cache until the next start.
             assert worked or attempt == 0 or trap.short, f"the disk is sound, and writes still fail: {watched.outcomes}"
 
@@ -378,16 +417,21 @@ def sweep(seeds: Iterable[int], kinds: tuple[str, ...], aftermaths: tuple[str, .
 
 
 def recover(seed: int, failure: str, n: int, directory: Path) -> tuple[bool, str | None]:
-    """Opening a store meets the fault: it is refused by name or comes up right, and the next attempt comes up right."""
+    """Opening a store meets the fault: it is refused by name or comes up right, and the next attempt comes up right.
+
+    Beside a reserve, a full disk is no reason not to come up.
+    """
     image = template(seed)
     expected = reopened(image, directory)
     disk = disk_of(image, seed)
-    trap = Trap(disk, failure, n)
+    reserve = Reserve()
+    reserve.trap = trap = Trap(disk, failure, n)
+    limits = SpaceLimits(1, 0) if "reserve" in failure else None
     trap.arm()
 
     async def attempt() -> State | None:
         try:
-            store = await SqliteStore.open(PATH, vfs=disk.name, halt=halt)
+            store = await SqliteStore.open(PATH, vfs=disk.name, halt=halt, limits=limits, volume=reserve)
         except (Unavailable, Stopped):
             return None
         trap.disarm()
@@ -397,6 +441,8 @@ def recover(seed: int, failure: str, n: int, directory: Path) -> tuple[bool, str
 
     state = asyncio.run(attempt())
     trap.disarm()
+    if state is None and limits is not None:
+        return trap.sprung, f"{failure} {n} while opening: it did not come up"
     if state is not None and state != expected:
         return trap.sprung, f"{failure} {n} while opening: came up with another state"
     found = reopened(after(disk, "all", random.Random(n)), directory)

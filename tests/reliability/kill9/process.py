@@ -66,7 +66,8 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=self._log,
             cwd=self._directory,
-            env=os.environ | places,
+            # Variables for tests, such as the URL of a Citus, are none of the server's settings.
+            env={name: value for name, value in os.environ.items() if not name.startswith("MAYFLY_")} | places,
         )
 
     @property
@@ -81,12 +82,26 @@ class Server:
         self._nursery.stdin.flush()
         assert self._ready(self._nursery), self.stderr()
 
+    def start_refused(self) -> str:
+        """A server that must not come up: what it wrote before it ended."""
+        assert self._nursery.stdin is not None
+        before = len(self.stderr())
+        self._nursery.stdin.write(json.dumps(self._arguments).encode() + b"\n")
+        self._nursery.stdin.flush()
+        said = b""
+        while json.loads(line := self._line(self._nursery)) != {"event": "ended"}:
+            said += line + b"\n"
+        assert b'"ready"' not in said, said
+        return said.decode() + self.stderr()[before:]
+
     def start_traced(self, *strace: str) -> bool:
         """A new server in a process of its own, under strace; False when it was killed before it was ready."""
+        return self.start_through("strace", "-f", "-qq", "-o", "/dev/null", *strace)
+
+    def start_through(self, *program: str) -> bool:
+        """A new server in a process of its own, started through another program; False when it ended before it was ready."""
         self._buffer = b""
-        self._traced = self._popen(
-            ["strace", "-f", "-qq", "-o", "/dev/null", *strace, sys.executable, "-c", PROGRAM, *self._arguments]
-        )
+        self._traced = self._popen([*program, sys.executable, "-c", PROGRAM, *self._arguments])
         return self._ready(self._traced)
 
     def _ready(self, process: subprocess.Popen[bytes]) -> bool:
@@ -117,6 +132,13 @@ class Server:
         """SIGKILL, and wait until the kernel has taken everything away from it."""
         os.kill(self.pid, signal.SIGKILL)
         self.ended()
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for the end."""
+        os.kill(self.pid, signal.SIGTERM)
+        while json.loads(self._line(self._nursery)) != {"event": "ended"}:
+            pass
+        self.pid = 0
 
     def ended(self) -> None:
         """Wait for an end that is certain."""

@@ -10,29 +10,62 @@ from collections.abc import Callable
 import apsw
 
 from mayflydb.store.sqlite.connection import PAGE_SIZE
+from mayflydb.store.sqlite.damage import Damage, is_damage
+from mayflydb.store.sqlite.space import is_full
 
 PASSIVE_PAGES = 16 * 1024 * 1024 // PAGE_SIZE
 """The log is copied into the file each time that it has grown by so many pages. A page that is written often is copied once."""
 
 CAP_PAGES = 64 * 1024 * 1024 // PAGE_SIZE
-"""Above this size the log is truncated, which waits for readers; below, a checkpoint passes by what a reader still needs."""
+"""Above this size the log is truncated, which waits for readers and then interrupts them; below, a checkpoint passes by what a
+reader still needs.
+"""
 
 # Free pages are given back when they are more than a quarter of the file and more than a megabyte: purged space is soon reused.
 FREE_SHARE = 4
 FREE_FLOOR_PAGES = 1024 * 1024 // PAGE_SIZE
 VACUUM_STEP_PAGES = 128
 
+FULL_DISK_BYTES = 4 * 1024 * 1024
+"""The length of the log file on a full disk. What it holds is written over, so that purges and the clock need no new space."""
+
+RESERVE_SHARE = 4
+"""The log is copied into the file when it has grown by this part of the disk's reserve."""
+
+FULL_DISK_STEPS = 8
+"""Steps in which free pages are given back at a time on a full disk, each in a commit of its own that fits into the log."""
+
 
 class WriteAheadLog:
     """Counts the pages of the log by SQLite's hook and checkpoints by size."""
 
-    def __init__(self, connection: apsw.Connection, halt: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        halt: Callable[[str], None],
+        damage: Damage,
+        is_own: Callable[[], bool] = lambda: True,
+        reserve: int = 0,
+        interrupt_readers: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`is_own`: whether the file still is the one that the log belongs to. Copied into another one, it would ruin that.
+
+        `reserve`: bytes into which the file may grow on a full disk. The log is kept shorter, or it could not be copied.
+        `interrupt_readers`: ends reads that keep the log from being cut.
+        """
+        self._bound = reserve // RESERVE_SHARE // PAGE_SIZE
         self._connection = connection
         self._halt = halt
+        self._damage = damage
+        self._is_own = is_own
+        self._interrupt_readers = interrupt_readers
         self._pages = self._maintained = 0
+        self.written = 0
+        """Bytes that were written to the log so far."""
         connection.set_wal_hook(self._committed)
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self.written += PAGE_SIZE * (pages - self._pages if pages > self._pages else pages)
         self._pages = pages
         return apsw.SQLITE_OK
 
@@ -42,29 +75,71 @@ class WriteAheadLog:
         # A log that was copied completely starts over at its first page, so the count falls.
         if self._pages < self._maintained:
             self._maintained = 0
-        return self._pages - self._maintained >= PASSIVE_PAGES
+        return self._pages - self._maintained >= (min(PASSIVE_PAGES, self._bound) if self._bound else PASSIVE_PAGES)
 
     def maintain(self) -> None:
-        """Checkpoint, and give back free pages in small steps."""
+        """Checkpoint, and give back free pages in small steps. A reader that keeps the log over its limit is interrupted."""
         self._maintained = self._pages
         self._attempt(self._give_back)
-        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if self._pages > CAP_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
-        self.checkpoint(mode)
+        if self._pages <= (min(CAP_PAGES, 2 * self._bound) if self._bound else CAP_PAGES):
+            self.checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
+        elif self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE) is not None:
+            # It has waited for as long as the connection waits for others.
+            self._interrupt_readers()
+            self.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def checkpoint(self, mode: int) -> None:
-        """Copy the log into the file."""
-        self._attempt(lambda: self._connection.wal_checkpoint(mode=mode))
+    def shrink(self) -> bool:
+        """Give free pages and most of the log back to the file system; True: more can be given back. For a full disk."""
+        if not self._is_own():
+            return False
+        self._limit(FULL_DISK_BYTES)
+        before = self._connection.pragma("freelist_count")
+        self._attempt(self._shrink)
+        return bool(0 < self._connection.pragma("freelist_count") < before)
 
-    def _attempt(self, work: Callable[[], object]) -> None:
+    def regrow(self) -> None:
+        """Let the log grow again after `shrink`."""
+        self._limit(-1)
+
+    def _limit(self, size: int) -> None:
+        self._connection.pragma("journal_size_limit", size)
+
+    def _shrink(self) -> None:
+        # Passive: a log that was copied completely begins anew, too, and no reader is waited for.
+        self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        for _ in range(FULL_DISK_STEPS):
+            if not self._connection.pragma("freelist_count"):
+                break
+            self._connection.pragma("incremental_vacuum", VACUUM_STEP_PAGES)
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        # A commit begins the log anew, and cuts it to the limit.
+        self._connection.execute("UPDATE meta SET value = value WHERE name = 'commit_seq'")
+
+    def checkpoint(self, mode: int) -> apsw.BusyError | None:
+        """Copy the log into the file. Return the error if a reader needs the log as it is."""
+        if not self._is_own():
+            return None
+        return self._attempt(lambda: self._connection.wal_checkpoint(mode=mode))
+
+    def _attempt(self, work: Callable[[], object]) -> apsw.BusyError | None:
         # After a busy reader or on a full disk the log still holds everything: the checkpoint is only late. After a failed fsync
         # the kernel may have dropped dirty pages, and a second fsync would succeed without them: only a recovery is safe.
         try:
             work()
-        except (apsw.BusyError, apsw.FullError):
-            return
-        except apsw.IOError as error:
+        except apsw.BusyError as error:
+            return error
+        except apsw.FullError:
+            return None
+        except (apsw.CorruptError, apsw.IOError) as error:
+            if is_damage(error):
+                # A page that cannot be given back. The log is as it was.
+                self._damage.note(error)
+                return None
+            if is_full(error):
+                return None
             self._halt(f"checkpoint failed: {error}")
             raise
+        return None
 
     def _give_back(self) -> None:
         free = self._connection.pragma("freelist_count")

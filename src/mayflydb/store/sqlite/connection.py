@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import apsw
 
 from mayflydb.model.errors import Unavailable
+from mayflydb.store.sqlite.page_checksums import VFS, is_verified, reserve
 
 OLDEST_LIBRARY = (3, 51, 3)
 """Older libraries have a race between a checkpoint and a writer that can lose committed pages."""
@@ -41,9 +42,12 @@ def check_library() -> None:
 def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> apsw.Connection:
     """A connection to a store file: WAL, full synchronous, no memory map.
 
-    `exclusive`: no shared memory, hence one connection only; for file systems (and simulated disks) that have none.
+    `exclusive`: no shared memory, hence one connection only; for file systems (and simulated disks) that have none. With the VFS
+    of page checksums, a file that is still empty gets them.
     """
     connection = apsw.Connection(path, vfs=vfs)
+    if vfs == VFS:
+        reserve(connection)
     # Set first: the pragmas below wait for locks of other connections, too.
     connection.set_busy_timeout(5000)
     if exclusive:
@@ -55,6 +59,8 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
     # macOS: fsync alone leaves data in the cache of the drive.
     connection.pragma("fullfsync", 1)
     connection.pragma("cache_size", -65536)
+    if vfs == VFS and not is_verified(connection):
+        raise Unavailable("SQLite does not verify the pages of this file")
     _harden(connection)
     return connection
 

@@ -42,8 +42,8 @@ def forget(connection: apsw.Connection, counters: Counters, change: interface.Tr
     # One more than the limit: the last of these versions is not removed but becomes the GAP.
     last = connection.execute(
         "SELECT max(lsn) FROM (SELECT lsn, written FROM history WHERE container = ? ORDER BY lsn LIMIT ?)"
-        " WHERE written <= ?",
-        (change.container, change.limit + 1, fit(change.upto)),
+        " WHERE written <= ? OR lsn <= ?",
+        (change.container, change.limit + 1, fit(change.upto), fit(change.upto_lsn)),
     ).get
     if last is not None:
         connection.execute("DELETE FROM history WHERE container = ? AND lsn < ?", (change.container, last))

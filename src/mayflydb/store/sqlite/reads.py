@@ -282,6 +282,10 @@ def read_dropped(connection: apsw.Connection, request: interface.DroppedContaine
     return [row[0] for row in connection.execute("SELECT container FROM dropped ORDER BY container")]
 
 
+def last_expiry(connection: apsw.Connection, request: interface.LastExpiry) -> int:
+    return int(connection.execute("SELECT coalesce(max(id), 0) FROM expiry").get)
+
+
 def expiries(connection: apsw.Connection, request: interface.Expiries) -> list[Expiry]:
     rows = connection.execute(
         f"SELECT {EXPIRY_COLUMNS} FROM expiry WHERE id > ?1 AND (?2 IS NULL OR container = ?2) ORDER BY id LIMIT ?3",
@@ -314,6 +318,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[apsw.Connection, Any], Any]] 
     interface.Count: count,
     interface.DroppedContainers: read_dropped,
     interface.Expiries: expiries,
+    interface.LastExpiry: last_expiry,
     interface.History: history,
     interface.NamedNumber: setting,
     interface.HeldRecords: read_held,

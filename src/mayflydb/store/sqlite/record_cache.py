@@ -11,6 +11,9 @@ LARGEST = 64 * 1024
 OVERHEAD = 400
 """Bytes that a record takes besides its value, about."""
 
+LARGE_TRANSACTION = 4096
+"""A transaction with more changes makes the cache forget its containers: to move each change would take milliseconds."""
+
 
 class RecordCache:
     """The records that were used last, up to about `limit` bytes. A miss says nothing: the record may exist in the tables."""
@@ -114,6 +117,10 @@ class PendingRecords:
             recent.clear()
         for container in self._swept:
             recent.forget_container(container)
+        if len(self._records) > LARGE_TRANSACTION:
+            for container in {container for container, _, _ in self._records}:
+                recent.forget_container(container)
+            self._records.clear()
         for (container, partition, key), record in self._records.items():
             if record is None:
                 recent.forget(container, partition, key)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from mayflydb.store.rows import SEQ_BITS
 
-FORMAT = 3
+FORMAT = 4
 
 COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
 """The columns that `record_of` takes."""
@@ -43,7 +43,10 @@ _DATES = "SELECT 1"
 open it.
 """
 
-MIGRATIONS = {1: _HISTORY, 2: _DATES}
+_PAGES = "SELECT 1"
+"""Format 4 has page checksums, which older versions would not keep up, and eras (`log_origin`)."""
+
+MIGRATIONS = {1: _HISTORY, 2: _DATES, 3: _PAGES}
 """Format -> the one statement that makes it the next format."""
 
 TABLES = f"""

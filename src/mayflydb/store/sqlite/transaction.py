@@ -7,14 +7,17 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from mayflydb.model.errors import Corrupt
 from mayflydb.model.record import Record
 from mayflydb.store import interface
 from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.changes import APPLY
 from mayflydb.store.sqlite.counters import Counters
+from mayflydb.store.sqlite.damage import Damage
 from mayflydb.store.sqlite.reads import ANSWERS, get
 from mayflydb.store.sqlite.record_cache import PendingRecords, RecordCache
 from mayflydb.store.sqlite.schema import CHOSEN
+from mayflydb.store.sqlite.space import Space, grows
 
 T = TypeVar("T")
 
@@ -29,6 +32,8 @@ class Transaction:
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
+        self.space: Space | None = None
+        """Where set, decisions that make the store grow are refused while it is short."""
         self.connection = connection
         self.catalog = Catalog.load(connection)
         self._counters = counters = Counters(self.catalog)
@@ -45,6 +50,7 @@ class Transaction:
             interface.Get: self._get,
         }
         self.changed = False
+        self.damage = Damage()
         self.recent = RecordCache()
         self._pending = PendingRecords(self.recent)
         connection.execute(CHOSEN)
@@ -69,6 +75,8 @@ class Transaction:
         trace.
         """
         outcome = yield from self._drive(decide())
+        if self.space is not None and self.space.is_short and grows(outcome.changes, self._has_row):
+            raise self.space.refuse()
         purged: list[interface.Purged] = []
         for number, change in enumerate(outcome.changes, 1):
             done = self._apply(change)
@@ -87,7 +95,11 @@ class Transaction:
             except StopIteration as end:
                 outcome: interface.Outcome[T] = end.value
                 return outcome
-            answer = self._answer(request)
+            try:
+                answer = self._answer(request)
+            except Corrupt as error:
+                self.damage.note(error)
+                raise
             number += 1
             if not number % STEP:
                 yield
@@ -101,7 +113,12 @@ class Transaction:
             record = self._pending.get(request.container, request.partition, request.key)
         except LookupError:
             return None
-        return get(self.connection, request) if record is None else record
+        if record is None and (record := get(self.connection, request)) is None:
+            self.damage.refuse_absence()
+        return record
+
+    def _has_row(self, id: int) -> bool:
+        return self.catalog.row_now(id) is not None
 
     def _new_id(self, request: interface.NewId) -> int:
         self._next_id += 1
@@ -137,6 +154,11 @@ class Transaction:
         self.commit_seq += 1
         self.catalog.commit()
         self._pending.commit()
+
+    @property
+    def stored_commit_seq(self) -> int:
+        """The number of the last commit, as it is in the file."""
+        return self._meta("commit_seq")
 
     def rollback(self) -> None:
         """Undo everything since `begin`. Harmless when SQLite has rolled back already."""

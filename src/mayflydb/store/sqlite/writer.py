@@ -11,17 +11,23 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import apsw
 
 from mayflydb.clock import Stopwatch
-from mayflydb.model.errors import OutcomeUnknown, Unavailable
+from mayflydb.model.errors import Corrupt, MayflyError, OutcomeUnknown, OutOfSpace, Unavailable
+from mayflydb.model.instant import SECOND
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.commit_speed import CommitSpeed
+from mayflydb.store.sqlite.damage import describe, is_damage
+from mayflydb.store.sqlite.space import LOOK_US, Space, is_full
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.write_queues import QueuedWrite, Refusal, WriteQueues
+
+T = TypeVar("T")
 
 GROUP_LIMIT = 512
 """The most writes of one group: the first of a group waits for the last to be decided."""
@@ -43,13 +49,19 @@ class Writer:
         thread: ThreadPoolExecutor | None,
         halt: Callable[[str], None],
         stopwatch: Stopwatch,
+        space: Space | None = None,
     ) -> None:
         self._transaction = transaction
+        transaction.space = space
+        self._space = space
+        self._in_doubt = False
+        """True: the disk may hold a commit that failed. The next one is written over it, at the same place of the log."""
         self._log = log
         self._thread = thread
         self._halt = halt
         self._stopwatch = stopwatch
         self._queues = WriteQueues(stopwatch)
+        self._complete = False
         self._commit_speed = CommitSpeed()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="writer")
@@ -57,6 +69,12 @@ class Writer:
     def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Coroutine[Any, Any, Committed[Any]]:
         """Queue a decision and wait for its commit."""
         return self._queues.submit(decide, urgency)
+
+    def lose(self, reason: str) -> None:
+        """Refuse all writes from now on: the file is no longer where it was. What its log holds is copied into it."""
+        self._complete = True
+        self._space = None
+        self._queues.refuse(reason)
 
     async def close(self) -> None:
         """Finish the writes that are queued; refuse later ones."""
@@ -75,6 +93,11 @@ class Writer:
         queues = self._queues
         while not (queues.closing and queues.next_urgency() is None):
             await queues.wait_for_work()
+            if self._complete and self._log is not None:
+                # The file that was renamed gets what was acknowledged, which its log may not have followed.
+                self._complete = False
+                await self._run_on_thread(partial(self._log.checkpoint, apsw.SQLITE_CHECKPOINT_TRUNCATE))
+            await self._look_at_disk()
             while (urgency := queues.next_urgency()) is not None:
                 began = self._stopwatch()
                 if urgency == "user":
@@ -84,6 +107,28 @@ class Writer:
                 queues.charge(urgency, began)
                 if self._log is not None and self._log.is_due:
                     await self._run_on_thread(self._log.maintain)
+                await self._look_at_disk()
+
+    async def _look_at_disk(self) -> None:
+        """Look at the free space, if a look is due. While it is short, the next look does not wait for a write."""
+        space, log = self._space, self._log
+        if space is None or log is None or not space.is_due(log.written):
+            return
+
+        def look() -> bool:
+            space.look()
+            if not space.is_short:
+                log.regrow()
+                return False
+            is_shrinking = log.shrink()
+            space.look()
+            return is_shrinking
+
+        if await self._run_on_thread(look):
+            space.hurry()
+            self._queues.wake()
+        elif space.is_short:
+            self._loop.call_later(LOOK_US / SECOND, self._queues.wake)
 
     async def _run_group(self, queue: deque[QueuedWrite], limit: int) -> None:
         done: list[tuple[QueuedWrite, Any, Any]] = []
@@ -104,10 +149,10 @@ class Writer:
             self._transaction.prepare()
         except apsw.Error as error:
             # When BEGIN itself failed, no write was taken from the queue yet: the error is the answer to all of them.
-            self._fail_group(done or [(queue.popleft(), None, None) for _ in range(len(queue))], error)
+            await self._fail_group(done or [(queue.popleft(), None, None) for _ in range(len(queue))], queue, error)
             return
         # A group that took long to decide has many pages to write, and would block the loop.
-        await self._commit(done, on_loop=self._commit_speed.is_quick and self._stopwatch() - began <= SLICE_US)
+        await self._commit(done, queue, on_loop=self._commit_speed.is_quick and self._stopwatch() - began <= SLICE_US)
 
     async def _sweep(self, queue: deque[QueuedWrite]) -> None:
         """Run one sweep in a transaction of its own on the thread: its SQL may take milliseconds."""
@@ -124,9 +169,13 @@ class Writer:
         try:
             await self._run_on_thread(work)
         except apsw.Error as error:
-            self._fail_group(done or [(job, None, None)], error)
+            await self._fail_group(done or [(job, None, None)], queue, error)
             return
-        await self._commit(done, started)
+        await self._commit(done, queue, started)
+
+    @property
+    def _is_short(self) -> bool:
+        return self._space is not None and self._space.is_short
 
     @property
     def _may_pause(self) -> bool:
@@ -150,16 +199,27 @@ class Writer:
         done.append((job, reply, purged))
 
     async def _commit(
-        self, done: list[tuple[QueuedWrite, Any, Any]], held_since: int | None = None, on_loop: bool = False
+        self,
+        done: list[tuple[QueuedWrite, Any, Any]],
+        queue: deque[QueuedWrite],
+        held_since: int | None = None,
+        on_loop: bool = False,
     ) -> None:
+        if self._is_short and not self._in_doubt and all(isinstance(reply, Refusal) for _, reply, _ in done):
+            # Not even the numbers that were given out are written, for which the disk may have no space.
+            self._transaction.rollback()
+            for job, refusal, _ in done:
+                job.fail(refusal.error)
+            return
         try:
             if on_loop:
                 self._commit_group()
             else:
                 await self._run_on_thread(self._commit_group if held_since is None else self._execute_commit)
         except apsw.Error as error:
-            self._fail_commit(done, error)
+            await self._fail_commit(done, queue, error)
             return
+        self._in_doubt = False
         self._transaction.committed()
         seq = self._transaction.commit_seq
         held = 0 if held_since is None else self._stopwatch() - held_since
@@ -177,28 +237,67 @@ class Writer:
         self._execute_commit()
         self._commit_speed.note(self._stopwatch() - before)
 
-    async def _run_on_thread(self, work: Callable[[], None]) -> None:
-        if self._thread is None:
-            work()
-        else:
-            await self._loop.run_in_executor(self._thread, work)
+    async def _run_on_thread(self, work: Callable[[], T]) -> T:
+        return work() if self._thread is None else await self._loop.run_in_executor(self._thread, work)
 
-    def _fail_group(self, done: list[tuple[QueuedWrite, Any, Any]], error: apsw.Error) -> None:
+    async def _fail_group(
+        self, done: list[tuple[QueuedWrite, Any, Any]], queue: deque[QueuedWrite], error: apsw.Error
+    ) -> None:
         """Roll back a group that failed before COMMIT, and answer all its writes: nothing of them happened."""
         self._transaction.rollback()
-        reason = "the disk is full" if isinstance(error, apsw.FullError) else str(error)
-        for job, _, _ in done:
-            job.fail(Unavailable(f"the store could not write: {reason}"))
+        if is_damage(error):
+            self._transaction.damage.note(error)
+        for job in await self._make_room([job for job, _, _ in done], queue, error):
+            job.fail(_failure_before_commit(job, error))
 
-    def _fail_commit(self, done: list[tuple[QueuedWrite, Any, Any]], error: apsw.Error) -> None:
+    async def _fail_commit(
+        self, done: list[tuple[QueuedWrite, Any, Any]], queue: deque[QueuedWrite], error: apsw.Error
+    ) -> None:
         # The disk may hold the commit or not: nothing may be answered before recovery has decided, at the next start.
-        if error_code(error) == apsw.SQLITE_IOERR_FSYNC:
+        if error_code(error) in (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC):
             self._halt(f"fsync failed: {error}")
         self._transaction.rollback()
+        if self._transaction.stored_commit_seq != self._transaction.commit_seq:
+            self._halt(f"a commit that failed is there: {error}")
+        self._in_doubt = True
         for job, reply, _ in done:
             # A refusal has written nothing: its outcome is known.
-            kind = Unavailable if isinstance(reply, Refusal) else OutcomeUnknown
-            job.fail(kind(f"commit failed: {error}"))
+            job.in_doubt = job.in_doubt or not isinstance(reply, Refusal)
+        known = OutOfSpace if is_full(error) else Unavailable
+        for job in await self._make_room([job for job, _, _ in done], queue, error):
+            job.fail((OutcomeUnknown if job.in_doubt else known)(f"commit failed: {error}"))
+
+    async def _make_room(
+        self, jobs: list[QueuedWrite], queue: deque[QueuedWrite], error: apsw.Error
+    ) -> list[QueuedWrite]:
+        """On a full disk, release the reserve and queue the writes once more. Return those that have failed for good.
+
+        The second attempt is a part of a later commit, which takes the place of the one that failed. Those that make the store
+        grow are refused in it.
+        """
+        space, log = self._space, self._log
+        if space is None or log is None or not is_full(error):
+            return jobs
+
+        def release() -> None:
+            space.release()
+            log.shrink()
+
+        await self._run_on_thread(release)
+        again = [job for job in jobs if not job.tries]
+        for job in again:
+            job.tries += 1
+        queue.extendleft(reversed(again))
+        self._loop.call_later(LOOK_US / SECOND, self._queues.wake)
+        return [job for job in jobs if job not in again]
+
+
+def _failure_before_commit(job: QueuedWrite, error: apsw.Error) -> MayflyError:
+    if job.in_doubt:
+        return OutcomeUnknown(f"the store could not write: {error}")
+    if is_full(error):
+        return OutOfSpace("the store could not write: the disk is full")
+    return (Corrupt if is_damage(error) else Unavailable)(f"the store could not write: {describe(error)}")
 
 
 def error_code(error: apsw.Error) -> int:

@@ -1,0 +1,274 @@
+"""Checks of what the tables say: records, their entries, expiry events, histories, counters, the clock, the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import apsw
+
+from mayflydb.model.due import date_key
+from mayflydb.model.errors import Corrupt
+from mayflydb.model.instant import DAY, SECOND, to_rfc3339
+from mayflydb.model.order import FIRST_ORDERED
+from mayflydb.model.record import Record
+from mayflydb.store.findings import Expected, Facts, ReportProgress, Tally
+from mayflydb.store.interface import CatalogRow
+from mayflydb.store.rows import (
+    HISTORY_COLUMNS,
+    SEQ_BITS,
+    SEQ_MASK,
+    hash_number,
+    identity_number,
+    record_of,
+    version_of,
+)
+from mayflydb.store.sqlite.doctor.source import rows_by_id
+from mayflydb.store.sqlite.schema import COLUMNS
+
+RECORD = f"{COLUMNS.replace('id, ', '')}, container, hash, identity"
+"""The columns of a record beside its id."""
+
+_STEP = 20_000
+"""Rows between two reports of progress."""
+
+
+class Contents:
+    """The checks over one connection, and the counts that come of them."""
+
+    def __init__(self, connection: apsw.Connection, expected: Expected, tally: Tally, report: ReportProgress) -> None:
+        self._connection = connection
+        self._expected = expected
+        self._tally = tally
+        self._report = report
+        self.rows: dict[int, CatalogRow] = {}
+        self.facts: dict[int, Facts] = {}
+        self.records = self.entries = self.events = self.versions = 0
+
+    def check(self) -> None:
+        """Run all checks. One that cannot be run to its end is a finding, and the others go on."""
+        for check in (
+            self._check_catalogue,
+            self._check_records,
+            self._check_entries,
+            self._check_unique,
+            self._check_events,
+            self._check_history,
+            self._check_counters,
+            self._check_clock,
+        ):
+            try:
+                check()
+            except (apsw.Error, TypeError, ValueError, OverflowError) as error:
+                # A damaged page may have anything in the place of a number.
+                self._tally.add("structure", f"{_words(check.__name__)} cannot be checked to the end", str(error))
+
+    def place(self, container: int, seq: int = 0) -> str:
+        """Name a container, or a record in it, for a person."""
+        row = self.rows.get(container)
+        name = f"container {container}" if row is None else f"container {row.name!r} ({container})"
+        return f"{name}, record {seq}" if seq else name
+
+    def _check_catalogue(self) -> None:
+        for id, row in rows_by_id(self._connection, "catalog", "parent, name, data, lsn, seq"):
+            if row is None:
+                self._tally.add("catalogue", "catalogue rows cannot be read", f"row {id}", "lost")
+                continue
+            self.rows[id] = CatalogRow(id, *row)
+            try:
+                self.facts[id] = self._expected.facts_of(self.rows[id])
+            except Exception as error:  # noqa: BLE001 - whatever a decoder says of damaged bytes
+                self._tally.add("catalogue", "catalogue rows cannot be decoded", f"{self.place(id)}: {error}", "none")
+        for id, entry in self.rows.items():
+            if entry.parent and entry.parent not in self.rows:
+                self._tally.add("catalogue", "catalogue rows are below a row that is not there", self.place(id), "none")
+
+    def _check_records(self) -> None:
+        total = max((number for number in index_counts(self._connection) if number is not None), default=0)
+        dropped = {id for (id,) in self._connection.execute("SELECT container FROM dropped")}
+        last = 0
+        for id, row in rows_by_id(self._connection, "record", RECORD):
+            record = None if row is None else read_record(id, row)
+            if record is None or row is None:
+                self._tally.add("record", "records do not match their checksums", self._spot(id), "lost")
+                continue
+            self.records += 1
+            if not self.records % _STEP:
+                self._report("records", self.records, total)
+            if row[-2:] != (hash_number(record.partition), identity_number(record.partition, record.key)):
+                self._tally.add("record", "records have wrong numbers for their lookup", self._spot(id))
+            container = id >> SEQ_BITS
+            if container != last and container not in self.rows and container not in dropped:
+                self._tally.add(
+                    "catalogue", "containers have records and no catalogue row", self.place(container), "lost"
+                )
+            last = container
+            if record.dates:
+                self._check_dates(container, id, record)
+        lost = total - self.records
+        if lost > 0:
+            # Those whose place is not known any more: only indexes name them.
+            self._tally.add("record", "records are named by an index and cannot be read", mending="lost", count=lost)
+        self._report("records", self.records, total)
+
+    def _check_dates(self, container: int, id: int, record: Record) -> None:
+        slots = self.facts.get(container, Facts()).slots
+        statement = "SELECT count(*) FROM entry WHERE container = ? AND number = ? AND key = ? AND record = ?"
+        for slot, date in record.dates:
+            if slot in slots and self._number(statement, container, slot, date_key(date), id) != 1:
+                self._tally.add("entry", "dates of records have no entry", self._spot(id))
+
+    def _check_entries(self) -> None:
+        self.entries = self._number("SELECT count(*) FROM entry INDEXED BY entry_record")
+        orphans = (
+            "SELECT entry.record, entry.number FROM entry"
+            " WHERE NOT EXISTS (SELECT 1 FROM record NOT INDEXED WHERE record.id = entry.record)"
+        )
+        for record, number in self._connection.execute(orphans):
+            self._tally.add("entry", "entries name a record that is not there", f"{self._spot(record)}, index {number}")
+        moved = "SELECT record, container FROM entry INDEXED BY entry_record WHERE record >> ? <> container"
+        for record, container in self._connection.execute(moved, (SEQ_BITS,)):
+            self._tally.add("entry", "entries name a record of another container", f"{container}: {self._spot(record)}")
+        for container, facts in self.facts.items():
+            for slot in facts.slots:
+                self._check_slot(container, slot)
+
+    def _check_slot(self, container: int, slot: int) -> None:
+        statement = (
+            f"SELECT entry.key, record.id, {', '.join(f'record.{column}' for column in RECORD.split(', '))}"
+            " FROM entry CROSS JOIN record ON record.id = entry.record WHERE entry.container = ? AND entry.number = ?"
+        )
+        for key, id, *row in self._connection.execute(statement, (container, slot)):
+            record = read_record(id, tuple(row))
+            if record is not None and key not in [date_key(date) for own, date in record.dates if own == slot]:
+                self._tally.add("entry", "entries have a date that their record has not", self._spot(id))
+
+    def _check_unique(self) -> None:
+        for container, facts in self.facts.items():
+            for number in chain(range(FIRST_ORDERED), sorted(facts.unique)):
+                statement = (
+                    "SELECT count(*), min(record) FROM entry WHERE container = ? AND number = ?"
+                    " GROUP BY key HAVING count(DISTINCT record) > 1"
+                )
+                for _, record in self._connection.execute(statement, (container, number)):
+                    self._tally.add("unique", "unique values have several records", self._spot(record), "none")
+
+    def _check_events(self) -> None:
+        self._report("events", 0, 1)
+        self.events = self._number("SELECT count(*) FROM expiry")
+        living = (
+            "SELECT expiry.id, record.id FROM expiry CROSS JOIN record INDEXED BY record_lsn"
+            " ON record.container = expiry.container AND record.lsn = expiry.version"
+            " WHERE record.partition = expiry.partition AND record.key = expiry.key"
+        )
+        for event, record in self._connection.execute(living):
+            self._tally.add("event", "expiry events are of records that live", f"event {event}: {self._spot(record)}")
+        doubled = "SELECT count(*), container, version FROM expiry NOT INDEXED GROUP BY container, version HAVING count(*) > 1"
+        for number, container, version in self._connection.execute(doubled):
+            self._tally.add(
+                "event", "deaths have several events", f"{self.place(container)}, lsn {version}", count=number - 1
+            )
+        self._report("events", 1, 1)
+
+    def _check_history(self) -> None:
+        for id, row in rows_by_id(self._connection, "history", HISTORY_COLUMNS):
+            if row is None or not is_version(row):
+                self._tally.add("history", "versions do not match their checksums", f"version {id}", "lost")
+            else:
+                self.versions += 1
+
+    def _check_counters(self) -> None:
+        next_id = self._number("SELECT value FROM meta WHERE name = 'next_id'")
+        if next_id < max(self.rows, default=0):
+            self._tally.add("counter", "the counter of ids is behind the largest id", f"{next_id} < {max(self.rows)}")
+        for id, row in self.rows.items():
+            highest = self._number(
+                "SELECT coalesce(max(lsn), 0) FROM record INDEXED BY record_lsn WHERE container = ?", id
+            )
+            seq = self._number("SELECT coalesce(max(id), 0) FROM record NOT INDEXED WHERE id >> ? = ? AND id >= ? AND id < ?",
+                               SEQ_BITS, id, id << SEQ_BITS, (id + 1) << SEQ_BITS) & SEQ_MASK  # fmt: skip
+            if row.lsn < highest or row.seq < seq:
+                self._tally.add("counter", "counters of containers are behind their records", self.place(id))
+
+    def _check_clock(self) -> None:
+        mark = None
+        for (value,) in self._connection.execute("SELECT value FROM setting WHERE name = ?", (self._expected.mark,)):
+            mark = int(value)
+        if mark is None:
+            if self.records:
+                self._tally.add("clock", "the clock's mark is missing: no server has used this file", mending="note")
+            return
+        if mark > self._expected.wall + DAY:
+            text = (
+                "the clock's mark is more than a day ahead of this host: a virtual clock was used, or a clock was wrong"
+            )
+            self._tally.add("clock", text, to_rfc3339(mark), "note")
+        latest = self._number("SELECT coalesce(max(purged), ?) FROM expiry", mark)
+        if latest > mark + SECOND:
+            self._tally.add("clock", "expiry events are later than the clock's mark", to_rfc3339(latest), "none")
+
+    def _number(self, statement: str, *bindings: Any) -> int:
+        return int(self._connection.execute(statement, bindings).get)
+
+    def _spot(self, id: object) -> str:
+        # A damaged entry may have anything in the place of a number.
+        if not isinstance(id, int):
+            return f"record {id!r}"
+        return self.place(id >> SEQ_BITS, id & SEQ_MASK)
+
+
+def read_record(id: int, row: tuple[Any, ...]) -> Record | None:
+    """Build a record from a row of RECORD; None if it is not as it was written, or in another container's place."""
+    partition, key, value, written, anchor, override, lsn, exact, stored, container, *_ = row
+    if container != id >> SEQ_BITS:
+        return None
+    try:
+        return record_of((partition, key, value, written, anchor, override, lsn, id, exact, stored))
+    except (Corrupt, TypeError, ValueError, OverflowError, AttributeError):
+        return None
+    except Exception as error:
+        if type(error).__name__ == "error":  # struct.error: a number that is a text now, and the like
+            return None
+        raise
+
+
+def is_version(row: tuple[Any, ...]) -> bool:
+    """Return whether a row of HISTORY_COLUMNS is as it was written."""
+    try:
+        version_of(row)
+    except (Corrupt, TypeError, ValueError):
+        return False
+    return True
+
+
+def _words(name: str) -> str:
+    return name.removeprefix("_check_")
+
+
+_INDEXES = ("record_identity", "record_hash", "record_lsn")
+"""The indexes that name every record."""
+
+
+def index_counts(connection: apsw.Connection) -> set[int | None]:
+    """Return the numbers of records that the indexes name, None among them if one cannot be read: one number if all is well."""
+    found: set[int | None] = set()
+    for index in _INDEXES:
+        try:
+            found.add(
+                int(connection.execute(f"SELECT count(*) FROM record INDEXED BY {index} WHERE container > 0").get)
+            )
+        except apsw.Error:
+            found.add(None)
+    return found
+
+
+def lost_ids(connection: apsw.Connection) -> Iterator[int]:
+    """Yield the ids of records that some index names; each may come several times."""
+    for index in _INDEXES:
+        try:
+            for (id,) in connection.execute(f"SELECT id FROM record INDEXED BY {index} WHERE container > 0"):
+                if isinstance(id, int):
+                    yield id
+        except apsw.Error:
+            continue
