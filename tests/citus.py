@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+T = TypeVar("T")
+NOTHING: Final[Mapping[int, int]] = MappingProxyType({})
 URL = "MAYFLY_TEST_CITUS_URL"
 ROLE = "mayfly"
 SHARDS = 4
@@ -36,27 +39,35 @@ class Citus:
         for name in self._made:
             _run(self._everywhere(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
 
-    def fresh(self) -> str:
-        """The URL of a new, empty database with the extension, for its owner: ROLE, who is no superuser."""
+    def fresh(self, through: Mapping[int, int] = NOTHING) -> str:
+        """The URL of a new, empty database with the extension, for its owner: ROLE, who is no superuser.
+
+        `through`: a worker's port -> the port of 127.0.0.1 by which the others reach it.
+        """
         name = next(self._names)
         self._made.append(name)
-        _run(self._make(name))
+        _run(self._make(name, through))
         return _changed(self._url, database=name, user=ROLE)
 
     def watching(self, url: str) -> str:
         """The superuser's URL of a database that `fresh` made."""
         return _changed(self._url, database=urlsplit(url).path.removeprefix("/"))
 
-    async def _make(self, name: str) -> None:
+    @property
+    def workers(self) -> list[tuple[str, int]]:
+        """Hosts and ports."""
+        return _run(self._nodes())[1:]
+
+    async def _make(self, name: str, through: Mapping[int, int]) -> None:
         # Other processes make theirs at the same time, which template databases do not like.
         turn = await _connect(self._url)
         try:
             await turn.execute("SELECT pg_advisory_lock(1)")
-            await self._made_everywhere(name)
+            await self._made_everywhere(name, through)
         finally:
             await turn.close()
 
-    async def _made_everywhere(self, name: str) -> None:
+    async def _made_everywhere(self, name: str, through: Mapping[int, int]) -> None:
         role = f"DO $$ BEGIN IF to_regrole('{ROLE}') IS NULL THEN CREATE ROLE {ROLE} LOGIN; END IF; END $$"
         await self._everywhere(role)
         await self._everywhere(f"CREATE DATABASE {name} OWNER {ROLE}")
@@ -65,8 +76,9 @@ class Citus:
         connection = await _connect(_changed(self._url, database=name))
         try:
             await connection.execute("SELECT citus_set_coordinator_host($1, $2)", *coordinator)
-            for worker in workers:
-                await connection.execute("SELECT citus_add_node($1, $2)", *worker)
+            for host, port in workers:
+                place = ("127.0.0.1", through[port]) if port in through else (host, port)
+                await connection.execute("SELECT citus_add_node($1, $2)", *place)
             await connection.execute(f"GRANT EXECUTE ON FUNCTION recover_prepared_transactions() TO {ROLE}")
             await connection.execute(f"ALTER DATABASE {name} SET citus.shard_count = {SHARDS}")
         finally:
@@ -98,10 +110,10 @@ async def _connect(url: str, **place: Any) -> Any:
     return await asyncpg.connect(url, **place)
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def _run(work: Coroutine[Any, Any, T]) -> T:
     # The caller may be inside an event loop.
     with ThreadPoolExecutor(1) as threads:
-        threads.submit(asyncio.run, work).result()
+        return threads.submit(asyncio.run, work).result()
 
 
 def _changed(url: str, database: str | None = None, user: str | None = None) -> str:

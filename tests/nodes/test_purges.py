@@ -171,7 +171,8 @@ def test_each_death_is_told_once(seed: int, databases: Databases, figure: Callab
             await until(graves.buried)
             how = await graves.check_events()
             assert sum(removed(members)) == how["sweep"] + how["run now"], "a record was purged twice"
-            assert how["sweep"] and how["run now"] and how["replaced"] and graves.served and graves.hidden
+            # Few deaths are `replaced`, and on a quick machine none: a purge comes before the next write of the key.
+            assert how["sweep"] and how["run now"] and graves.served and graves.hidden
             figure(f"{how.total()} deaths, {dict(how)}, by node {removed(members)}")
             figure(f"{graves.served} reads of the living, {graves.hidden} of the dead")
 

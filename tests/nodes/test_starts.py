@@ -9,16 +9,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 import pytest
 
 from mayflydb.engine import selftest
 from mayflydb.engine.catalog import ROOT
+from mayflydb.engine.purge_decision import purge_due
+from mayflydb.expiry.sweep import PurgeRequest
+from mayflydb.store import postgres_urls
 from mayflydb.store.interface import ChildRows
 from mayflydb.store.postgres import membership
 from nodes.crew import Member, container, crew, together
 from nodes.test_processes import OnPostgres
-from postgres_cluster import Cluster
+from postgres_cluster import PASSWORD, ROLE, Cluster
 
 NODES, TURNS = 3, 5
 
@@ -37,13 +41,47 @@ def test_an_empty_database_is_prepared_once(postgres: Cluster) -> None:
 
 
 def test_nodes_prove_their_store_at_the_same_time(postgres: Cluster) -> None:
-    """Each finds that it can write, read and purge, and leaves nothing behind."""
+    """Each finds that it can write, read and purge, and leaves nothing behind; the reapers of all of them are at work."""
 
     async def check() -> None:
         async with crew(postgres.fresh(), NODES) as members:
+            for member in members:
+                member.reap()
             for _ in range(TURNS):
                 await together(*(selftest.prove(member.engine) for member in members))
             assert await members[0].store.read(ChildRows(ROOT)) == []
+
+    asyncio.run(check())
+
+
+def test_another_node_may_purge_first(postgres: Cluster) -> None:
+    """What the proof writes is purged by another node's reaper before its own purge."""
+
+    async def check() -> None:
+        async with crew(postgres.fresh(), 2) as (first, second):
+            purged: list[int] = []
+
+            async def purge_before() -> None:
+                (space,) = await second.store.read(ChildRows(ROOT))
+                (here,) = await second.store.read(ChildRows(space.id))
+                now = await second.engine.now()
+                request = PurgeRequest(now, now, "sweep")
+                done = await second.store.write(
+                    lambda: purge_due(second.engine.nodes, here.id, 9, request, shared=True), "sweep"
+                )
+                purged.append(sum(each.records for each in done.purged))
+
+            get = first.engine.get
+
+            async def late(*arguments: Any) -> Any:
+                found = await get(*arguments)
+                if found is None:
+                    await purge_before()
+                return found
+
+            with patch.object(first.engine, "get", late):
+                await selftest.prove(first.engine)
+            assert purged == [1]
 
     asyncio.run(check())
 
@@ -69,6 +107,25 @@ def test_a_node_that_was_killed_in_its_proof_is_in_nobody_s_way(postgres: Cluste
             with patch.object(membership, "LEASE", 1):
                 await selftest.prove(second.engine)
             assert await second.store.read(ChildRows(ROOT)) == []
+
+    asyncio.run(check())
+
+
+def test_urls_of_libpq_reach_the_database(postgres: Cluster) -> None:
+    """Directories of sockets, and lists of hosts of which the first does not answer."""
+
+    async def check() -> None:
+        parts = urlsplit(postgres.fresh())
+        login, database = f"{ROLE}:{PASSWORD}", parts.path
+        for url in (
+            f"postgresql://{login}@{database}?host={postgres.directory}&port={parts.port}",
+            f"postgresql://{login}@127.0.0.1:1,127.0.0.1:{parts.port}{database}",
+            f"postgresql://{login}@{database}?host=127.0.0.1,{postgres.directory}&port=1,{parts.port}",
+            f"postgresql://{login}@127.0.0.1:{parts.port}{database}?target_session_attrs=read-write",
+        ):
+            member = await Member.open(postgres_urls.parse(url).for_driver)
+            await selftest.prove(member.engine)
+            await member.close()
 
     asyncio.run(check())
 

@@ -22,8 +22,13 @@ from mayflydb.store.postgres import PostgresStore, writer
 from mayflydb.store.postgres.citus import DISTRIBUTED
 from nodes.crew import container, crew
 from nodes.test_cuts import Load, loaded, more
+from store_suite.test_migrations import TO_FORMAT_2
 
-CUTS, PER_CUT = 40, 10
+CUTS, PER_CUT = 25, 10
+MOVED = 120
+"""Writes at least, while a shard moves; of three writes of a record the last deletes it."""
+
+_MOVE = "SELECT citus_move_shard_placement($1, $2, $3, $4, $5, shard_transfer_mode => 'auto')"
 
 # What the coordinator's processes have open on a worker, but for the one that asks.
 _CUT = (
@@ -53,6 +58,7 @@ def test_what_belongs_together_lies_together(databases: Citus) -> None:
         async with crew(url, 1), connected(url) as connection:
             rows = await connection.fetch(
                 "SELECT table_name::text, colocation_id, distribution_column, shard_count FROM citus_tables"
+                " WHERE citus_table_type = 'distributed'"
             )
             assert {row[0].removeprefix("mayfly.") for row in rows} == set(DISTRIBUTED)
             assert len({tuple(row)[1:] for row in rows}) == 1 and rows[0][2] == "hash" and rows[0][3] > 1
@@ -69,10 +75,12 @@ def test_what_a_newer_format_adds_is_spread_too(databases: Citus) -> None:
             id, now = await container(member), await member.engine.now()
             record = (await member.engine.write(id, Command(Mode.CREATE, b"p", b"k", Draft(b"v")), now)).record
         async with connected(url) as connection:
-            await connection.execute("DROP TABLE mayfly.history")
-            await connection.execute("UPDATE mayfly.meta SET value = 2 WHERE name = 'format'")
+            for statement in filter(str.strip, TO_FORMAT_2.split(";\n")):
+                await connection.execute(statement)
         async with crew(url, 1) as (member,), connected(url) as connection:
-            spread = await connection.fetch("SELECT table_name::text FROM citus_tables")
+            spread = await connection.fetch(
+                "SELECT table_name::text FROM citus_tables WHERE citus_table_type = 'distributed'"
+            )
             assert {row[0].removeprefix("mayfly.") for row in spread} == set(DISTRIBUTED)
             assert await member.store.read(Get(id, b"p", b"k")) == record
 
@@ -157,6 +165,36 @@ def test_entries_lie_with_their_record(databases: Citus) -> None:
                 " ON e.hash = r.hash AND e.container = r.container AND e.record = r.seq"
             )
             assert await connection.fetchval(joined) == len(partitions)
+
+    asyncio.run(check())
+
+
+def test_shards_move_while_records_come_and_go(databases: Citus) -> None:
+    """As `citus_rebalance_start` moves them: with all tables, and in the background of reads and writes."""
+
+    async def check() -> None:
+        url = databases.fresh()
+        async with crew(url, 1) as (member,), connected(databases.watching(url)) as watch:
+            id = await container(member)
+            shard, *place = await watch.fetchrow(
+                "SELECT shardid, nodename, nodeport FROM citus_shards WHERE table_name = 'mayfly.record'::regclass LIMIT 1"
+            )
+            other = await watch.fetchrow(
+                "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 AND (nodename, nodeport) <> ($1, $2) LIMIT 1",
+                *place,
+            )
+            moved = asyncio.create_task(watch.execute(_MOVE, shard, *place, *other))
+            n = 0
+            while not (n >= MOVED and moved.done()):
+                mode = (Mode.UPSERT, Mode.DELETE)[n % 3 == 2]
+                command = Command(mode, b"%08d" % (n // 3), b"k", Draft(b"v", entries=(Entry(1, b"e%d" % n),)))
+                await member.engine.write(id, command, 0)
+                n += 1
+            await moved
+            kept = await member.store.read(Scan(id, b"", None, Order.CREATED, None, n))
+            assert kept == []
+            for table in DISTRIBUTED[:2]:
+                assert await watch.fetchval(f"SELECT count(*) FROM mayfly.{table}") == 0
 
     asyncio.run(check())
 

@@ -143,7 +143,7 @@ def test_all_answers_fit_one_order(count: int, seed: int, databases: Databases, 
 # --- the checks themselves -------------------------------------------------------------------------------------------
 
 
-async def unlocked(connection: Connection, ids: Iterable[int]) -> list[CatalogRow]:
+async def unlocked(connection: Connection, ids: Iterable[int], wait: bool = True) -> list[CatalogRow]:
     """Catalogue rows that other nodes may change meanwhile."""
     return [row for id in ids if (row := await reads.load(connection, LoadRow(id))) is not None]
 

@@ -225,6 +225,10 @@ def _expiries(request: interface.Expiries, answer: list[Any]) -> None:
     assert all(request.container in (None, event.container) for event in answer), f"{request}: of another container"
 
 
+def _check_last_expiry(request: interface.LastExpiry, answer: int) -> None:
+    assert answer >= 0, f"{request}: {answer}"
+
+
 def _history(request: interface.History, answer: list[Version]) -> None:
     assert _ascends([request.after, *(version.lsn for version in answer)]), f"{request}: out of order"
     assert _is_page(answer, request.limit), f"{request}: {len(answer)} versions"
@@ -232,6 +236,10 @@ def _history(request: interface.History, answer: list[Version]) -> None:
 
 def _setting(request: interface.NamedNumber, answer: int | None) -> None:
     assert answer is None or type(answer) is int, f"{request}: {answer!r}"
+
+
+def _check_damage(request: interface.KnownDamage, answer: str | None) -> None:
+    assert answer is None or answer, f"{request}: damage without words"
 
 
 def _allocate(request: interface.Allocate, answer: tuple[int, int]) -> None:
@@ -261,10 +269,12 @@ ANSWERS: Mapping[type[interface.Read[Any]], Callable[[Any, Any], None]] = {
     interface.ChildRows: _children,
     interface.DroppedContainers: _check_dropped,
     interface.Expiries: _expiries,
+    interface.LastExpiry: _check_last_expiry,
     interface.History: _history,
     interface.HeldRecords: _check_held,
     interface.StillHeld: _check_stands,
     interface.NamedNumber: _setting,
+    interface.KnownDamage: _check_damage,
     interface.Allocate: _allocate,
     interface.NewId: _new_id,
 }

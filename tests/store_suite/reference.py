@@ -210,7 +210,7 @@ class Container:
 
     def forget(self, change: interface.TrimHistory) -> None:
         oldest = sorted(self.history)[: change.limit + 1]
-        due = [lsn for lsn in oldest if self.history[lsn].written <= change.upto]
+        due = [lsn for lsn in oldest if self.history[lsn].written <= change.upto or lsn <= change.upto_lsn]
         if due:
             for lsn in oldest[: oldest.index(due[-1])]:
                 del self.history[lsn]
@@ -254,9 +254,11 @@ class ReferenceStore:
             ],
             interface.DroppedContainers: lambda read: sorted(self._dropped),
             interface.Expiries: self._expiries,
+            interface.LastExpiry: lambda read: self._events[-1].id if self._events else 0,
             interface.History: lambda read: self._containers[read.container].read_history(read.after, read.limit),
             interface.NamedNumber: lambda read: self._settings.get(read.name),
             interface.HeldRecords: lambda read: (),
+            interface.KnownDamage: lambda read: None,
         }
         self._inside = self._answers | {
             interface.Allocate: lambda read: self._allocate(read.container, read.seq),

@@ -154,6 +154,26 @@ def test_forgetting(store: Subject, container: int, upto: int, limit: int, kept:
     assert told(store, other) == [version(1)]
 
 
+@pytest.mark.parametrize(
+    ("upto", "upto_lsn", "limit", "kept"),
+    [
+        (0, 0, 99, [1, 2, 3, 5]),
+        (0, 1, 99, [-1, 2, 3, 5]),
+        (0, 2, 99, [-2, 3, 5]),
+        (0, 4, 99, [-3, 5]),
+        (0, 4, 1, [-2, 3, 5]),
+        (2, 1, 99, [-2, 3, 5]),
+        (0, 1 << 70, 99, [-5]),
+    ],
+)
+def test_forgetting_by_number(
+    store: Subject, container: int, upto: int, upto_lsn: int, limit: int, kept: list[int]
+) -> None:
+    remember(store, container, *map(version, (1, 2, 3, 5)))
+    store.change(TrimHistory(container, upto, limit, upto_lsn))
+    assert told(store, container) == [version(lsn) if lsn > 0 else gap(-lsn) for lsn in kept]
+
+
 def test_forgetting_goes_on_behind_a_gap(store: Subject, container: int) -> None:
     remember(store, container, *map(version, range(1, 6)), gap(6), version(7))
     steps = []

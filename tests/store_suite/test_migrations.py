@@ -17,13 +17,22 @@ from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Kind, Record, Version
 from mayflydb.store.interface import AddVersion, Entries, EntryOwners, Expiries, History, Purge, Put, Read, Scan
 from mayflydb.store.postgres import PostgresStore, schema
+from mayflydb.store.sqlite import page_checksums
 from mayflydb.store.sqlite import schema as sqlite_schema
 from mayflydb.store.sqlite.store import SqliteStore
 from postgres_cluster import Cluster
 from store_suite.subject import Subject
 
+# Format 6 brought names for rows of entries, by which others may replicate them, and for the processes of nodes.
+TO_FORMAT_5 = """
+ALTER TABLE mayfly.entry REPLICA IDENTITY DEFAULT;
+ALTER TABLE mayfly.node DROP COLUMN process, DROP COLUMN session;
+UPDATE mayfly.meta SET value = 5 WHERE name = 'format';
+"""
+
 # Format 5 brought what open transactions hold.
-TO_FORMAT_4 = """
+TO_FORMAT_4 = f"""
+{TO_FORMAT_5}
 DROP TABLE mayfly.held;
 ALTER TABLE mayfly.node DROP COLUMN knows;
 UPDATE mayfly.meta SET value = 4 WHERE name = 'format';
@@ -107,10 +116,11 @@ def shape(url: str, runner: asyncio.Runner) -> set[tuple[object, ...]]:
         " WHERE table_schema = 'mayfly'"
     )
     indexes = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'mayfly'"
-    return {*sql(url, runner, columns), *sql(url, runner, indexes)}
+    identities = "SELECT relname, relreplident::text FROM pg_class WHERE relnamespace = 'mayfly'::regnamespace"
+    return {*sql(url, runner, columns), *sql(url, runner, indexes), *sql(url, runner, identities)}
 
 
-@pytest.mark.parametrize("back", [TO_FORMAT_1, TO_FORMAT_2, TO_FORMAT_3, TO_FORMAT_4])
+@pytest.mark.parametrize("back", [TO_FORMAT_1, TO_FORMAT_2, TO_FORMAT_3, TO_FORMAT_4, TO_FORMAT_5])
 def test_from_older_formats(url: str, runner: asyncio.Runner, back: str) -> None:
     reads, answers = filled(url, runner)
     new = shape(url, runner)
@@ -121,6 +131,16 @@ def test_from_older_formats(url: str, runner: asyncio.Runner, back: str) -> None
     assert sql(url, runner, "SELECT value FROM mayfly.meta WHERE name = 'format'") == [(schema.FORMAT,)]
     assert [store.read(read) for read in reads] == answers
     runner.run(store.store.close())
+
+
+def test_each_row_has_a_name_for_replication(url: str, runner: asyncio.Runner) -> None:
+    """Citus moves shards, and PostgreSQL publishes changes, by a primary key or by the whole row."""
+    filled(url, runner)
+    nameless = (
+        "SELECT relname FROM pg_class c WHERE relnamespace = 'mayfly'::regnamespace AND relkind = 'r' AND relreplident <> 'f'"
+        " AND NOT EXISTS (SELECT 1 FROM pg_index WHERE indrelid = c.oid AND indisprimary)"
+    )
+    assert sql(url, runner, nameless) == []
 
 
 def test_not_while_other_nodes_are_there(url: str, runner: asyncio.Runner) -> None:
@@ -162,7 +182,7 @@ def test_a_file_of_format_1(tmp_path: Path, runner: asyncio.Runner) -> None:
     container = store.container()
     record = store.put(container, b"k")
     runner.run(store.store.close())
-    connection = apsw.Connection(path)
+    connection = apsw.Connection(path, vfs=page_checksums.VFS)
     new = connection.execute("SELECT * FROM sqlite_schema WHERE name LIKE '%history%' ORDER BY name").fetchall()
     connection.execute("DROP TABLE history; PRAGMA user_version = 1")
     connection.close()
@@ -172,7 +192,7 @@ def test_a_file_of_format_1(tmp_path: Path, runner: asyncio.Runner) -> None:
     store.change(AddVersion(container, version))
     assert store.read(History(container, 0, 9)) == [version]
     runner.run(store.store.close())
-    connection = apsw.Connection(path)
+    connection = apsw.Connection(path, vfs=page_checksums.VFS)
     assert connection.pragma("user_version") == sqlite_schema.FORMAT
     made = connection.execute("SELECT * FROM sqlite_schema WHERE name LIKE '%history%' ORDER BY name").fetchall()
     assert [row[:3] for row in made] == [row[:3] for row in new]

@@ -16,6 +16,7 @@ from mayflydb.store.interface import (
     EntryOwners,
     Expiries,
     Get,
+    LastExpiry,
     LoadRow,
     NextDue,
     Outcome,
@@ -263,12 +264,14 @@ def test_trim_events(store: Subject, container: int) -> None:
     store.keep(container, {b"%d" % n: (n, None) for n in range(5)})
     store.purge(container, 9)
     ids = [event.id for event in events(store)]
+    assert store.read(LastExpiry()) == ids[4]
     store.change(TrimEvents(ids[3], 2))
     assert [event.id for event in events(store)] == ids[2:]
     store.change(TrimEvents(ids[3], 100))
     assert [event.id for event in events(store)] == ids[4:]
     store.change(TrimEvents(ids[4], 100))
     assert events(store) == []
+    assert store.read(LastExpiry()) == 0
     store.put(container, b"new", anchor=0)
     store.purge(container, 9)
     assert events(store)[0].id > ids[4]

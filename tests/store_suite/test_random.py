@@ -43,6 +43,7 @@ from mayflydb.store.interface import (
     FindRow,
     Get,
     History,
+    LastExpiry,
     LoadRow,
     NamedNumber,
     NewId,
@@ -302,7 +303,8 @@ class Walk:
             await self.tolerant(decide)
 
     async def forget(self) -> None:
-        await self.change(TrimHistory(self.container(), self.random.randrange(-1, 20), self.random.choice([1, 3, 100])))
+        limit, upto_lsn = self.random.choice([1, 3, 100]), self.random.choice([0, self.random.randrange(40)])
+        await self.change(TrimHistory(self.container(), self.random.randrange(-1, 20), limit, upto_lsn))
 
     async def reset(self) -> None:
         await self.store.reset()
@@ -330,6 +332,7 @@ class Walk:
             LoadRow(container),
             ChildRows(self.random.choice([0, container])),
             DroppedContainers(),
+            LastExpiry(),
             Expiries(self.random.choice([None, container]), self.random.randrange(20), limit),
             History(container, self.random.choice([0, self.random.randrange(200)]), limit),
             NamedNumber(self.random.choice(NAMES)),

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from mayflydb.model.errors import Unavailable
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Allocate, CatalogRow, Decision, Get, NewId, Outcome, Put, PutRow, ask
-from mayflydb.store.sqlite import writer
+from mayflydb.store.interface import Allocate, CatalogRow, Count, Decision, Get, NewId, Outcome, Put, PutRow, ask
+from mayflydb.store.sqlite import checkpoint, writer
+from mayflydb.store.sqlite import store as store_module
 from mayflydb.store.sqlite.commit_speed import SAMPLES, THREAD_SWITCH_US, CommitSpeed
+from mayflydb.store.sqlite.reads import ANSWERS
 from mayflydb.store.sqlite.record_cache import LARGEST, OVERHEAD, PendingRecords, RecordCache
 from mayflydb.store.sqlite.store import SqliteStore
 from mayflydb.store.sqlite.transaction import STEP
@@ -250,3 +253,31 @@ def test_where_commits_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quic
         subject.purge(container, -1)
         assert where == ["thread"] * SAMPLES + (["loop"] if quick else ["thread"]) + ["thread"]
         runner.run(subject.store.close())
+
+
+def test_an_endless_read_does_not_keep_the_log_from_being_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is interrupted after the time for which the writer waits for others."""
+    endless = "WITH RECURSIVE n(i) AS (SELECT count(*) FROM record UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    monkeypatch.setattr(
+        store_module, "ANSWERS", ANSWERS | {Count: lambda connection, _: connection.execute(endless).get}
+    )
+    monkeypatch.setattr(checkpoint, "PASSIVE_PAGES", 8)
+    monkeypatch.setattr(checkpoint, "CAP_PAGES", 32)
+
+    async def main() -> None:
+        store = await SqliteStore.open(str(tmp_path / "x.db"))
+        store._transaction.connection.set_busy_timeout(20)
+        container = (await store.write(_row)).reply
+        reading = asyncio.create_task(store.read(Count(container)))
+        sizes = []
+        while not reading.done():
+            await store.write(lambda: _many(container, 20))
+            sizes.append((tmp_path / "x.db-wal").stat().st_size)
+        with pytest.raises(Unavailable, match="took so long"):
+            await reading
+        assert max(sizes) > 32 * 4096
+        await store.write(lambda: _many(container, 1))
+        assert (tmp_path / "x.db-wal").stat().st_size <= 16 * 4096
+        await store.close()
+
+    asyncio.run(main())

@@ -16,14 +16,18 @@ QUEUE_LIMIT = 10_000
 
 
 class QueuedWrite:
-    """A decision and the future of its caller. `tries`: how often its group was run without any effect."""
+    """A decision and the future of its caller. `tries`: how often its group was run without any known effect.
 
-    __slots__ = ("decide", "future", "tries")
+    `in_doubt`: one of these attempts may be on the disk, until a later commit takes its place.
+    """
+
+    __slots__ = ("decide", "future", "in_doubt", "tries")
 
     def __init__(self, decide: Callable[[], Decision[Any]], future: asyncio.Future[Committed[Any]]) -> None:
         self.decide = decide
         self.future = future
         self.tries = 0
+        self.in_doubt = False
 
     def fail(self, error: Exception) -> None:
         """Raise the error in the caller, unless the caller has given up already."""
@@ -46,6 +50,7 @@ class WriteQueues:
     def __init__(self, stopwatch: Stopwatch) -> None:
         self.queues: dict[Urgency, deque[QueuedWrite]] = {"user": deque(), "sweep": deque()}
         self.closing = False
+        self._refusal: str | None = None
         self._stopwatch = stopwatch
         self._loop = asyncio.get_running_loop()
         self._work = asyncio.Event()
@@ -55,6 +60,8 @@ class WriteQueues:
         """Queue a decision and wait for its commit. Unavailable if the queue is full or the writer is closing."""
         if self.closing:
             raise Unavailable("the store is closing")
+        if self._refusal is not None:
+            raise Unavailable(self._refusal)
         queue = self.queues[urgency]
         if len(queue) >= QUEUE_LIMIT:
             raise Unavailable(f"{QUEUE_LIMIT} writes are waiting")
@@ -66,6 +73,18 @@ class WriteQueues:
     def requeue(self, jobs: Sequence[QueuedWrite]) -> None:
         """Put these writes, of which nothing has happened, back in front of the queue of users."""
         self.queues["user"].extendleft(reversed(jobs))
+        self._work.set()
+
+    def refuse(self, reason: str) -> None:
+        """Refuse writes from now on, those that are queued too: nothing of them has happened."""
+        self._refusal = reason
+        for queue in self.queues.values():
+            while queue:
+                queue.popleft().fail(Unavailable(reason))
+        self._work.set()
+
+    def wake(self) -> None:
+        """End the wait for work, though there may be none."""
         self._work.set()
 
     def close(self) -> None:

@@ -1,18 +1,23 @@
 """Citus: records, entries, expiry events and histories lie on workers, by their partition; all other tables on the coordinator.
 
-A group of writes that touches several workers is committed in two phases: prepared on all of them, decided by the coordinator's
-own commit, then committed on each. Between the last two, the coordinator's row locks are free already while a worker still shows
-the state before. Advisory locks are not free yet: PostgreSQL releases them after Citus is done. So a writer takes those as well.
+A group of writes is committed in two phases: prepared on the workers that it touches, decided by the coordinator's own commit,
+then committed on each. By itself Citus commits at once on a single worker, before the coordinator, whose own tables it does not
+count: the group's marker, the lsns and the numbers of events could be lost, while the records are changed. So the table of
+markers, which each group changes, is one that Citus counts.
+
+Between the last two phases, the coordinator's row locks are free already while a worker still shows the state before. Advisory
+locks are not free yet: PostgreSQL releases them after Citus is done. So a writer takes those as well.
 
 If a worker is cut off in that gap, its part is committed when it is back. Citus warns the writer, which waits for this commit
-before it answers. A later writer of the same records finds that they are not as it has read them: it waits for the prepared
-transaction, then its condition on the record's lsn, or the unique index, fails, and its group is run again.
+before it answers; so does a writer whose own connection ends in the gap. A later writer of the same records finds that they are
+not as it has read them: it waits for the prepared transaction, then its condition on the lsn, or the unique index, fails,
+and its group is run again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import asyncpg
@@ -26,6 +31,12 @@ log = logging.getLogger(__name__)
 
 DISTRIBUTED = ("record", "entry", "expiry", "history")
 
+COUNTED = "outcome"
+"""A table on the coordinator in the metadata of Citus: a transaction that changes it has two phases.
+
+https://docs.citusdata.com/en/stable/develop/api_udf.html#citus-add-local-table-to-metadata
+"""
+
 EVENTS = 0
 """The number of the lock for allocating ids of expiry events; containers count from one."""
 
@@ -38,6 +49,8 @@ _UNIQUE = (
     "(container, hash, octet_length(partition), sha256(partition || key))"
 )
 
+_IS_COUNTED = f"SELECT EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = 'mayfly.{COUNTED}'::regclass)"
+_HAS_COORDINATOR = "SELECT EXISTS (SELECT 1 FROM pg_dist_node WHERE groupid = 0)"
 _MAY_RECOVER = "SELECT has_function_privilege('pg_catalog.recover_prepared_transactions()', 'execute')"
 
 
@@ -64,15 +77,21 @@ async def distribute(connection: asyncpg.Connection) -> None:
             beside = "none" if table == DISTRIBUTED[0] else f"mayfly.{DISTRIBUTED[0]}"
             statement = "SELECT create_distributed_table($1::text::regclass, 'hash', colocate_with => $2)"
             await connection.execute(statement, f"mayfly.{table}", beside)
+    if not await connection.fetchval(_IS_COUNTED):
+        if not await connection.fetchval(_HAS_COORDINATOR):
+            raise Unavailable(
+                "Citus does not know its coordinator: SELECT citus_set_coordinator_host('host', port) there"
+            )
+        await connection.execute("SELECT citus_add_local_table_to_metadata($1::text::regclass)", f"mayfly.{COUNTED}")
 
 
 async def is_distributed(connection: asyncpg.Connection) -> bool:
-    """Return True if all tables are distributed. They are not if they held records before the database had the extension."""
-    return await _spread(connection) == set(DISTRIBUTED)
+    """Return True if all tables are where Citus is to have them."""
+    return await _spread(connection) == set(DISTRIBUTED) and await connection.fetchval(_IS_COUNTED)
 
 
 async def has_distributed_records(connection: asyncpg.Connection) -> bool:
-    """Return True if the table of records is distributed."""
+    """Return True if the table of records is distributed. It is not if it held records before the database had the extension."""
     return DISTRIBUTED[0] in await _spread(connection)
 
 
@@ -102,10 +121,18 @@ async def check_workers(connection: asyncpg.Connection, settings: Iterable[str])
                 raise Unavailable(f"the worker {host}:{port} has {name} = {value}: it would lose what it has committed")
 
 
-async def lock(connection: Any, numbers: Iterable[int]) -> None:
-    """Lock these containers (or EVENTS) until this transaction is committed on all workers. Sorted, against deadlocks."""
-    statement = "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"
-    await connection.execute(statement, [_LOCKS + number for number in sorted(numbers)])
+async def lock(connection: Any, numbers: Sequence[int], wait: bool = True) -> None:
+    """Lock these containers (or EVENTS), in this order, until this transaction is committed on all workers.
+
+    Without `wait`: LockNotAvailableError of the driver if another transaction has one of them.
+    """
+    keys = [_LOCKS + number for number in numbers]
+    if wait:
+        await connection.execute("SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key", keys)
+    elif not await connection.fetchval(
+        "SELECT bool_and(pg_try_advisory_xact_lock(key)) FROM unnest($1::bigint[]) AS key", keys
+    ):
+        raise asyncpg.LockNotAvailableError("another transaction has the advisory lock")
 
 
 async def recover(connection: Any) -> None:

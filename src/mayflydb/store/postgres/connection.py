@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 
-from mayflydb.model.errors import Corrupt, MayflyError, Unavailable
+from mayflydb.model.errors import Corrupt, MayflyError, OutOfSpace, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -17,6 +17,10 @@ DEADLINE = 5.0
 """Seconds to wait for a connection."""
 
 STATEMENT_TIMEOUT_MS = 30_000
+IDLE_TIMEOUT_MS = 4_000
+"""Milliseconds after which the server ends a transaction whose node says nothing: it may be paused, and others wait for its
+locks. Less than the lease of a node."""
+
 OLDEST_SERVER = 150_000
 DURABILITY_SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
 """Settings that must be on: without them a commit may be lost, or half of it kept."""
@@ -24,6 +28,17 @@ DURABILITY_SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
 
 class StaleRead(Exception):
     """A record is not as it was when the transaction read it."""
+
+
+class LockTaken(Exception):
+    """Another transaction has a lock for which this one may not wait, since it has locks that come later in the order.
+
+    `locks`: those that the transaction has or wants. It takes them all at its beginning when it runs again.
+    """
+
+    def __init__(self, locks: frozenset[int]) -> None:
+        super().__init__("another transaction has a lock that comes earlier in the order")
+        self.locks = locks
 
 
 RETRYABLE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError, StaleRead)
@@ -36,34 +51,47 @@ CONNECTION_LOST = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
     asyncpg.AdminShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
 )
 """Errors of a database that is away, or has closed this connection."""
 
-DATABASE_ERRORS = (*CONNECTION_LOST, StaleRead, asyncpg.PostgresError)
+DATABASE_ERRORS = (*CONNECTION_LOST, StaleRead, LockTaken, asyncpg.PostgresError)
 """Every error that a statement may raise."""
 
 
-def options() -> dict[str, Any]:
-    """The settings of each connection."""
-    settings = {
-        "application_name": "mayfly",
-        "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-        # A node that hangs must not keep its row locks: other nodes wait for them.
-        "idle_in_transaction_session_timeout": str(STATEMENT_TIMEOUT_MS),
-        "jit": "off",
-        # All joins are of a list of keys with an index. Other kinds of joins would read whole tables.
-        "enable_hashjoin": "off",
-        "enable_mergejoin": "off",
-    }
-    return {"timeout": DEADLINE, "command_timeout": STATEMENT_TIMEOUT_MS / 1000 + DEADLINE, "server_settings": settings}
+OPTIONS: Final[dict[str, Any]] = {"timeout": DEADLINE, "command_timeout": STATEMENT_TIMEOUT_MS / 1000 + DEADLINE}
+"""The driver's options for each connection."""
+
+# Set by statements: poolers refuse most settings of a new connection, or drop them without a word.
+_SETTINGS: Final = (
+    f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}; SET idle_in_transaction_session_timeout = {IDLE_TIMEOUT_MS};"
+    # All joins are of a list of keys with an index. Other kinds of joins would read whole tables.
+    " SET jit = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+)
+
+
+def name_sessions(url: str, name: str) -> str:
+    """The URL for connections that the database shows under this name (letters, digits, hyphens)."""
+    return f"{url}{'&' if '?' in url else '?'}application_name={name}"
 
 
 async def dial(url: str) -> asyncpg.Connection:
     """Open a connection; errors as the driver raises them (DATABASE_ERRORS)."""
-    return await asyncpg.connect(url, **options())
+    connection = await asyncpg.connect(url, **OPTIONS)
+    try:
+        await set_up(connection)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+async def set_up(connection: asyncpg.Connection) -> None:
+    """Make the settings of a new connection."""
+    await connection.execute(_SETTINGS)
 
 
 async def connect(url: str) -> asyncpg.Connection:
@@ -104,7 +132,7 @@ def translate_error(error: BaseException) -> MayflyError:
     if isinstance(error, (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)):
         return Corrupt(f"the database is damaged: {error}")
     if isinstance(error, asyncpg.DiskFullError):
-        return Unavailable("the database's disk is full")
+        return OutOfSpace("the database's disk is full")
     text = str(error) or type(error).__name__
     return Unavailable(
         f"the database does not answer: {text}" if isinstance(error, CONNECTION_LOST) else f"the database: {text}"

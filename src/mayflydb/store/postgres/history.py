@@ -23,7 +23,7 @@ _AFTER = (
 )
 _LAST = (
     "SELECT max(lsn) FROM (SELECT lsn, written FROM mayfly.history WHERE container = $1 ORDER BY lsn LIMIT $2) AS oldest"
-    " WHERE written <= $3"
+    " WHERE written <= $3 OR lsn <= $4"
 )
 _HOLLOW = (
     f"UPDATE mayfly.history SET kind = '{Kind.GAP.value}', partition = '', key = '', seq = 0, previous = 0, value = '',"
@@ -46,7 +46,7 @@ async def history(connection: Any, request: interface.History) -> list[Version]:
 
 
 async def forget(connection: Any, change: interface.TrimHistory) -> None:
-    last = await connection.fetchval(_LAST, change.container, change.limit + 1, fit(change.upto))
+    last = await connection.fetchval(_LAST, change.container, change.limit + 1, fit(change.upto), fit(change.upto_lsn))
     if last is not None:
         await connection.execute("DELETE FROM mayfly.history WHERE container = $1 AND lsn < $2", change.container, last)
         await connection.execute(_HOLLOW, change.container, last)

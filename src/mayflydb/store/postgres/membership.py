@@ -10,7 +10,10 @@ answered by old rules after their change was acknowledged. Before that, some nod
 
 A node knows of all nodes with lower ids from its beginning, and writes into its row (`knows`) up to which id it knows of later
 ones. Before it does so, it has announced its holds to them (`holds`). A node purges only while its row is there and after every
-other node knows of it; rows of dead nodes are removed.
+other node knows of it; rows of dead nodes are removed, and their connections ended.
+
+A node whose process is seen to have ended on this host is dead at once. That its connections are gone proves nothing: it may be
+about to open new ones. A node that is paused in a transaction has its locks for IDLE_TIMEOUT_MS (`connection`).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from mayflydb.clock import boot_us
 from mayflydb.model.errors import MayflyError, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.store.postgres.connection import DATABASE_ERRORS, DEADLINE, connect, pause
+from mayflydb.store.postgres.processes import has_ended, own_process
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +44,15 @@ RETRY = 0.25
 SAMPLES = 16
 """Beats among which the one with the quickest answer gives the database's time."""
 
+DRIFT: Span = SECOND // 10
+"""By more than this two clocks do not drift apart within SAMPLES beats."""
+
 LIVE = "seen > clock_timestamp() - {} * interval '1 microsecond'"
 """The condition of the row of a live node; its parameter is LEASE."""
 
 _JOIN = (
-    "INSERT INTO mayfly.node(seen, catalog, alone, knows)"
-    " SELECT clock_timestamp(), $1, $2, (SELECT coalesce(max(id), 0) FROM mayfly.node)"
+    "INSERT INTO mayfly.node(seen, catalog, alone, knows, process, session)"
+    " SELECT clock_timestamp(), $1, $2, (SELECT coalesce(max(id), 0) FROM mayfly.node), $4, $5"
     f" WHERE NOT EXISTS (SELECT 1 FROM mayfly.node WHERE {LIVE.format('$3')} AND (alone OR $2)) RETURNING id"
 )
 _BEAT = (
@@ -59,7 +66,14 @@ _UNKNOWN = "SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE id <> $1 AND knows < 
 # A purge locks the row of its node (FOR KEY SHARE), which is skipped here: the node must not be forgotten while it purges.
 _FORGET = (
     "DELETE FROM mayfly.node WHERE id IN"
-    f" (SELECT id FROM mayfly.node WHERE NOT {LIVE.format('$1')} FOR UPDATE SKIP LOCKED)"
+    f" (SELECT id FROM mayfly.node WHERE NOT {LIVE.format('$1')} OR id = ANY($2::bigint[]) FOR UPDATE SKIP LOCKED)"
+    " RETURNING session"
+)
+_PROCESSES = "SELECT id, process FROM mayfly.node WHERE process IS NOT NULL"
+# What a forgotten node still runs: it may be paused, and others would wait for its locks.
+_END_SESSIONS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user"
+    " AND application_name = ANY($1::text[]) AND pid <> pg_backend_pid()"
 )
 _CALL = "SELECT pg_notify('mayfly_catalog', value::text) FROM mayfly.meta WHERE name = 'catalog'"
 _TAKE = (
@@ -82,9 +96,10 @@ class InUse(Unavailable):
 class Membership:
     """This node among the others. `redefined` is called when the catalogue is known to have changed."""
 
-    def __init__(self, url: str, redefined: Callable[[], None], alone: bool = False) -> None:
-        """`alone`: no other node may use the database at the same time."""
+    def __init__(self, url: str, session: str, redefined: Callable[[], None], alone: bool = False) -> None:
+        """`session`: the name of this node's connections. `alone`: no other node may use the database at the same time."""
         self._url = url
+        self._session = session
         self._alone = alone
         self._redefined = redefined
         self._connection: asyncpg.Connection | None = None
@@ -191,12 +206,21 @@ class Membership:
         async with connection.transaction():
             # Two nodes that join at once would each miss the other's row, and both could be alone.
             await connection.execute("LOCK TABLE mayfly.node IN SHARE ROW EXCLUSIVE MODE")
-            await connection.execute(_FORGET, LEASE)
-            node: int | None = await connection.fetchval(_JOIN, self._catalog, self._alone, LEASE)
+            await self._forget_dead(connection)
+            node: int | None = await connection.fetchval(
+                _JOIN, self._catalog, self._alone, LEASE, own_process(), self._session
+            )
             await connection.execute(_CALL)
         if node is None:
             raise InUse("the database is in use by another node, and one of the two wants it to itself")
         return node
+
+    async def _forget_dead(self, connection: asyncpg.Connection) -> None:
+        """Remove the rows of nodes whose lease is over, or whose process has ended on this host, and end their connections."""
+        ended = [id for id, process in await connection.fetch(_PROCESSES) if has_ended(process)]
+        gone = [row[0] for row in await connection.fetch(_FORGET, LEASE, ended) if row[0] is not None]
+        if gone:
+            await connection.execute(_END_SESSIONS, gone)
 
     async def _announce_to_others(self, latest: int | None) -> None:
         """Announce holds to nodes that joined. `latest`: the highest id among the other nodes; None: there are none."""
@@ -205,7 +229,7 @@ class Membership:
         if latest is None or connection is None:
             return
         try:
-            await connection.execute(_FORGET, LEASE)
+            await self._forget_dead(connection)
             if latest > self._knows:
                 if await self.tell():
                     self._knows = latest
@@ -278,7 +302,11 @@ class Membership:
         return boot_us() + self._offset
 
     def _compare(self, sent: int, received: int, there: Instant) -> None:
-        self._offsets = [*self._offsets[1 - SAMPLES :], (received - sent, there - (sent + received) // 2)]
+        sample = (received - sent, there - (sent + received) // 2)
+        if self._offsets and abs(sample[1] - self._offset) > (sample[0] + min(self._offsets)[0]) // 2 + DRIFT:
+            # The database's clock was set: no sample from before tells its time any more.
+            self._offsets = []
+        self._offsets = [*self._offsets[1 - SAMPLES :], sample]
         # The database read its time between `sent` and `received`: the shorter the answer took, the smaller the error.
         self._offset = min(self._offsets)[1]
 

@@ -5,14 +5,16 @@ at all.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 import asyncpg
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.store.postgres import citus
+from mayflydb.store.postgres.connection import DATABASE_ERRORS
 from mayflydb.store.postgres.membership import LEASE, LIVE
-from mayflydb.store.postgres.schema import FORMAT, HELD, HISTORY, TABLES
+from mayflydb.store.postgres.schema import ENTRY_IDENTITY, FORMAT, HELD, HISTORY, NODE_PROCESS, TABLES
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQ
     # The format with dates in `exact_anchor`. The tables are the same; older versions must not use them.
     3: "SELECT 1",
     4: f"ALTER TABLE mayfly.node ADD COLUMN knows bigint NOT NULL DEFAULT 0; {HELD}",
+    5: f"{ENTRY_IDENTITY} {NODE_PROCESS}",
 }
 """Format -> the statements that make it the next format."""
 
@@ -59,10 +62,18 @@ async def prepare(connection: asyncpg.Connection) -> bool:
     """Create the tables of an empty database, or migrate those of an older format. Return True if they are distributed over
     workers.
 
-    Errors: Unavailable for tables of a newer version, and for older ones that other nodes use. The caller closes the connection
-    afterwards, which releases the advisory lock.
+    Errors: Unavailable for tables of a newer version, and for older ones that other nodes use.
     """
     await connection.execute("SELECT pg_advisory_lock($1)", _PREPARING)
+    try:
+        return await _prepare(connection)
+    finally:
+        # A pooler may keep the connection. Where it is lost, so is the lock.
+        with suppress(*DATABASE_ERRORS):
+            await connection.execute("SELECT pg_advisory_unlock($1)", _PREPARING)
+
+
+async def _prepare(connection: asyncpg.Connection) -> bool:
     spread = await citus.is_installed(connection)
     async with connection.transaction():
         if await connection.fetchval("SELECT to_regclass('mayfly.meta')") is None:
@@ -74,7 +85,11 @@ async def prepare(connection: asyncpg.Connection) -> bool:
             await _migrate(connection, version)
     if spread and await _may_spread(connection):
         await citus.distribute(connection)
-    return spread and await citus.is_distributed(connection)
+    if not spread or not await citus.has_distributed_records(connection):
+        return False
+    if not await citus.is_distributed(connection):
+        raise Unavailable("the tables are not all distributed yet: stop every node, then start one, which finishes it")
+    return True
 
 
 async def _may_spread(connection: asyncpg.Connection) -> bool:
@@ -94,5 +109,7 @@ async def _migrate(connection: asyncpg.Connection, version: int) -> None:
     await connection.execute("SET LOCAL statement_timeout = 0")
     for step in range(version, FORMAT):
         log.warning("the database is brought from format %d to %d", step, step + 1)
-        await connection.execute(MIGRATIONS[step], timeout=_LONGEST)
+        # One by one: Citus sends the text of a call to its workers as one statement.
+        for statement in filter(str.strip, MIGRATIONS[step].split(";")):
+            await connection.execute(statement, timeout=_LONGEST)
     await connection.execute(f"UPDATE mayfly.meta SET value = {FORMAT} WHERE name = 'format'")

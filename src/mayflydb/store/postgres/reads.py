@@ -367,14 +367,22 @@ async def children(connection: Connection, request: interface.ChildRows) -> list
     return [row_of(found) for found in await connection.fetch(statement, request.parent)]
 
 
-async def lock_rows(connection: Connection, ids: Iterable[int]) -> list[interface.CatalogRow]:
-    """Lock catalogue rows until this transaction ends. Always in order of ids, against deadlocks."""
+async def lock_rows(connection: Connection, ids: Iterable[int], wait: bool = True) -> list[interface.CatalogRow]:
+    """Lock catalogue rows until this transaction ends, in order of their ids.
+
+    Without `wait`: LockNotAvailableError of the driver if another transaction has one of them.
+    """
     statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE"
-    return [row_of(found) for found in await connection.fetch(statement, list(ids))]
+    found = await connection.fetch(statement if wait else f"{statement} NOWAIT", list(ids))
+    return [row_of(row) for row in found]
 
 
 async def read_dropped(connection: Connection, request: interface.DroppedContainers) -> list[int]:
     return [row[0] for row in await connection.fetch("SELECT container FROM mayfly.dropped ORDER BY container")]
+
+
+async def last_expiry(connection: Connection, request: interface.LastExpiry) -> int:
+    return int(await connection.fetchval("SELECT coalesce(max(id), 0) FROM mayfly.expiry"))
 
 
 async def expiries(connection: Connection, request: interface.Expiries) -> list[Expiry]:
@@ -409,6 +417,7 @@ ANSWERS: dict[type[interface.Read[Any]], Callable[[Connection, Any], Awaitable[A
     interface.ChildRows: children,
     interface.DroppedContainers: read_dropped,
     interface.Expiries: expiries,
+    interface.LastExpiry: last_expiry,
     interface.History: history,
     interface.NamedNumber: setting,
 }

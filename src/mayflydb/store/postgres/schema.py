@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from mayflydb.model.order import FIRST_ORDERED
 
-FORMAT = 5
+FORMAT = 6
 HAS_DEFAULT_TTL = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 HAS_OWN_TTL = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
@@ -39,6 +39,15 @@ CREATE TABLE mayfly.held(
     partition bytea NOT NULL, key bytea NOT NULL, PRIMARY KEY(node, number));
 CREATE INDEX held_container ON mayfly.held(container);
 """
+
+ENTRY_IDENTITY = "ALTER TABLE mayfly.entry REPLICA IDENTITY FULL;"
+"""Lets Citus move shards, and others replicate, while entries are removed: the whole row names an entry, which has no key.
+
+A primary key is no choice: one statement replaces entries, and PostgreSQL may check the new row before the old one is gone.
+"""
+
+NODE_PROCESS = "ALTER TABLE mayfly.node ADD COLUMN process text, ADD COLUMN session text;"
+"""Tells other nodes by which process and connections a node may be found."""
 
 TABLES = f"""
 CREATE SCHEMA mayfly;
@@ -66,6 +75,7 @@ CREATE TABLE mayfly.entry(
 CREATE INDEX entry_key ON mayfly.entry(container, number, digest);
 CREATE INDEX entry_range ON mayfly.entry(container, number, key, record) WHERE number >= {FIRST_ORDERED};
 CREATE INDEX entry_record ON mayfly.entry(container, record);
+{ENTRY_IDENTITY}
 CREATE TABLE mayfly.expiry(
     id bigint NOT NULL, hash bigint NOT NULL, container bigint NOT NULL, partition bytea NOT NULL, key bytea NOT NULL,
     version bigint NOT NULL, lsn bigint NOT NULL, anchor bigint NOT NULL, override bigint, cause text NOT NULL,
@@ -75,7 +85,7 @@ CREATE TABLE mayfly.expiry(
 CREATE TABLE mayfly.outcome(writer bigint NOT NULL, number bigint NOT NULL, PRIMARY KEY(writer, number));
 CREATE TABLE mayfly.node(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen timestamptz NOT NULL, catalog bigint NOT NULL,
-    alone boolean NOT NULL, knows bigint NOT NULL DEFAULT 0);
+    alone boolean NOT NULL, knows bigint NOT NULL DEFAULT 0, process text, session text);
 CREATE TABLE mayfly.lease(name text PRIMARY KEY, node bigint NOT NULL, until timestamptz NOT NULL);
 {HELD}INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0), ('catalog', 0);
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from os import urandom
 from typing import Any, TypeVar
 
 import asyncpg
@@ -13,23 +14,26 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
 from mayflydb.store import postgres_urls
-from mayflydb.store.interface import Committed, Decision, Get, HeldRecords, Read, Urgency
+from mayflydb.store.interface import Committed, Decision, Get, HeldRecords, KnownDamage, Read, Urgency
 from mayflydb.store.postgres import citus, migrations
 from mayflydb.store.postgres.connection import (
     CONNECTION_LOST,
     DATABASE_ERRORS,
     DEADLINE,
     DURABILITY_SETTINGS,
+    OPTIONS,
     RETRYABLE,
     check,
     connect,
-    options,
+    name_sessions,
     pause,
     retry_delay,
+    set_up,
     translate_error,
 )
 from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.membership import Membership
+from mayflydb.store.postgres.pooling import check_sessions
 from mayflydb.store.postgres.read_batch import ReadBatch
 from mayflydb.store.postgres.reads import ANSWERS, answer
 from mayflydb.store.postgres.writer import Writer
@@ -43,19 +47,22 @@ ATTEMPTS = 5
 class PostgresStore:
     """One database, which other nodes may share. `open` builds it."""
 
-    def __init__(self, url: str, pool: asyncpg.Pool, distributed: bool, alone: bool, stopwatch: Stopwatch) -> None:
+    def __init__(
+        self, url: str, session: str, pool: asyncpg.Pool, distributed: bool, alone: bool, stopwatch: Stopwatch
+    ) -> None:
         """`open` adds the node to the others (`Membership.join`) before the store is used."""
         self._description = postgres_urls.parse(url).shown
+        named = name_sessions(url, session)
         self._pool = pool
         self._distributed = distributed
         self._read_batch = ReadBatch(pool, distributed)
         self._catalog_version = 0
         self._closed = False
-        self._membership = Membership(url, self._bump_catalog_version, alone)
+        self._membership = Membership(named, session, self._bump_catalog_version, alone)
         self.holds = Holds(pool, self._membership)
         """The records that open transactions have locked, of this node and of others."""
 
-        self._writer = Writer(url, distributed, self._membership.learn, self._tell, self.holds, stopwatch)
+        self._writer = Writer(named, distributed, self._membership.learn, self._tell, self.holds, stopwatch)
 
     @classmethod
     async def open(cls, url: str, alone: bool = False, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
@@ -63,7 +70,10 @@ class PostgresStore:
 
         Errors: Unavailable when the server does not answer, is too old, may lose commits, or has tables of a newer format.
         """
-        connection = await connect(url)
+        session = f"mayfly-{urandom(8).hex()}"
+        named = name_sessions(url, session)
+        await check_sessions(named)
+        connection = await connect(named)
         try:
             await check(connection)
             distributed = await migrations.prepare(connection)
@@ -73,8 +83,15 @@ class PostgresStore:
             raise translate_error(error) from error
         finally:
             connection.terminate()
-        pool = await asyncpg.create_pool(url, min_size=1, max_size=READERS, reset=_leave, **options())
-        store = cls(url, pool, distributed, alone, stopwatch)
+
+        async def begin(connection: asyncpg.Connection) -> None:
+            await set_up(connection)
+            if distributed:
+                # After a crash of the coordinator no lock tells readers of the commits that workers have still to finish.
+                await citus.recover(connection)
+
+        pool = await asyncpg.create_pool(named, min_size=1, max_size=READERS, init=begin, reset=_leave, **OPTIONS)
+        store = cls(url, session, pool, distributed, alone, stopwatch)
         try:
             await store._membership.join()
         except BaseException:
@@ -118,6 +135,9 @@ class PostgresStore:
         self._membership.check()
         if type(request) is HeldRecords and not self._membership.has_others:
             return ()  # type: ignore[return-value]
+        if type(request) is KnownDamage:
+            # Its checks are the database's own, which it reports for each request.
+            return None  # type: ignore[return-value]
         if not isinstance(request, Get | HeldRecords) and type(request) not in ANSWERS:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
         if asyncio.current_task() is None:

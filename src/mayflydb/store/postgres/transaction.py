@@ -7,7 +7,7 @@ The changes of single records are gathered and written by one more statement.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,9 +15,10 @@ import msgspec
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.order import Identity
 from mayflydb.store import interface
-from mayflydb.store.postgres import changes, citus, history, reads
+from mayflydb.store.postgres import changes, history, lock_order, reads
 from mayflydb.store.postgres.catalog_cache import CatalogCache
 from mayflydb.store.postgres.holds import Holds
+from mayflydb.store.postgres.lock_order import LockOrder
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.write_batch import WriteBatch
@@ -42,13 +43,14 @@ class Transaction:
 
     def __init__(self, connection: Connection, distributed: bool, catalog_cache: CatalogCache, holds: Holds) -> None:
         self._connection = connection
+        self._locks = LockOrder(connection, distributed)
+        self._settings: list[interface.SetNumber] = []
         self._distributed = distributed
         self._catalog_cache = catalog_cache
         self._holds = holds
         self._batch = WriteBatch(connection, distributed)
         self._rows: dict[int, interface.CatalogRow | None] = {}
         self._counted: set[int] = set()
-        self._names_locked = False
         self._redefined = False
         self.changed_rows = 0
         """The number of changed catalogue rows that existed before, so that other nodes may have cached them."""
@@ -61,21 +63,27 @@ class Transaction:
             interface.RemoveEntries: lambda change: changes.unlink(connection, change),
             interface.PutRow: self._put_row,
             interface.DropRow: self._drop_row,
-            interface.SetNumber: lambda change: changes.set_number(connection, change),
             interface.TrimEvents: lambda change: changes.trim(connection, change),
         }
 
     # --- reading ahead ---------------------------------------------------------------------------------------------------
+
+    async def lock_first(self, locks: Set[int]) -> None:
+        """Take the locks of a `LockTaken`, at the beginning of the transaction."""
+        await self._lock(lock for lock in locks if lock < lock_order.NAMES)
+        if lock_order.NAMES in locks:
+            await self._locks.lock_names()
+        if lock_order.SETTINGS in locks:
+            await self._locks.lock_settings()
 
     async def prefetch(self, decides: Iterable[Callable[[], interface.Decision[Any]]]) -> None:
         """Lock the containers of these decisions and read the records that they ask for."""
         decides = list(decides)
         if await self._prefetch_from_cache(decides):
             return
-        # Two rounds: catalogue rows first, since decisions that load them know only then which records they need.
+        # Catalogue rows first: decisions that load them know only then which records they need.
         first = _first_requests(decides, self._rows)
-        await self._lock({request.id for request in first if isinstance(request, interface.LoadRow)})
-        await self._lock({request.container for request in first if isinstance(request, interface.Get)})
+        await self._lock(_containers(first))
         wanted = [request for request in _first_requests(decides, self._rows) if type(request) is interface.Get]
         if wanted:
             self._batch.remember(wanted, await reads.get_many(self._connection, wanted, self._distributed))
@@ -83,7 +91,7 @@ class Transaction:
     async def _prefetch_from_cache(self, decides: Sequence[Callable[[], interface.Decision[Any]]]) -> bool:
         """Lock and read in one statement, by the cached catalogue rows. False if they are out of date or do not suffice."""
         guesses = self._catalog_cache.rows
-        if self._distributed or not guesses:
+        if self._distributed or self._rows or not guesses:
             return False
         requests = _first_requests(decides, guesses)
         wanted = [request for request in requests if type(request) is interface.Get and request.container in guesses]
@@ -91,6 +99,7 @@ class Transaction:
             return False
         rows = [guesses[id] for id in sorted({request.container for request in wanted})]
         found = await reads.get_many_locked(self._connection, rows, wanted)
+        self._locks.note(row.id for row in rows)
         if found is None:
             self._catalog_cache.drop([row.id for row in rows])
             return False
@@ -99,15 +108,12 @@ class Transaction:
         return True
 
     async def _lock(self, containers: Iterable[int]) -> None:
-        # Sorted within one call. Later calls may still deadlock; PostgreSQL ends one transaction, and its group is run again.
         wanted = sorted(set(containers) - self._rows.keys())
-        if wanted:
-            if self._distributed:
-                await citus.lock(self._connection, wanted)
-            self._rows.update(dict.fromkeys(wanted))
-            for row in await reads.lock_rows(self._connection, wanted):
-                self._rows[row.id] = row
-                self._catalog_cache.note_lock(row)
+        rows = await self._locks.lock_containers(wanted)
+        self._rows.update(dict.fromkeys(wanted))
+        for row in rows:
+            self._rows[row.id] = row
+            self._catalog_cache.note_lock(row)
 
     # --- one after the other ---------------------------------------------------------------------------------------------
 
@@ -147,7 +153,9 @@ class Transaction:
         if isinstance(request, NAMES):
             return await self._catalog_answer(request)
         # The statement reads tables, so the gathered changes of earlier decisions must be in them.
-        await self._batch.flush(forget=False)
+        if isinstance(request, interface.NamedNumber):
+            await self._save_settings()
+        await self._flush(forget=False)
         answer = await reads.answer(self._connection, request)
         if isinstance(request, RECORDS):
             self._batch.note_read(request.container, answer)
@@ -180,9 +188,7 @@ class Transaction:
     async def _catalog_answer(self, request: interface.Read[Any]) -> Any:
         connection = self._connection
         # Without the lock two nodes could each find a name missing, and both create it.
-        if not self._names_locked:
-            await connection.execute("SELECT 1 FROM mayfly.meta WHERE name = 'next_id' FOR UPDATE")
-            self._names_locked = True
+        await self._locks.lock_names()
         if isinstance(request, interface.NewId):
             return await connection.fetchval(
                 "UPDATE mayfly.meta SET value = value + 1 WHERE name = 'next_id' RETURNING value"
@@ -202,11 +208,20 @@ class Transaction:
         if isinstance(change, interface.AddVersion):
             self._batch.remember_version(change)
             return None
-        await self._batch.flush()
+        if isinstance(change, interface.SetNumber):
+            self._settings.append(change)
+            return None
+        await self._flush()
         return await self._apply_many[type(change)](change)
+
+    async def _flush(self, forget: bool = True) -> None:
+        if self._batch.has_events:
+            self._locks.note([lock_order.EVENTS])
+        await self._batch.flush(forget)
 
     async def _purge(self, change: interface.Purge) -> interface.Purged:
         row = await self._row(change.container)
+        self._locks.note([lock_order.EVENTS])
         purged = await changes.purge(self._connection, change, row.lsn, self._distributed)
         self._rows[row.id] = msgspec.structs.replace(row, lsn=row.lsn + purged.records)
         self._counted.add(row.id)
@@ -236,6 +251,7 @@ class Transaction:
         self.changed_rows += known
 
     async def _drop_row(self, change: interface.DropRow) -> None:
+        await self._lock([change.id])
         gone = await self._connection.fetchval("DELETE FROM mayfly.catalog WHERE id = $1 RETURNING id", change.id)
         self._rows[change.id] = None
         self._counted.discard(change.id)
@@ -262,6 +278,7 @@ class Transaction:
         """Write all that is gathered, and the marker of the group. Return the new version of the catalogue, which the commit
         announces to all nodes; None if the catalogue is unchanged.
         """
+        await self._save_settings()
         statement = Statement()
         sign(statement)
         self._add_counters(statement)
@@ -278,6 +295,13 @@ class Transaction:
         """The rows that the transaction has locked, as they are after its commit."""
         return [row for row in self._rows.values() if row is not None]
 
+    async def _save_settings(self) -> None:
+        if self._settings:
+            await self._locks.lock_settings()
+        for change in self._settings:
+            await changes.set_number(self._connection, change)
+        self._settings.clear()
+
     async def _save_counters(self) -> None:
         statement = Statement()
         self._add_counters(statement)
@@ -291,6 +315,11 @@ class Transaction:
             statement.add(
                 "counted", _COUNT, [row.id for row in rows], [row.lsn for row in rows], [row.seq for row in rows]
             )
+
+
+def _containers(requests: Iterable[interface.Read[Any]]) -> set[int]:
+    loaded = {request.id for request in requests if isinstance(request, interface.LoadRow)}
+    return loaded | {request.container for request in requests if isinstance(request, interface.Get)}
 
 
 def _first_requests(

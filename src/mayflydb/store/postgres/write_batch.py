@@ -112,6 +112,11 @@ class WriteBatch:
     def remember_version(self, change: interface.AddVersion) -> None:
         self._history_rows.append(history.row(change))
 
+    @property
+    def has_events(self) -> bool:
+        """True if `flush` numbers expiry events."""
+        return bool(self._events)
+
     async def flush(self, forget: bool = True, statement: Statement | None = None) -> None:
         """Write all that is gathered, together with the parts of `statement`.
 

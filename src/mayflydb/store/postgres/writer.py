@@ -19,6 +19,7 @@ from mayflydb.store.postgres.connection import (
     CONNECTION_LOST,
     DATABASE_ERRORS,
     RETRYABLE,
+    LockTaken,
     connect,
     dial,
     pause,
@@ -85,6 +86,9 @@ class Writer:
         self._stopwatch = stopwatch
         self._queues = WriteQueues(stopwatch)
         self._connection: asyncpg.Connection | None = None
+        self._backend = 0
+        """On Citus: the process of the coordinator that serves the connection."""
+
         self._commit_seq = 0
         self._id = 0
         self._in_transaction = False
@@ -124,10 +128,18 @@ class Writer:
                 queues.charge(urgency, began)
 
     async def _run_group(self, jobs: list[QueuedWrite], held_since: int | None) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
+        locks: frozenset[int] = frozenset()
+        attempt = 0
+        while True:
+            attempt += 1
             try:
-                await self._attempt(jobs, held_since)
+                await self._attempt(jobs, held_since, locks)
                 return
+            except LockTaken as taken:
+                # Each time there is at least one lock more, so this comes to an end. It is no attempt that failed.
+                locks |= taken.locks
+                attempt -= 1
+                await self._drop_transaction()
             except DATABASE_ERRORS as error:
                 # The old connection may be inside of a failed transaction; a new one starts without any.
                 await self._drop_connection()
@@ -151,29 +163,32 @@ class Writer:
         for job in jobs:
             job.fail(type(error)(error.message, **error.detail))
 
-    async def _attempt(self, jobs: list[QueuedWrite], held_since: int | None) -> None:
+    async def _attempt(self, jobs: list[QueuedWrite], held_since: int | None, locks: frozenset[int]) -> None:
         """Run a group up to the answers. Where this raises, nothing of the group has happened."""
         connection = await self._ensure_connection()
         if not self._in_transaction:
             await connection.execute("BEGIN")
         self._in_transaction = False
         transaction = Transaction(connection, self._distributed, self._catalog_cache, self._holds)
+        if locks:
+            await transaction.lock_first(locks)
         await transaction.prefetch(job.decide for job in jobs if job.decide is not _reset_decision)
         done = [await self._decide(transaction, job) for job in jobs]
         self._marker = number = self._marker + 1
         version = await transaction.finish(self._add_markers)
         self._warning = None
+        backend = self._backend
         try:
             await self._commit(connection, number)
         except CONNECTION_LOST as error:
             # COMMIT may have arrived or not. The outcome is found in a task of its own, so that the next group need not wait.
             await self._drop_connection()
             self._unresolved.add(number)
-            self._start_task(self._resolve(done, version, number, error))
+            self._start_task(self._resolve(done, version, number, backend, error))
             return
         self._catalog_cache.note_commit(transaction.locked_rows())
         if self._warning is not None:
-            self._start_task(self._finish(done, version, connection.get_server_pid(), self._warning))
+            self._start_task(self._finish(done, version, backend, self._warning))
             return
         self._report_commit(done, version, 0 if held_since is None else self._stopwatch() - held_since)
 
@@ -188,6 +203,8 @@ class Writer:
             if self._distributed:
                 connection.add_log_listener(self._on_warning)
                 await citus.recover(connection)
+                # What the driver was told may be a number of a pooler.
+                self._backend = await connection.fetchval("SELECT pg_backend_pid()")
             if not self._id:
                 self._id = await connection.fetchval("SELECT nextval('mayfly.writer')")
         return connection
@@ -237,7 +254,9 @@ class Writer:
             return DecidedWrite(job, Refusal(error))
         return DecidedWrite(job, reply, purged, transaction.changed_rows > before)
 
-    async def _resolve(self, done: list[DecidedWrite], version: int | None, number: int, error: BaseException) -> None:
+    async def _resolve(
+        self, done: list[DecidedWrite], version: int | None, number: int, backend: int, error: BaseException
+    ) -> None:
         """Find the outcome of a transaction whose COMMIT was not answered, and answer its writes."""
         jobs = [each.job for each in done]
         try:
@@ -247,6 +266,10 @@ class Writer:
             return
         finally:
             self._unresolved.discard(number)
+        if is_committed and self._distributed:
+            # The process of the coordinator may still be telling the workers, or have ended before it did.
+            await self._finish(done, version, backend, f"the connection was lost: {error}")
+            return
         if is_committed:
             self._report_commit(done, version)
             return
@@ -307,6 +330,16 @@ class Writer:
                 each.job.fail(each.reply.error)
             elif not future.done():
                 future.set_result(Committed(each.reply, commit_seq, each.purged, held))
+
+    async def _drop_transaction(self) -> None:
+        """Roll back what the connection has begun; it stays open where the server says so."""
+        self._catalog_cache.forget()
+        try:
+            assert self._connection is not None
+            await self._connection.execute("ROLLBACK")
+            self._in_transaction = False
+        except DATABASE_ERRORS:
+            await self._drop_connection()
 
     async def _drop_connection(self) -> None:
         """Close the connection; the server rolls back its transaction."""
