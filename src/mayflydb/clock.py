@@ -8,26 +8,61 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
+from uuid import UUID
 
-from mayflydb.model.instant import HOUR, SECOND, Instant, Span, floor_to_second
+import msgspec
+
+from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span, floor_to_second
 
 Stopwatch: TypeAlias = Callable[[], int]
 """Monotonic microseconds, for measuring how long work takes; never for expiry."""
 
 ClockMode = Literal["real", "virtual"]
 
-JUMP: Span = 5 * SECOND
-"""The largest forward step of the wall clock against the boot-time clock that is believed at once."""
-
-STEADY: Span = HOUR
-"""The time for which a stepped clock must tick evenly before purging trusts it."""
-
 RESTART_GAP: Span = 24 * HOUR
-"""The longest gap between the stored mark and the clock at a start that is believed at once."""
+"""The longest gap between the stored mark and the clock at a start that is believed at once, after another boot."""
 
-RESTART_STEADY: Span = 15 * 60 * SECOND
-"""The time for which the clock must tick evenly after a start behind a longer gap."""
+RESTART_STEADY: Span = 15 * MINUTE
+"""The time for which the clock must tick evenly after a start behind a longer gap, before purging trusts it."""
+
+
+class Belief(msgspec.Struct, frozen=True):
+    """When a step of the host's clock is believed.
+
+    `jump`: the largest step against the boot-time clock that is believed at once. `hold`: the time for which a larger step
+    forward must hold before reads follow it; `steady`: before purging trusts it.
+    """
+
+    jump: Span = 5 * SECOND
+    hold: Span = MINUTE
+    steady: Span = HOUR
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """Believed times, that which reads follow and that which purging trusts, less a clock that later processes have, too: the
+    boot-time clock of one boot, or (`boot_id` 0) the wall clock.
+    """
+
+    boot_id: int
+    reads: Span
+    proven: Span
+
+
+class Jump(msgspec.Struct, frozen=True):
+    """A step of the host's clock that is neither accepted nor rejected.
+
+    `host`: what the host's clock says. `time`: Mayfly's time at the pace of the boot-time clock, or the instant at which it
+    stands still. `size`: the span from `time` to the host's time; negative after a step back. `followed`: reads follow the host.
+    `wait`: the span after which purging trusts a step forward by itself; None after a step back.
+    """
+
+    host: Instant
+    time: Instant
+    size: Span
+    followed: bool
+    wait: Span | None
 
 
 def monotonic_us() -> int:
@@ -46,6 +81,14 @@ def boot_us() -> int:
     return time.monotonic_ns() // 1000 if boottime is None else time.clock_gettime_ns(boottime) // 1000
 
 
+def boot_id() -> int:
+    """Return a number of this boot of the machine, below 2^63; 0 where the system does not tell. From Linux' random(4)."""
+    try:
+        return UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()).int >> 65
+    except (OSError, ValueError):
+        return 0
+
+
 class Clock(Protocol):
     """A source of instants."""
 
@@ -61,69 +104,140 @@ class Clock(Protocol):
     def until(self, instant: Instant) -> Span | None:
         """Return the host time until `instant` can be reached; None: the clock does not tick."""
 
+    def observe(self) -> Jump | None:
+        """Compare the sources of time. Return the step forward that is not yet trusted, if there is one."""
+
+
+class Trust:
+    """Follows the wall clock, and goes on at the pace of the boot-time clock after a step, until that has held for a time."""
+
+    def __init__(self, pace: Span, belief: Belief, wait: Span) -> None:
+        """`pace`: the believed time less the boot-time clock. `wait`: the time for which a step forward must hold."""
+        self.pace = pace
+        self.since: int | None = None
+        self.wait = self._wait_forward = wait
+        self._belief = belief
+
+    def look(self, wall: Instant, boot: int, stepped: bool) -> None:
+        """Compare the clocks. `stepped`: the wall clock has stepped since the last look."""
+        ahead = wall - boot - self.pace
+        if abs(ahead) <= self._belief.jump:
+            # The drift is followed. A step that was taken back leaves no trace.
+            self.follow(wall, boot)
+        elif self.since is None or stepped:
+            # A clock that went back and is set right later has not jumped.
+            self.doubt(boot, self._wait_forward if ahead > 0 else self._belief.steady)
+        elif boot - self.since >= self.wait:
+            self.follow(wall, boot)
+
+    def doubt(self, boot: int, wait: Span) -> None:
+        """Keep the pace until the clock has ticked evenly for so long."""
+        self.since, self.wait = boot, wait
+
+    def follow(self, wall: Instant, boot: int) -> None:
+        """Believe the wall clock."""
+        self.pace, self.since = wall - boot, None
+
 
 class SystemClock:
-    """The host's clock, with a fence: after a forward step records hide at once, but purging waits until the step is
-    confirmed by time.
+    """The host's clock, with a fence: a step forward is hidden from reads until it has held for a while, and from purging for
+    longer.
 
-    `wall` and `boot` are the two sources that are compared; `mark` is the high-water mark of earlier processes on this store.
+    `now` reads one source, which `observe` chooses. A step is larger than what is reserved ahead, so `observe` is called before
+    the first instant behind a step is given out.
     """
 
     mode: ClockMode = "real"
 
     def __init__(
-        self, mark: Instant | None = None, wall: Callable[[], Instant] = wall_us, boot: Callable[[], int] = boot_us
+        self,
+        mark: Instant | None = None,
+        wall: Callable[[], Instant] = wall_us,
+        boot: Callable[[], int] = boot_us,
+        belief: Belief = Belief(),  # noqa: B008 -- frozen
+        shift: Span = 0,
+        pace: Pace | None = None,
+        boot_id: int = 0,
     ) -> None:
-        self._wall, self._boot = wall, boot
-        self._trusted_wall, self._trusted_boot = wall(), boot()
-        self._fenced_at: int | None = None
-        self._steady: Span = STEADY
-        self._last_wall, self._last_boot = self._trusted_wall, self._trusted_boot
-        # A long stop and a wrong clock look alike here: the boot-time clock of the earlier process may be gone with its boot.
-        if mark is not None and self._trusted_wall - mark > RESTART_GAP:
-            self._trusted_wall = mark
-            self._fenced_at, self._steady = self._trusted_boot, RESTART_STEADY
+        """`mark`: the high-water mark of earlier processes on this store, `shift`: what they added to the wall clock by a
+        person's decision, `pace`: theirs, by a clock that still goes on. `boot_id`: of this boot; 0: unknown, or of
+        no use to processes on other machines.
+        """
+        self._boot_id = boot_id
+        self._wall, self._boot, self._belief = wall, boot, belief
+        self.shift = shift
+        self._source, self._base = wall, shift
+        self._horizon: Instant = 0
+        trusted, ran = wall() + shift, boot()
+        self._reads = Trust(trusted - ran, belief, belief.hold)
+        self._proven = Trust(trusted - ran, belief, belief.steady)
+        self._offset = trusted - ran
+        if pace is not None:
+            base = 0 if pace.boot_id else trusted - ran
+            self._reads.pace, self._proven.pace = base + pace.reads, base + pace.proven
+        elif mark is not None and trusted - mark > RESTART_GAP:
+            # A long stop and a wrong clock look alike here. A stop is more common, and writes at an old time would die early,
+            # so reads follow.
+            self._proven.pace = mark - ran
+            self._proven.doubt(ran, RESTART_STEADY)
+        self.observe()
 
     def now(self) -> Instant:
-        return self._wall()
-
-    @property
-    def fenced(self) -> bool:
-        """True while purging is held back because the wall clock stepped."""
-        self._observe()
-        return self._fenced_at is not None
+        return self._source() + self._base
 
     def horizon(self) -> Instant:
-        wall, boot = self._observe()
-        if self._fenced_at is None:
-            return wall
-        # Behind the fence time goes on at the pace of the boot-time clock. A wall clock that was set back counts at once.
-        return min(wall, self._trusted_wall + boot - self._trusted_boot)
-
-    def confirm(self) -> None:
-        """Trust the wall clock as it is now, on a person's word."""
-        self._trust(self._wall(), self._boot())
-
-    def _trust(self, wall: Instant, boot: int) -> None:
-        self._trusted_wall, self._trusted_boot, self._fenced_at, self._steady = wall, boot, None, STEADY
-
-    def _observe(self) -> tuple[Instant, int]:
-        wall, boot = self._wall(), self._boot()
-        ahead = wall - (self._trusted_wall + boot - self._trusted_boot)
-        stepped = abs((wall - self._last_wall) - (boot - self._last_boot)) > JUMP
-        self._last_wall, self._last_boot = wall, boot
-        if ahead <= JUMP:
-            # In step, or set back: follow the drift, and open the fence.
-            self._trust(wall, boot)
-        # A further step behind the fence starts the wait again: STEADY counts even ticks only.
-        elif self._fenced_at is None or stepped:
-            self._fenced_at, self._steady = boot, STEADY
-        elif boot - self._fenced_at >= self._steady:
-            self._trust(wall, boot)
-        return wall, boot
+        self.observe()
+        return self._horizon
 
     def until(self, instant: Instant) -> Span | None:
-        return max(0, instant - self._wall())
+        return max(0, instant - self.now())
+
+    @property
+    def pace(self) -> Pace:
+        """The believed times, for a later process."""
+        base = 0 if self._boot_id else self._offset
+        return Pace(self._boot_id, self._reads.pace - base, self._proven.pace - base)
+
+    def keep_up(self, mark: Instant) -> None:
+        """Have reads follow the wall clock if it has reached an instant that other nodes have used."""
+        wall, boot = self._wall() + self.shift, self._boot()
+        if wall + SECOND >= mark:
+            self._reads.follow(wall, boot)
+            self.observe()
+
+    @property
+    def belief(self) -> Belief:
+        """When steps are believed."""
+        return self._belief
+
+    def observe(self) -> Jump | None:
+        host, boot = self._wall(), self._boot()
+        if self.shift and abs(host - boot - self._proven.pace) <= self._belief.jump:
+            # The host's clock was set right.
+            self.shift = 0
+        wall = host + self.shift
+        stepped = abs(wall - boot - self._offset) > self._belief.jump
+        self._offset = wall - boot
+        self._reads.look(wall, boot, stepped)
+        self._proven.look(wall, boot, stepped)
+        holds = self._reads.since is not None and wall - boot > self._reads.pace
+        self._source, self._base = (self._boot, self._reads.pace) if holds else (self._wall, self.shift)
+        # A wall clock that was set back counts at once.
+        self._horizon = min(boot + self._proven.pace, boot + self._reads.pace if holds else wall)
+        size = wall - boot - self._proven.pace
+        if self._proven.since is None or size <= 0:
+            return None
+        return Jump(host, wall - size, size, not holds, self._proven.since + self._proven.wait - boot)
+
+    def settle(self, shift: Span) -> Instant:
+        """Believe the wall clock plus a shift, on a person's word. Return that time."""
+        self.shift = shift
+        wall, boot = self._wall() + shift, self._boot()
+        self._reads.follow(wall, boot)
+        self._proven.follow(wall, boot)
+        self._offset = wall - boot
+        self.observe()
+        return wall
 
 
 class VirtualClock:
@@ -148,6 +262,10 @@ class VirtualClock:
 
     def horizon(self) -> Instant:
         return self.now()
+
+    def observe(self) -> Jump | None:
+        """Return None: what people move has not jumped."""
+        return None
 
     def set(self, instant: Instant) -> None:
         """Set the instant; the clock stays frozen or ticking."""
@@ -197,6 +315,8 @@ class HighWater:
 
     def next_reservation(self) -> Instant:
         """Return the mark to commit so that the present and a little more may be used."""
+        # The clock may have stepped beyond the reservation: behind the fence the present is earlier.
+        self._clock.observe()
         lead = 0 if isinstance(self._clock, VirtualClock) and self._clock.frozen else self._lead
         # A clock that falls between two looks must not lower the reservation.
         # And a start from a mark ahead of the clock must not move it on, or quick restarts would drive time into the future.
@@ -206,6 +326,12 @@ class HighWater:
         """Return the end of the reservation, while it cannot be extended."""
         self._highest = self._reserved
         return self._highest
+
+    def standstill(self, longer_than: Span) -> Jump | None:
+        """Return the step back after which the clock stands still, if it is longer than that."""
+        host = self._clock.now()
+        behind = self._highest - host
+        return Jump(host, self._highest, -behind, False, None) if behind > longer_than else None
 
     def mark_reserved(self, mark: Instant) -> None:
         """Take note that a mark is durable."""
@@ -231,5 +357,5 @@ class HighWater:
         self._clock = clock
 
     def roll_back(self, instant: Instant) -> None:
-        """Lower the mark after a person set the clock back."""
+        """Go back to an instant by a person's decision. The stored mark, which is not lower, still holds."""
         self._highest = self._reserved = instant

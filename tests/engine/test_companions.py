@@ -35,16 +35,20 @@ def test_a_change_that_needs_another_row_is_refused_without_it(site: Site) -> No
     site.run(change())
 
 
-def test_a_row_is_dropped_with_its_mentions(site: Site) -> None:
+def test_rows_beside_a_marker_change_together(site: Site) -> None:
     def forget(node: Node) -> Definition | None:
         return None if node.name == "c" else msgspec.structs.replace(node.definition, body={})
 
     async def change() -> None:
-        home = await add(site, "a", "b", "c")
+        home = await add(site, "a", "b", "c", "d")
         companions = site.engine.companions
-        assert await companions.drop_with_mentions(home.id, "b", forget, site.now)
+        marker = next(node for node in await site.engine.children(home.id) if node.name == "b")
+        assert await companions.redefine_each(marker, ["a", "c", "missing"], forget, site.now)
         rows = {node.name: (node.body, node.definition.version) for node in await site.engine.children(home.id)}
-        assert rows == {"a": ({}, 2), "c": ({"mentions": "b"}, 1)}
-        assert not await companions.drop_with_mentions(home.id, "b", forget, site.now)
+        kept = ({"mentions": "b"}, 1)
+        assert rows == {"a": ({}, 2), "b": kept, "c": kept, "d": kept}
+        assert await companions.drop(home.id, "b")
+        assert not await companions.redefine_each(marker, ["d"], forget, site.now)
+        assert {node.name: node.body for node in await site.engine.children(home.id)}["d"] == {"mentions": "b"}
 
     site.run(change())

@@ -7,7 +7,7 @@ owner, or a node above the owner, drops the home.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -125,25 +125,26 @@ class Companions:
 
         return (await self._store.write(decide)).reply
 
-    async def drop_with_mentions(
-        self, parent: int, name: str, redefine: Callable[[Node], Definition | None], now: Instant
+    async def redefine_each(
+        self, marker: Node, names: Sequence[str], redefine: Callable[[Node], Definition | None], now: Instant
     ) -> bool:
-        """Remove a row by its name, and change the rows beside it that mention it. False if there was none.
+        """Change rows beside a marker, in one transaction. False if the marker is gone, and nothing was changed.
 
-        `redefine` returns the new definition of a row; None: the row stays as it is.
+        `names`: of the rows; those that are gone are left out. `redefine` returns the new definition of a row; None: the row
+        stays as it is. The caller bounds the number of names.
         """
 
         def decide() -> Decision[bool]:
-            row = yield from ask(FindRow(parent, name))
+            row = yield from ask(LoadRow(marker.id))
             if row is None:
                 return Outcome((), False)
-            rows = yield from ask(ChildRows(parent))
             changes: list[PutRow] = []
-            for node in (node_of(each) for each in rows if each.id != row.id):
-                after = redefine(node)
-                if after is not None:
-                    changes.append(PutRow(row_of(_redefine(node, node.name, after, now))))
-            return Outcome((*changes, DropRow(row.id)), True)
+            for name in names:
+                found = yield from ask(FindRow(row.parent, name))
+                after = None if found is None else redefine(node_of(found))
+                if found is not None and after is not None:
+                    changes.append(PutRow(row_of(_redefine(node_of(found), name, after, now))))
+            return Outcome(tuple(changes), True)
 
         return (await self._store.write(decide)).reply
 

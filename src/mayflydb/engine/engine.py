@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from mayflydb.clock import monotonic_us
 from mayflydb.engine.budgets import Budgets, Meter
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
@@ -23,22 +24,27 @@ from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.engine.read_set import ReadSet
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
+from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransaction
 from mayflydb.engine.upcoming import next_deadline
+from mayflydb.evaluation.evaluators import Evaluators
+from mayflydb.evaluation.loop_watch import LoopWatch
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
+from mayflydb.model.quota import Quotas
 from mayflydb.model.record import Expiry, Record, Version
 from mayflydb.store.interface import (
     ChildRows,
     Committed,
     Decision,
-    Expiries,
+    DiskFacts,
     Get,
     History,
+    KnownDamage,
     LoadRow,
     Outcome,
     Read,
@@ -49,6 +55,12 @@ from mayflydb.store.interface import (
 T = TypeVar("T")
 
 SCAN_BATCH = 256
+
+MAX_TRANSACTIONS = 1000
+"""Open transactions of all clients, where nothing else is set."""
+
+MAX_TRANSACTION_BYTES = 192 << 20
+"""Bytes of the writes of all open transactions, where nothing else is set."""
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -120,11 +132,25 @@ class Engine:
         monitor: Monitor,
         lease: Lease | None = None,
         budgets: Budgets | None = None,
+        evaluators: Evaluators | None = None,
+        disk: Callable[[], Awaitable[DiskFacts]] | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
-        """`lease`: takes a name for this node, where several nodes share the store. `budgets`: the budgets of requests."""
+        """`lease`: takes a name for this node, where several nodes share the store. `budgets`: the budgets of requests.
+
+        `evaluators`: the threads on which statements compute. `disk`: reads the state of the store's disk, where its free space
+        is looked at; errors: Unavailable. `quotas`: the limits of the server, to which front ends add theirs.
+        """
+        self.quotas = quotas or Quotas()
+        self.open_transactions = self.quotas.get("open_transactions", MAX_TRANSACTIONS)
+        self.transaction_bytes = self.quotas.get("transaction_bytes", MAX_TRANSACTION_BYTES)
         self.store = store
         self.lease = lease
         self.budgets = budgets
+        self.evaluators = Evaluators() if evaluators is None else evaluators
+        self.loop_watch = LoopWatch()
+        self.slow_log = SlowLog(monotonic_us, None)
+        self.disk = disk
         self.meter = meter
         self.monitor = monitor
         self.time = time
@@ -137,11 +163,14 @@ class Engine:
         self.dates = DateIndexes(store, nodes, reaper.invalidate)
         self.nodes = nodes
         self.version_cache = reaper.version_cache
+        self.version_cache.max_bytes = self.transaction_bytes.limit // 2
         self.locks = reaper.locks
         self._written_at: Instant = 0
         self._changed_at: Instant = time.latest
         self.committed_at: Instant = time.latest
         """The instant of the last write that this node has committed; later commits have no earlier instant."""
+
+        time.on_roll_back = self._go_back
 
     def now(self) -> Coroutine[Any, Any, Instant]:
         """Return the instant of a request."""
@@ -161,6 +190,10 @@ class Engine:
     def storage(self) -> str:
         """The kind of store: `memory`, `sqlite` or `postgresql`."""
         return self.store.description.partition(":")[0]
+
+    async def known_damage(self) -> str | None:
+        """Return the damage that the store knows of, in words; None: none."""
+        return await self.store.read(KnownDamage())
 
     # --- catalogue -------------------------------------------------------------------------------------------------
 
@@ -223,9 +256,11 @@ class Engine:
         """
         return await next_deadline(self.store, self.nodes, container, after)
 
-    async def expiries(self, after: int, limit: int) -> list[Expiry]:
-        """Return up to `limit` expiry events of all containers with a number above `after`, by number."""
-        return await self.store.read(Expiries(None, after, limit))
+    async def expiries(self, after: int, limit: int, now: Instant) -> list[Expiry]:
+        """Return up to `limit` expiry events of all containers with a number above `after`, by number. HistoryLost if some are
+        no longer kept.
+        """
+        return await self.reaper.events.read(after, limit, now)
 
     async def history(self, container: int, after: int, limit: int) -> list[Version]:
         """Return up to `limit` lines of a history after an lsn, as stored: with lines that are too old, and gaps."""
@@ -251,6 +286,8 @@ class Engine:
     def roll_back(self, instant: Instant) -> None:
         """Follow a clock that a person set back over a store without newer data."""
         self.time.roll_back(instant)
+
+    def _go_back(self, instant: Instant) -> None:
         self._written_at = self._changed_at = self.committed_at = instant
         self.monitor.roll_back(instant)
         self.reaper.roll_back()

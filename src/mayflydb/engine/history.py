@@ -1,7 +1,8 @@
 """Histories of containers: every version and every deletion of their records, kept for the time that the definition states.
 
 A history is read after an lsn and is complete from there on: versions that are no longer kept cause a refusal, never a gap.
-Time alone decides whether a version is too old; the moment of its removal from the store does not matter.
+Time alone decides whether a version is too old; the moment of its removal from the store does not matter. A history with too many
+versions is cut from time to time.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ def is_lost(container: Node, version: Version, now: Instant) -> bool:
     return version.kind is Kind.GAP or version.written <= now - (container.definition.history or 0)
 
 
-async def forget_old(store: Store, nodes: Nodes, now: Instant) -> bool:
-    """Remove some versions that are too old, in every container; False if there are none."""
+async def forget_old(store: Store, nodes: Nodes, now: Instant, most: int) -> bool:
+    """Remove some versions that are too old, or not among the last `most`, in every container; False if there are none."""
     found = False
     for row in await catalogue(store):
-        found |= await _forget(store, nodes.of(row), now)
+        found |= await _forget(store, nodes.of(row), now, row.lsn - most)
     return found
 
 
-async def _forget(store: Store, container: Node, now: Instant) -> bool:
+async def _forget(store: Store, container: Node, now: Instant, upto_lsn: int) -> bool:
     if container.definition.history is None:
         return False
     # Two lines, since the first may be a gap.
@@ -52,11 +53,11 @@ async def _forget(store: Store, container: Node, now: Instant) -> bool:
     if oldest and oldest[0].kind is Kind.GAP:
         del oldest[0]
     upto = now - container.definition.history
-    if not oldest or oldest[0].written > upto:
+    if not oldest or (oldest[0].written > upto and oldest[0].lsn > upto_lsn):
         return False
 
     def decide() -> Decision[None]:
-        return Outcome((TrimHistory(container.id, upto, FORGET_BATCH),), None)
+        return Outcome((TrimHistory(container.id, upto, FORGET_BATCH, max(0, upto_lsn)),), None)
         yield
 
     await store.write(decide, "sweep")

@@ -1,8 +1,11 @@
-"""Housekeeping: removes records of dropped containers, and lines of histories that are too old."""
+"""Housekeeping: removes records of dropped containers, and lines of histories and expiry events that are no longer kept."""
 
 from __future__ import annotations
 
+import msgspec
+
 from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.expiry_events import EventLimits, ExpiryEvents
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.ordered_histories import OrderedHistories
 from mayflydb.model.instant import MINUTE, Instant, Span
@@ -12,12 +15,24 @@ INTERVAL: Span = MINUTE
 """The interval of looks for old lines. Histories are kept for minutes at least, so a look at each turn would find nothing."""
 
 
+class Retention(msgspec.Struct, frozen=True):
+    """The limits of stored events and histories. `history`: the most versions in the history of one container."""
+
+    events: EventLimits = EventLimits()
+    history: int = 1_000_000
+
+
+DEFAULT_RETENTION = Retention()
+
+
 class Housekeeping:
     """The work of the reaper's loop that is not about expiry."""
 
-    def __init__(self, store: Store, nodes: Nodes, batch: int) -> None:
-        """`batch`: the records of dropped containers that one transaction removes."""
+    def __init__(self, store: Store, nodes: Nodes, batch: int, events: ExpiryEvents, history: int) -> None:
+        """`batch`: the records of dropped containers that one transaction removes. `history`: as in Retention."""
         self.batch = batch
+        self._events = events
+        self._history = history
         self._store = store
         self._nodes = nodes
         self._ordered_histories = OrderedHistories(store, nodes)
@@ -45,12 +60,16 @@ class Housekeeping:
         return (await self._store.write(decide, "sweep")).purged[0].records
 
     async def forget_old(self, now: Instant) -> bool:
-        """Remove old lines of histories, at most once in an interval; True: a rest is left for the next turn."""
+        """Remove lines of histories and expiry events that are no longer kept, at most once in an interval.
+
+        True: a rest is left for the next turn.
+        """
         # Also after the clock was set back, when the last look lies in the future.
         if 0 <= now - self._forgotten_at < INTERVAL:
             return False
         await self._ordered_histories.forget_old(now)
-        if await forget_old(self._store, self._nodes, now):
+        left = await forget_old(self._store, self._nodes, now, self._history)
+        if await self._events.trim(now) or left:
             return True
         self._forgotten_at = now
         return False

@@ -201,7 +201,10 @@ class Locks:
                 held[identity].remove(holder)
                 if not held[identity]:
                     del held[identity]
-                self._wake((container, identity))
+            # A transaction may hold very many locks, and most have no waiters.
+            if self._queues:
+                for identity in identities:
+                    self._wake((container, identity))
             if not held:
                 del self._records[container]
         for target in entries:

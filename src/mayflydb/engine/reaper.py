@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run
-from mayflydb.engine.housekeeping import Housekeeping
+from mayflydb.engine.expiry_events import ExpiryEvents
+from mayflydb.engine.housekeeping import DEFAULT_RETENTION, Housekeeping, Retention
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.ordered_histories import ChangeNotifier
@@ -66,6 +67,7 @@ class Reaper:
         lease: Lease | None = None,
         pass_settings: PassSettings = DEFAULT_PASS_SETTINGS,
         holds: Holds | None = None,
+        retention: Retention = DEFAULT_RETENTION,
     ) -> None:
         """`monitor`: the schedule of passes. `lease`: elects the node that sweeps, where several nodes share the store.
 
@@ -98,7 +100,8 @@ class Reaper:
             self.version_cache,
             self.notifier,
         )
-        self._housekeeping = Housekeeping(store, nodes, limits.most)
+        self.events = ExpiryEvents(store, time, retention.events)
+        self._housekeeping = Housekeeping(store, nodes, limits.most, self.events, retention.history)
         monitor.listen(self.survey)
 
     # --- news ------------------------------------------------------------------------------------------------------
@@ -183,6 +186,8 @@ class Reaper:
         while True:
             # Before the work, not after it: a wake that comes meanwhile is not lost.
             self._wake.clear()
+            # Here, too, for a node without requests: it must begin to doubt a jump when the others do.
+            self._time.observe()
             try:
                 if await self._has_the_lease():
                     await self._work()

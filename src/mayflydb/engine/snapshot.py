@@ -33,7 +33,7 @@ from mayflydb.engine.reads import run_steps
 from mayflydb.engine.transactions import Body, WriteTransaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
+from mayflydb.model.errors import Conflict, NotFound, Overloaded, OwnerNotFound, PreconditionFailed, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES, KeyRange, Order, Position
 from mayflydb.model.record import Entry, Record
@@ -53,6 +53,9 @@ from mayflydb.store.interface import (
 
 PROVISIONAL: Final = 1 << 60
 """Lsns and seqs from here on are provisional: no container reaches them."""
+
+WRITE_OVERHEAD: Final = 1024
+"""Bytes of a write that a transaction keeps, besides its value: command, record, locks and the places that it has read."""
 
 
 class Snapshot:
@@ -76,6 +79,7 @@ class Snapshot:
         self._views: dict[int, ContainerSnapshot] = {}
         self._done: list[_Done] = []
         self._last = PROVISIONAL
+        self.written_bytes = 0
         engine.version_cache.watch(self)
 
     @classmethod
@@ -102,6 +106,13 @@ class Snapshot:
         """End the transaction: release its locks and its claim to old versions."""
         self._engine.version_cache.unwatch(self)
         self._engine.locks.release(self._holder)
+        self._engine.transaction_bytes.give(self.written_bytes)
+        self.written_bytes = 0
+
+    @property
+    def bytes_limit(self) -> int:
+        """The limit of `written_bytes`, which all transactions share."""
+        return self._engine.transaction_bytes.limit
 
     @property
     def written(self) -> list[Written]:
@@ -306,7 +317,8 @@ class Snapshot:
     # --- writes ----------------------------------------------------------------------------------------------------------
 
     async def run(self, container: int, command: Command, blind: bool = False) -> Written:
-        """Run a command as the writer would. Errors: those of its mode, which have no effect, and those of `get`.
+        """Run a command as the writer would. Errors: those of its mode, which have no effect, and those of `get`; Overloaded
+        if the writes of all transactions are too large, after which this one can only be closed.
 
         `blind`: an UPSERT or DELETE whose client does not need the old record. A concurrent write of the record is no
         conflict then, unless the record is also read here; a merge is repeated at the commit on the record as it is then, so
@@ -339,10 +351,21 @@ class Snapshot:
         if command.mode is not Mode.READ:
             if not view.is_blind(identity):
                 view.written.update(dict.fromkeys([identity, (command.partition, command.key_after)]))
+            self._charge(len(done.written.record.value))
             self._done.append(done)
         if self._holder.exclusive and command.mode is not Mode.DELETE:
             await self._lock_entries(view, view.workspace.unique(done.written.record))
         return done.written
+
+    def _charge(self, value: int) -> None:
+        """Charge a write. Its command keeps the value too, or what makes it."""
+        size = 2 * value + WRITE_OVERHEAD
+        if not self._engine.transaction_bytes.take(size):
+            limit = self._engine.transaction_bytes.limit
+            raise Overloaded(
+                f"The writes of open transactions exceed {limit} bytes, of which this one has {self.written_bytes}."
+            )
+        self.written_bytes += size
 
     async def _lock(self, view: ContainerSnapshot, command: Command) -> None:
         """Lock the records that a command writes. With exclusive locks, reads from then on stay valid until the locks are

@@ -1,32 +1,62 @@
-"""The engine's `now`: read once per request, never falling, durably reserved before use."""
+"""The engine's `now`: read once per request, never falling, durably reserved before use.
+
+A person's verdict about a jump of the clock is a shift that is added to the host's time from then on, and its own instant, by
+which nodes tell that there is a new one. A node reads that in each transaction that moves the mark, so no node moves the mark by
+a time that was rejected on another one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+from typing import Literal
 
-from mayflydb.clock import Clock, HighWater
-from mayflydb.model.errors import OutcomeUnknown, Unavailable
-from mayflydb.model.instant import SECOND, Instant
+from mayflydb.clock import Clock, HighWater, Jump, Pace, SystemClock
+from mayflydb.model.durations import format_span
+from mayflydb.model.errors import Conflict, OutcomeUnknown, Unavailable
+from mayflydb.model.instant import SECOND, Instant, Span, to_rfc3339
 from mayflydb.store.interface import Decision, NamedNumber, Outcome, SetNumber, Store
 
+log = logging.getLogger(__name__)
+
 MARK = "clock_mark"
+SHIFT = "clock_shift"
+VERDICT = "clock_verdict"
+"""The instant of the last verdict."""
+
+BOOT, READS_PACE, PROVEN_PACE = "clock_boot", "clock_reads_pace", "clock_proven_pace"
+
+FAR: Span = 5 * SECOND
+"""More than this is not reserved ahead."""
+
+Verdict = Literal["accept", "reject"]
+"""Which of two times is right: the later one, or the earlier."""
 
 
 class Timekeeper:
     """Hands out `now` and keeps the store's mark ahead of it."""
 
-    def __init__(self, clock: Clock, store: Store, mark: Instant) -> None:
+    def __init__(self, clock: Clock, store: Store, mark: Instant, verdict: Instant = 0, shared: bool = False) -> None:
+        """`verdict`: the instant of the last verdict that the clock knows of. `shared`: other nodes move the mark, too."""
         self.clock = clock
         self._store = store
         self._high = HighWater(clock, mark)
         self._renewal: asyncio.Task[None] | None = None
         self._rolls = 0
+        self._verdict = verdict
+        self._shared = shared
+        self._shift: Span | None = None
+        self._pace: Pace | None = None
+        self._alarm: tuple[bool, bool] | None = None
+        self.on_roll_back: Callable[[Instant], None] = lambda instant: None
+        """Called with the instant to which time goes back by a person's decision."""
 
     @classmethod
-    async def start(cls, clock: Clock, store: Store) -> Timekeeper:
+    async def start(cls, clock: Clock, store: Store, shared: bool = False) -> Timekeeper:
         """Continue from the stored mark."""
-        mark = await store.read(NamedNumber(MARK))
-        return cls(clock, store, mark or 0)
+        mark, verdict = await store.read(NamedNumber(MARK)), await store.read(NamedNumber(VERDICT))
+        return cls(clock, store, mark or 0, verdict or 0, shared)
 
     async def now(self) -> Instant:
         """Return the present. Waits for a commit if the reservation has run out."""
@@ -39,9 +69,13 @@ class Timekeeper:
                 # The disk takes no mark: time stands still at the last one, reads continue, and writes fail for the same reason.
                 return self._high.stand_still()
             now = self._high.now()
-        if self._high.room < SECOND // 2 and self.clock.mode == "real":
-            # Renew while there is still room, so that no request waits for the disk under steady traffic.
-            self._renew()
+        if not SECOND // 2 <= (room := self._high.room) <= FAR and self.clock.mode == "real":
+            if room > FAR:
+                # The clock was set back: nothing to renew, but something to say.
+                self.observe()
+            else:
+                # Renew while there is still room, so that no request waits for the disk under steady traffic.
+                self._renew()
         return now
 
     @property
@@ -53,8 +87,84 @@ class Timekeeper:
         """Return the latest instant that purging may trust."""
         return self.clock.horizon()
 
+    def follow(self, clock: Clock) -> None:
+        """Use another clock from now on: a real one became virtual, or the reverse. `now` does not fall."""
+        self.clock, self._alarm = clock, None
+        self._high.follow(clock)
+
+    def roll_back(self, instant: Instant) -> None:
+        """Follow a clock that a person set back."""
+        self._rolls += 1
+        # What is stored beside the mark may be gone, as after a reset of the store.
+        self._shift, self._pace = None, None
+        self._high.roll_back(instant)
+        self.on_roll_back(instant)
+
+    # --- jumps -----------------------------------------------------------------------------------------------------
+
+    def observe(self) -> Jump | None:
+        """Compare the sources of time, and raise the alarm. Return the jump that waits for a decision, if there is one."""
+        clock = self.clock
+        jump = clock.observe()
+        if jump is None and isinstance(clock, SystemClock):
+            jump = self._high.standstill(clock.belief.jump)
+        alarm = None if jump is None else (jump.size > 0, jump.followed)
+        if alarm != self._alarm:
+            self._alarm = alarm
+            if jump is None:
+                log.warning("the host's clock and Mayfly's time agree again: %s", to_rfc3339(clock.now()))
+            else:
+                log.error("%s", _describe(jump, clock))
+        return jump
+
+    async def settle(self, verdict: Verdict) -> tuple[Jump, Instant]:
+        """Take the later or the earlier time of a jump as right, which ends it. Return the jump, and the time that holds.
+
+        Conflict if there is no jump; Unavailable, OutcomeUnknown: a restart may ask again.
+        """
+        jump, clock = self.observe(), self.clock
+        if jump is None or not isinstance(clock, SystemClock):
+            raise Conflict("the host's clock has not jumped: there is nothing to decide")
+        goes_to_host = (verdict == "accept") == (jump.size > 0)
+        # In memory first: from here on no mark is reserved at the rejected time.
+        self._apply(clock.shift if goes_to_host else clock.shift - jump.size)
+        self._verdict = clock.now()
+        log.warning(
+            "clock %s: a person decided that %s is right, and %s is not",
+            verdict,
+            to_rfc3339(jump.host if goes_to_host else jump.time),
+            to_rfc3339(jump.time if goes_to_host else jump.host),
+        )
+        self._shift, self._pace, changes = self._changed_numbers()
+        await self._lower_mark(SECOND, (*changes, SetNumber(VERDICT, self._verdict)))
+        return jump, clock.now()
+
+    def _apply(self, shift: Span) -> None:
+        """Believe the host's clock plus a shift, even if time goes back."""
+        assert isinstance(self.clock, SystemClock)
+        now = self.clock.settle(shift)
+        self._alarm = None
+        if now < self._high.mark:
+            self.roll_back(min(now, self._high.highest))
+
+    async def _lower_mark(self, lead: Span, changes: tuple[SetNumber, ...] = ()) -> None:
+        """Store the mark as it is after a decision, which may be lower. `lead`: how far it reserves time ahead."""
+        rolls, mark = self._rolls, self.clock.now() + lead
+
+        def save() -> Decision[None]:
+            return Outcome((SetNumber(MARK, mark), *changes), None)
+            yield
+
+        if self._store.durable:
+            await self._store.write(save)
+        if rolls == self._rolls:
+            self._high.mark_reserved(mark)
+
+    # --- the mark --------------------------------------------------------------------------------------------------
+
     def _renew(self) -> asyncio.Task[None]:
         if self._renewal is None or self._renewal.done():
+            self.observe()
             self._renewal = asyncio.create_task(self._reserve(self._high.next_reservation()), name="clock-mark")
             # A caller that waits sees the failure; without one, the next reservation tries again.
             self._renewal.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -63,23 +173,85 @@ class Timekeeper:
     async def _reserve(self, mark: Instant) -> None:
         rolls = self._rolls
         if self._store.durable:
+            shift, pace, changes = self._changed_numbers()
 
-            def save() -> Decision[None]:
+            def save() -> Decision[tuple[Instant | None, Instant]]:
+                stored: Instant | None = None
+                verdict: Instant | None = None
+                if self._shared:
+                    stored, verdict = (yield NamedNumber(MARK)), (yield NamedNumber(VERDICT))
+                    if verdict not in (None, self._verdict):
+                        return Outcome((), (verdict, 0))
                 # Rising: another node may have stored a later mark.
-                return Outcome((SetNumber(MARK, mark, rising=True),), None)
-                yield
+                return Outcome((SetNumber(MARK, mark, rising=True), *changes), (None, stored or 0))
 
-            await self._store.write(save)
+            news, stored = (await self._store.write(save)).reply
+            if news is not None:
+                stored_shift = await self._store.read(NamedNumber(SHIFT))
+                await self._learn(news, stored_shift or 0)
+                return
+            self._shift, self._pace = shift, pace
+            if isinstance(self.clock, SystemClock) and stored - mark > self.clock.belief.jump:
+                # Another node goes by the host's time already; what it has answered must not be taken back here.
+                self.clock.keep_up(stored)
         if rolls == self._rolls:
             # Otherwise the clock was set back meanwhile, and the mark is too high.
             self._high.mark_reserved(mark)
 
-    def follow(self, clock: Clock) -> None:
-        """Use another clock from now on: a real one became virtual, or the reverse. `now` does not fall."""
-        self.clock = clock
-        self._high.follow(clock)
+    async def _learn(self, verdict: Instant, shift: Span) -> None:
+        """Follow a verdict that was given on another node."""
+        self._verdict = verdict
+        if isinstance(self.clock, SystemClock):
+            self._apply(shift)
+            self._shift = shift
+            log.warning(
+                "a person decided about the clock's jump on another node: it is %s", to_rfc3339(self.clock.now())
+            )
+            # A second more than this node needs: the node that decided may have used some of it.
+            await self._lower_mark(2 * SECOND)
 
-    def roll_back(self, instant: Instant) -> None:
-        """Follow a virtual clock that a person set back over a store without newer data."""
-        self._rolls += 1
-        self._high.roll_back(instant)
+    def _changed_numbers(self) -> tuple[Span | None, Pace | None, list[SetNumber]]:
+        """Return shift and pace, and the numbers by which a later process knows of jumps, as far as they have changed."""
+        clock = self.clock
+        if not isinstance(clock, SystemClock):
+            return self._shift, self._pace, []
+        changes = [] if clock.shift == self._shift else [SetNumber(SHIFT, clock.shift)]
+        pace = clock.pace
+        if not _differ(pace, self._pace):
+            return clock.shift, self._pace, changes
+        numbers = ((BOOT, pace.boot_id), (READS_PACE, pace.reads), (PROVEN_PACE, pace.proven))
+        return clock.shift, pace, changes + [SetNumber(name, value) for name, value in numbers]
+
+
+def _differ(pace: Pace, stored: Pace | None) -> bool:
+    """Return whether a pace is to be stored. Less than a second is drift."""
+    return stored is None or max(abs(pace.reads - stored.reads), abs(pace.proven - stored.proven)) > SECOND
+
+
+async def read_pace(store: Store) -> Pace | None:
+    """Return the pace that was stored last; None: none was."""
+    boot, reads, proven = [await store.read(NamedNumber(name)) for name in (BOOT, READS_PACE, PROVEN_PACE)]
+    return None if boot is None or reads is None or proven is None else Pace(boot, reads, proven)
+
+
+def _round_span(span: Span) -> str:
+    """Format a span in whole seconds: two clocks are not read at one instant."""
+    return format_span((span + SECOND // 2) // SECOND * SECOND)
+
+
+def _describe(jump: Jump, clock: Clock) -> str:
+    """Return the alarm: both times, what happens now, and both ways out."""
+    host, time = to_rfc3339(jump.host), to_rfc3339(jump.time)
+    ways = "`mayfly clock accept` takes the later time as right, `mayfly clock reject` the earlier"
+    if jump.size < 0:
+        return (
+            f"the host's clock went back {_round_span(-jump.size)}: it says {host}, and Mayfly's time stands still at {time}"
+            f" until the host's clock gets there; {ways}"
+        )
+    assert isinstance(clock, SystemClock)
+    hold = format_span(clock.belief.hold)
+    reads = "reads follow it" if jump.followed else f"reads follow it when it has held for {hold}"
+    return (
+        f"the host's clock jumped forward by {_round_span(jump.size)}: it says {host}, and by the boot-time clock it is {time};"
+        f" {reads}, and nothing is purged on its word for {_round_span(jump.wait or 0)}; {ways}"
+    )

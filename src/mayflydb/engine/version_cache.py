@@ -18,6 +18,9 @@ MAX_VERSIONS: Final = 100_000
 """The largest number of versions kept; beyond it, the oldest open snapshots can read no more."""
 
 
+MAX_VERSION_BYTES: Final = 96 << 20
+"""The bytes of versions that are kept, likewise, where nothing else is set."""
+
 MAX_PURGED: Final = 10_000
 """The largest number of purged versions kept; their values have to be read from the store, unlike those of replaced ones."""
 
@@ -75,6 +78,8 @@ class VersionCache:
         self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
         self._log: dict[int, _Log] = {}
         self._last = 0
+        self.max_bytes = MAX_VERSION_BYTES
+        self._bytes = 0
         self._purged_count = 0
         self._purged_since = 0
 
@@ -148,7 +153,9 @@ class VersionCache:
             return
         self._keep(self._last, container, replaced)
         # The oldest snapshot keeps the most versions. It ends with a conflict, and memory stays bounded.
-        while len(self._notes) > MAX_VERSIONS and (oldest := next(iter(self._watchers), None)) is not None:
+        while (len(self._notes) > MAX_VERSIONS or self._bytes > self.max_bytes) and (
+            oldest := next(iter(self._watchers), None)
+        ) is not None:
             self._lost.add(oldest)
             self.unwatch(oldest)
 
@@ -184,6 +191,7 @@ class VersionCache:
             record = each.record
             log.seqs.append(record.seq)
             self._notes.append(_Note(number, container, each, purged))
+            self._bytes += len(record.value)
             _append(kept.setdefault(record.seq, []), each)
             _append(self._by_place.setdefault((container, record.partition, record.key), []), each)
 
@@ -201,6 +209,7 @@ class VersionCache:
 
     def _drop(self, note: _Note) -> None:
         record = note.what.record
+        self._bytes -= len(record.value)
         self._log[note.container].drop()
         self._purged_count -= note.purged and note.number > self._purged_since
         kept, place = self._by_seq[note.container], (note.container, record.partition, record.key)

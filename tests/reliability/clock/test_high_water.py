@@ -10,34 +10,10 @@ from typing import TypeVar
 from mayflydb.clock import HighWater, SystemClock, VirtualClock
 from mayflydb.engine.timekeeper import MARK, Timekeeper
 from mayflydb.model.errors import Unavailable
-from mayflydb.store.interface import Committed, Decision, NamedNumber, Outcome, Read, SetNumber, Urgency
-from store_suite.reference import ReferenceStore
+from mayflydb.store.interface import Committed, Decision, NamedNumber, Outcome, SetNumber, Urgency
+from reliability.clock.host import HOUR, START, Disk, S
 
 T = TypeVar("T")
-S = 1_000_000
-HOUR = 3600 * S
-START = 1_893_456_000 * S
-
-
-class Disk:
-    """A durable store of which only this much survives a power cut: what was committed."""
-
-    description, durable, catalog_version = "sqlite", True, 0
-
-    def __init__(self) -> None:
-        self.store = ReferenceStore()
-        self.delay = 0
-        self.failing = False
-
-    async def read(self, request: Read[T]) -> T:
-        return await self.store.read(request)
-
-    async def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
-        for _ in range(self.delay):
-            await asyncio.sleep(0)
-        if self.failing:
-            raise OSError("no power")
-        return await self.store.write(decide, urgency)
 
 
 def test_a_step_back_of_an_hour_makes_time_stand_still() -> None:
@@ -189,7 +165,7 @@ def test_a_disk_that_takes_no_mark_stops_time_and_not_reads() -> None:
     async def work() -> None:
         wall = START
         disk = Full()
-        time = await Timekeeper.start(SystemClock(None, lambda: wall, lambda: 0), disk)  # type: ignore[arg-type]
+        time = await Timekeeper.start(SystemClock(None, lambda: wall, lambda: wall), disk)  # type: ignore[arg-type]
         assert await time.now() == START
         disk.full = True
         wall = START + 10 * S

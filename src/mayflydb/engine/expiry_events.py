@@ -1,0 +1,86 @@
+"""Expiry events: for how long they are kept, how they are read, and how old ones are removed.
+
+Age and number alone decide whether an event may be read; the moment of its removal from the store does not matter. So the same
+history gives the same events.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+import msgspec
+
+from mayflydb.engine.history import HistoryLost
+from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.model.instant import Instant, Span
+from mayflydb.model.record import Expiry
+from mayflydb.store.interface import (
+    Decision,
+    Expiries,
+    LastExpiry,
+    NamedNumber,
+    Outcome,
+    SetNumber,
+    Store,
+    TrimEvents,
+)
+
+BATCH = 500
+"""Events that are removed in one transaction."""
+
+TRIMMED = "expiry_events_trimmed"
+"""The setting that holds the number of the last event that was removed."""
+
+
+class EventLimits(msgspec.Struct, frozen=True):
+    """Only the last `number` events are kept, and of those, only events younger than `age` (None: all).
+
+    `age` counts from the purge, by Mayfly's clock. `virtual_age` takes its place while the clock is virtual.
+    """
+
+    number: int = 1_000_000
+    age: Span | None = None
+    virtual_age: Span | None = None
+
+
+class ExpiryEvents:
+    """Reads and trims the expiry events of one store."""
+
+    def __init__(self, store: Store, time: Timekeeper, limits: EventLimits) -> None:
+        self._store = store
+        self._time = time
+        self._limits = limits
+
+    async def read(self, after: int, limit: int, now: Instant) -> list[Expiry]:
+        """Return up to `limit` events of all containers with a number above `after`, by number.
+
+        HistoryLost if events above `after` are no longer kept.
+        """
+        found = await self._store.read(Expiries(None, after, limit))
+        # Read after the events: what a trim removes before they are read is known here.
+        trimmed = await self._store.read(NamedNumber(TRIMMED)) or 0
+        lost = max(trimmed, await self._store.read(LastExpiry()) - self._limits.number)
+        if after < lost or (found and self._is_old(found[0], now)):
+            raise HistoryLost(f"Expiry events after number {after} are no longer kept.")
+        return found
+
+    def _is_old(self, event: Expiry, now: Instant) -> bool:
+        age = self._limits.virtual_age if self._time.clock.mode == "virtual" else self._limits.age
+        return age is not None and event.purged <= now - age
+
+    async def trim(self, now: Instant) -> bool:
+        """Remove one batch of events that are no longer kept; True: there may be more."""
+        beyond = await self._store.read(LastExpiry()) - self._limits.number
+        first = await self._store.read(Expiries(None, 0, 1))
+        if not first or not (first[0].id <= beyond or self._is_old(first[0], now)):
+            return False
+        oldest = await self._store.read(Expiries(None, 0, BATCH))
+        old = list(takewhile(lambda event: event.id <= beyond or self._is_old(event, now), oldest))
+        upto = old[-1].id
+
+        def decide() -> Decision[None]:
+            return Outcome((TrimEvents(upto, BATCH), SetNumber(TRIMMED, upto, rising=True)), None)
+            yield
+
+        await self._store.write(decide, "sweep")
+        return len(old) == BATCH

@@ -1,0 +1,47 @@
+"""The log of requests that took long: which one, for how long, and what it read."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from mayflydb.clock import Stopwatch
+from mayflydb.model.instant import MILLISECOND, SECOND, Span
+
+log = logging.getLogger("mayflydb.slow")
+
+MAX_LINES: Final = 100
+"""The most lines within PERIOD; further ones are counted alone."""
+
+PERIOD: Final = 10 * SECOND
+
+
+class SlowLog:
+    """Logs requests that take at least `threshold` (None: none is logged). `slow`: the number of those so far."""
+
+    def __init__(self, stopwatch: Stopwatch, threshold: Span | None) -> None:
+        self.stopwatch = stopwatch
+        self.slow = 0
+        self._threshold = threshold
+        self._period_began = stopwatch()
+        self._lines = 0
+
+    def is_slow(self, began: int) -> bool:
+        """Return True if a request that began at `began`, by the stopwatch, is to be logged when it ends now."""
+        return self._threshold is not None and self.stopwatch() - began >= self._threshold
+
+    def note(self, began: int, protocol: str, id: str, request: str, read: str) -> None:
+        """Log a slow request.
+
+        `id`: the request's own in its protocol. `request`: its name, without values. `read`: what it read, in words.
+        """
+        now = self.stopwatch()
+        self.slow += 1
+        if now - self._period_began >= PERIOD:
+            if self._lines > MAX_LINES:
+                log.warning("%d further slow requests were not logged", self._lines - MAX_LINES)
+            self._period_began, self._lines = now, 0
+        self._lines += 1
+        if self._lines <= MAX_LINES:
+            took = (now - began) // MILLISECOND
+            log.warning("slow request: %s %s, id %s, took %d ms, read %s", protocol, request, id, took, read)
