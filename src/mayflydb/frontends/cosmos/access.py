@@ -194,8 +194,8 @@ async def walk(
     after: RowPosition | None,
     now: Instant,
     batch: int,
-) -> AsyncIterator[tuple[bytes, Record]]:
-    """Yield (key, record) in the order of an index, from the key of `after` on.
+) -> AsyncIterator[list[tuple[bytes, Record]]]:
+    """Yield chunks of (key, record) in the order of an index, from the key of `after` on.
 
     A record whose key changes during the walk is yielded once.
     """
@@ -213,10 +213,9 @@ async def walk(
     async for chunk in engine.indexes.walk(
         view.node, index_order.index, KeyRange(lower, upper), index_order.descending, now, batch
     ):
-        for key, record in chunk:
-            if record.seq not in seen:
-                seen.add(record.seq)
-                yield key, record
+        fresh = [(key, record) for key, record in chunk if record.seq not in seen]
+        seen.update(record.seq for _, record in fresh)
+        yield fresh
 
 
 # --- which indexes there should be -----------------------------------------------------------------------------------

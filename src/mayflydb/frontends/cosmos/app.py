@@ -10,6 +10,8 @@ from urllib.parse import unquote
 
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.slow_log import SlowLog
+from mayflydb.evaluation.stops import EvaluationStopped, TooManyEvaluations
 from mayflydb.frontends.cosmos import auth, binary_json, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.calls import Account, CosmosCall, NameResolver
@@ -36,7 +38,7 @@ from mayflydb.frontends.cosmos.scripting.threads import ScriptThreads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
-from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, Unsupported
+from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, Unsupported, drop_frames
 from mayflydb.model.instant import SECOND
 from mayflydb.version import __version__
 
@@ -72,7 +74,10 @@ class CosmosApp:
         activity_id = http.headers.get(ACTIVITY_ID) or self._activity_prefix + b"%012x" % next(self._request_numbers)
         try:
             response = await self._handle(http, activity_id)
+        except (EvaluationStopped, TooManyEvaluations) as stop:
+            response = _build_refusal(errors.of_stop(stop), activity_id, http)
         except MayflyError as error:
+            drop_frames(error)
             response = _build_refusal(error, activity_id, http)
         # A defect of the server. The log has the details; the client learns none.
         except Exception:
@@ -90,7 +95,7 @@ class CosmosApp:
     async def _handle(self, http: HttpRequest, activity_id: bytes) -> Response:
         path = request_path(http.path, http.query)
         target = parse(path)
-        request = Request(http.method, path, http.scheme, http.headers, target, activity_id)
+        request = Request(http, path, target, activity_id)
         # Authorized before the body is read: no body is taken from a client without a key.
         principal = self._authorize(request)
         request.body = await http.read(MAX_BODY)
@@ -115,12 +120,17 @@ class CosmosApp:
         )
         if isinstance(principal, TokenGrant):
             await resource_tokens.authorize(principal, call, route.writes)
+        slow_log = self._engine.slow_log
+        began = slow_log.stopwatch()
         try:
             response = await route.handler(call)
         except MayflyError as error:
             # A refused request has cost reads, too.
             self._record_charge(call, route, _charge_of(error))
             raise
+        finally:
+            if slow_log.is_slow(began):
+                _note_slow(slow_log, began, call)
         self._record_charge(call, route, response.charge)
         return response
 
@@ -169,6 +179,14 @@ def _check_options(headers: Mapping[bytes, bytes]) -> None:
     directive = headers.get(INDEXING_DIRECTIVE, b"default").lower()
     if directive not in (b"default", b"include"):
         raise Unsupported(f"The indexing directive '{directive[:100].decode('latin-1')}' is not supported by Mayfly.")
+
+
+def _note_slow(slow_log: SlowLog, began: int, call: CosmosCall) -> None:
+    request, view = call.request, call.view
+    # Ids of items are left out: they may be personal data.
+    place = "" if view is None else f" dbs/{view.database}/colls/{view.node.name}"
+    read = f"{call.reads.records} items of {call.reads.size} bytes"
+    slow_log.note(began, "cosmos", request.activity_id.decode("latin-1"), f"{request.method}{place}", read)
 
 
 def _decode_path(http: HttpRequest) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -11,6 +12,8 @@ from mayflydb.engine.budgets import RequestGrant
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import ANY_VERSION
 from mayflydb.engine.engine import Engine
+from mayflydb.evaluation.statement import Statement
+from mayflydb.evaluation.stops import StopReason
 from mayflydb.frontends.cosmos import session
 from mayflydb.frontends.cosmos.access import IndexDemand
 from mayflydb.frontends.cosmos.auth import Keys
@@ -24,6 +27,7 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Request
 from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, PreconditionFailed
 from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
 
 SPACE = "cosmos"
 USERS = "cosmos users"
@@ -67,6 +71,9 @@ class Account(msgspec.Struct, frozen=True):
     index_after: int = 10_000
     resolve_address: Callable[[str], str] = str
     scripts: ScriptLimits = ScriptLimits()
+
+    def __repr__(self) -> str:
+        return f"Account(keys={self.keys!r})"
 
 
 class NameResolver:
@@ -131,14 +138,30 @@ class NameResolver:
         return await self._engine.node_by_id(id)
 
 
+class ReadCounts(msgspec.Struct):
+    """The records that a query has read so far, and the bytes of their values."""
+
+    records: int = 0
+    size: int = 0
+
+    def add(self, record: Record) -> None:
+        """Count a record."""
+        self.records += 1
+        self.size += len(record.value)
+
+
+NO_READS: Final = ReadCounts()
+
+
 class CosmosCall:
     """An authorized request, the services for its command, and the one instant at which it is answered.
 
     `view`: the container of the request, once it is resolved; `spending`: the grant of the container's budget.
+    `reads`: what a query has read so far.
     """
 
     __slots__ = (
-        "account", "engine", "index_demand", "now", "request", "resolver", "spending", "target", "threads", "view",
+        "account", "engine", "index_demand", "now", "reads", "request", "resolver", "spending", "target", "threads", "view",
     )  # fmt: skip
 
     def __init__(
@@ -155,6 +178,14 @@ class CosmosCall:
         self.now = now
         self.view: ContainerView | None = None
         self.spending: RequestGrant | None = None
+        self.reads = NO_READS
+
+    def statement(self) -> Statement:
+        """Return the evaluation of this request, which ends when the client leaves. Its steps are taken to be cheap."""
+        arrived, evaluators = self.request.arrived, self.engine.evaluators
+        statement = Statement(evaluators, id(arrived.peer), evaluators.deadline(), cheap=True)
+        arrived.on_leave = partial(statement.stop, StopReason.ABANDONED)
+        return statement
 
     async def get_database(self) -> Node:
         """Return the database that the path names."""

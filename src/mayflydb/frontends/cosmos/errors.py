@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from mayflydb.engine import catalog, record_decisions
+from mayflydb.evaluation.stops import EvaluationStopped, StopReason, TooManyEvaluations
 from mayflydb.model import errors as kinds
 
 
@@ -33,12 +34,33 @@ ANSWERS: Final[dict[type[kinds.MayflyError], ErrorAnswer]] = {
     kinds.WriteConflict: ErrorAnswer(449, "RetryWith"),
     kinds.Throttled: ErrorAnswer(429, "429", 3200),
     kinds.Unavailable: ErrorAnswer(503, "ServiceUnavailable"),
+    # The service answers so where storage is used up, and clients hand it to the caller. They repeat a request after 503 or 507.
+    # https://learn.microsoft.com/rest/api/cosmos-db/http-status-codes-for-cosmosdb
+    kinds.OutOfSpace: ErrorAnswer(403, "Forbidden", 1014),
+    kinds.Overloaded: ErrorAnswer(503, "ServiceUnavailable"),
     # Clients repeat a write after 503, which could apply it twice. After 408 they leave that to the caller.
     kinds.OutcomeUnknown: ErrorAnswer(408, "RequestTimeout"),
     kinds.Corrupt: ErrorAnswer(500, "InternalServerError"),
     kinds.TimedOut: ErrorAnswer(408, "RequestTimeout"),
 }
 """One row for every kind. `status`, `code_text` and `substatus` in an error's detail win (410 Gone has no kind)."""
+
+
+_QUERY_MEMORY = "The query takes more memory than the server grants to queries."
+_QUERY_TIME = "The query takes more time than the server grants to a query."
+_BUSY_QUERIES = "Too many queries wait to be computed."
+BUSY_RETRY_MS: Final = 500
+
+
+def of_stop(stop: EvaluationStopped | TooManyEvaluations) -> kinds.MayflyError:
+    """Return the error with which a query that was stopped is answered."""
+    if isinstance(stop, TooManyEvaluations):
+        return kinds.Throttled(_BUSY_QUERIES, retry_after_ms=BUSY_RETRY_MS)
+    if stop.reason is StopReason.MEMORY:
+        return kinds.BadRequest(_QUERY_MEMORY)
+    if stop.reason is StopReason.CLOSING:
+        return kinds.Unavailable("The server is stopping.")
+    return kinds.TimedOut(_QUERY_TIME)
 
 
 MESSAGES: Final[dict[str, str]] = {

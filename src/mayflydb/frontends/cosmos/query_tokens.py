@@ -12,7 +12,7 @@ import msgspec
 
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import continuation
-from mayflydb.frontends.cosmos.pages import PageStart
+from mayflydb.frontends.cosmos.page_rows import PageStart
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.order import Order

@@ -2,7 +2,7 @@
 
 A token is `type=resource&ver=1&sig=<mac>;<grant>;`, both in base64. Tokens are not stored: the account's key suffices to check
 them, and they expire by themselves. A token names its container by number, so it does not permit access to a later container of
-the same name.
+the same name. It names its permission and a digest of it, so it ends when the permission is deleted or changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import hmac
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -40,7 +40,10 @@ NOT_ISSUED: Final = (
     "The input authorization token can't serve the request. Please check that it is a resource token as it was issued, and "
     "that the key of the account has not been changed since."
 )
-_DOMAIN: Final = b"\0resource token 1\0"
+REVOKED: Final = (
+    "The permission of this resource token was deleted or changed. Please read the permission for another token."
+)
+_DOMAIN: Final = b"\0resource token 2\0"
 """The prefix of signed grants. No signed request begins with it, so no signature of one kind serves as the other."""
 
 _DIGEST_BYTES: Final = 16
@@ -51,6 +54,7 @@ class TokenGrant(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     `item`: the digest of an id. `key`: the digests of the first partition key values. Both are empty without restriction.
     `starts`, `expires`: seconds since 1970; the token is invalid from `expires` on. `nonce`: makes each token unique.
+    `permission`: the number of the permission; `terms`: the digest of what it permitted at the time.
     """
 
     writes: bool
@@ -61,6 +65,8 @@ class TokenGrant(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     item: bytes
     key: tuple[bytes, ...]
     nonce: bytes
+    permission: int
+    terms: bytes
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -70,6 +76,11 @@ _decode = msgspec.msgpack.Decoder(TokenGrant).decode
 def item_digest(id: str) -> bytes:
     """Return the digest of an item's id in a grant."""
     return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+
+
+def terms_digest(body: Any) -> bytes:
+    """Return the digest of a permission's mode, resource and partition key in a grant. Its name does not matter."""
+    return hashlib.blake2b(msgspec.json.encode(body, order="sorted"), digest_size=_DIGEST_BYTES).digest()
 
 
 def item_name(target: Target) -> str:
@@ -132,11 +143,14 @@ def check_expiry(grant: TokenGrant, now: Instant) -> None:
 
 
 async def authorize(grant: TokenGrant, call: CosmosCall, writes: bool) -> None:
-    """Raise Forbidden unless the token permits the request now. NotFound if its container or database was deleted.
+    """Raise Forbidden unless the token permits the request now. NotFound if its container was deleted.
 
     Every token may read the account, its container and the container's partition key ranges, which all clients need.
     """
     check_expiry(grant, call.now)
+    permission = await call.engine.node_by_id(grant.permission)
+    if permission is None or not hmac.compare_digest(terms_digest(permission.body), grant.terms):
+        raise Forbidden(REVOKED)
     if call.target.resource is Resource.ACCOUNT:
         return
     if (writes and not grant.writes) or not grant.database or not _is_grantable(call):

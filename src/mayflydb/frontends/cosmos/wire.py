@@ -15,6 +15,7 @@ from mayflydb.frontends.cosmos.headers import (
     PREFER,
 )
 from mayflydb.frontends.cosmos.paths import Target
+from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.model.errors import BadRequest
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -36,17 +37,16 @@ def owner_paths(path: str, rid: str) -> Headers:
 
 
 class Request:
-    """One HTTP request with its body. `headers` have lower-case names; the last of repeated headers counts."""
+    """One request with its body. `arrived`: the message of HTTP that it came in."""
 
-    __slots__ = ("activity_id", "body", "headers", "method", "path", "scheme", "target")
+    __slots__ = ("activity_id", "arrived", "body", "headers", "method", "path", "scheme", "target")
 
-    def __init__(
-        self, method: str, path: bytes, scheme: str, headers: dict[bytes, bytes], target: Target, activity_id: bytes
-    ) -> None:
-        self.method = method
+    def __init__(self, arrived: HttpRequest, path: bytes, target: Target, activity_id: bytes) -> None:
+        self.arrived = arrived
+        self.method = arrived.method
         self.path = path
-        self.scheme = scheme
-        self.headers = headers
+        self.scheme = arrived.scheme
+        self.headers = arrived.headers
         self.target = target
         self.activity_id = activity_id
         self.body = b""

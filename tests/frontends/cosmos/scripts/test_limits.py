@@ -91,7 +91,8 @@ def test_operations_are_not_accepted_near_the_end(service: Service, proxy: Conta
         }
         next();
     }"""
-    hurry(service, seconds=5.0, accepting=0.25)
+    # Most of the time is left for the commit of what was accepted, on a busy machine too.
+    hurry(service, seconds=5.0, accepting=0.1)
     answer = run(service, proxy, body)
     assert answer.status == 200 and answer.json > 0
     assert len(list(proxy.read_all_items())) == answer.json + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -595,6 +595,53 @@ def test_a_token_of_another_database(place: Place) -> None:
     assert place.asks(token, "GET", path_of(twin, "docs")).status == 200
     for path in (C, f"{C}/docs", "/dbs/shop"):
         assert place.asks(token, "GET", path).status == 403
+
+
+def _deleted(place: Place, rights: dict[str, Any]) -> None:
+    place.user.delete_permission("p")
+
+
+def _deleted_and_made_anew(place: Place, rights: dict[str, Any]) -> None:
+    place.user.delete_permission("p")
+    place.user.create_permission(rights)
+
+
+def _user_deleted(place: Place, rights: dict[str, Any]) -> None:
+    place.container.client_connection.DeleteUser("dbs/shop/users/ann")
+
+
+def _changed(**rights: Any) -> Callable[[Place, dict[str, Any]], None]:
+    return lambda place, before: _ignore(place.user.replace_permission("p", before | rights))
+
+
+def _ignore(_: object) -> None:
+    """Nothing is asked of the answer."""
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"),
+    [
+        (_deleted, True),
+        (_deleted_and_made_anew, True),
+        (_user_deleted, True),
+        (_changed(permissionMode="Read"), True),
+        (_changed(resource="dbs/shop/colls/other"), True),
+        (_changed(resourcePartitionKey=["q"]), True),
+        (_changed(), False),
+        (_changed(id="renamed"), False),
+    ],
+)
+def test_a_token_ends_with_its_permission(
+    place: Place, change: Callable[[Place, dict[str, Any]], None], ends: bool
+) -> None:
+    rights = {"id": "p", "permissionMode": "All", "resource": "dbs/shop/colls/c"}
+    token = place.user.create_permission(rights).properties["_token"]
+    assert place.asks(token, "GET", f"{C}/docs").status == 200
+    change(place, rights)
+    for method, path, body in (("GET", f"{C}/docs", None), ("GET", C, None), ("GET", "/", None)):
+        answer = place.asks(token, method, path, body)
+        assert answer.status == (403 if ends else 200)
+        assert not ends or "permission of this resource token was deleted or changed" in answer.json["message"]
 
 
 @in_memory

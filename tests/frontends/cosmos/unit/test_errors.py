@@ -43,6 +43,7 @@ def test_every_kind_has_an_answer(kind: type[MayflyError]) -> None:
         (kinds.PreconditionFailed("x"), 412, "PreconditionFailed", 0), (kinds.TooLarge("x"), 413, "RequestEntityTooLarge", 0),
         (kinds.Throttled("x", retry_after_ms=5), 429, "429", 3200), (kinds.WriteConflict("x"), 449, "RetryWith", 0),
         (kinds.Unavailable("x"), 503, "ServiceUnavailable", 0), (kinds.OutcomeUnknown("x"), 408, "RequestTimeout", 0),
+        (kinds.OutOfSpace("x"), 403, "Forbidden", 1014),
         (kinds.TimedOut("x"), 408, "RequestTimeout", 0), (kinds.Corrupt("x"), 500, "InternalServerError", 0),
         (MayflyError("x", status=410, code_text="Gone", substatus=1002), 410, "Gone", 1002),
     ],

@@ -25,7 +25,7 @@ from mayflydb.model.instant import SECOND
 T = 1893456000
 KEY, OTHER = (base64.b64encode(bytes([n]) * 64).decode() for n in (1, 2))
 KEYS = Keys.from_base64(KEY)
-GRANT = TokenGrant(True, T, T + 600, 4, 5, item_digest("i"), key_digests(("a", 5)), b"12345678")
+GRANT = TokenGrant(True, T, T + 600, 4, 5, item_digest("i"), key_digests(("a", 5)), b"12345678", 7, b"terms")
 TOKEN = seal(KEYS, GRANT)
 
 

@@ -15,7 +15,7 @@ from mayflydb.engine.history import HistoryLost
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import CHANGE_FEED_WIRE_FORMAT
-from mayflydb.frontends.cosmos.pages import PAGE_BYTES
+from mayflydb.frontends.cosmos.page_rows import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.targets import decode_partition, key_value_to_json
 from mayflydb.frontends.cosmos.views import ContainerView

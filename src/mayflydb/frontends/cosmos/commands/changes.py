@@ -15,7 +15,7 @@ from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands import all_versions
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.headers import A_IM, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, ITEM_COUNT
-from mayflydb.frontends.cosmos.pages import PAGE_BYTES
+from mayflydb.frontends.cosmos.page_rows import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
 from mayflydb.frontends.cosmos.scopes import admit, resolve_scope
 from mayflydb.frontends.cosmos.views import ContainerView

@@ -64,7 +64,7 @@ async def read_feed(call: CosmosCall) -> Response:
 async def query(call: CosmosCall) -> Response:
     """POST /dbs/{d}/colls with a query."""
     database = await call.get_owning_database()
-    return metadata.answer_query(
+    return await metadata.answer_query(
         call, "DocumentCollections", metadata.in_database(database), await _read_bodies(call, database)
     )
 
@@ -176,7 +176,7 @@ def _history_span(wanted: policies.ContainerDefinition, before: Definition | Non
 async def query_ranges(call: CosmosCall) -> Response:
     """POST …/pkranges with a query."""
     view, rows = await _range_rows(call)
-    return metadata.answer_query(call, "PartitionKeyRanges", metadata.in_container(view), rows)
+    return await metadata.answer_query(call, "PartitionKeyRanges", metadata.in_container(view), rows)
 
 
 async def _range_rows(call: CosmosCall) -> tuple[ContainerView, list[dict[str, Any]]]:

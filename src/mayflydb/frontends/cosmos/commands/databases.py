@@ -32,7 +32,7 @@ async def read_feed(call: CosmosCall) -> Response:
 
 async def query(call: CosmosCall) -> Response:
     """POST /dbs with a query."""
-    return metadata.answer_query(call, "Databases", metadata.ACCOUNT, await _read_bodies(call))
+    return await metadata.answer_query(call, "Databases", metadata.ACCOUNT, await _read_bodies(call))
 
 
 async def create(call: CosmosCall) -> Response:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine import prices
 from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
 from mayflydb.engine.reads import record_at
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, PRECONDITION_FAILED, CosmosCall
@@ -16,12 +17,13 @@ from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import KEY_MISMATCH
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
 from mayflydb.frontends.cosmos.scopes import admit_partition
-from mayflydb.frontends.cosmos.values import ParsedItem, item_id, parse_item
+from mayflydb.frontends.cosmos.values import ItemLimits, ParsedItem, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
 
+T = TypeVar("T")
 Answer: TypeAlias = Coroutine[Any, Any, Response]
 
 
@@ -63,7 +65,7 @@ def replace(call: CosmosCall) -> Answer:
 
 async def _write_item(call: CosmosCall, mode: Mode) -> Response:
     view = await call.get_owning_container()
-    item = parse_item(call.request.body, call.account.limits)
+    item = await parse_body(call, parse_item)
     id = item_id(item.doc, call.account.limits)
     partition = check_partition(view, item, admit_partition(call, view, prices.likely, mode, len(item.text)))
     # A replace may give its item another id.
@@ -72,6 +74,14 @@ async def _write_item(call: CosmosCall, mode: Mode) -> Response:
         key, seq = await resolve_address(call, view, record_finder(call, view, partition))
     command = Command(mode, partition, key, view.draft(item, partition), call.expected_lsn(view.id), id.encode(), seq)
     return await _commit_and_answer(call, view, command)
+
+
+async def parse_body(call: CosmosCall, parse: Callable[[bytes, ItemLimits], T]) -> T:
+    """Parse the body of a request, a large one on a thread."""
+    body, limits = call.request.body, call.account.limits
+    return (
+        parse(body, limits) if len(body) <= CHEAP_BYTES else await call.statement().call(len(body), parse, body, limits)
+    )
 
 
 async def resolve_address(
@@ -107,7 +117,7 @@ def check_partition(view: ContainerView, item: ParsedItem, addressed: bytes) -> 
 async def patch(call: CosmosCall) -> Response:
     """PATCH …/docs/{id}."""
     view = await call.get_owning_container()
-    patch = patches.parse_patch(call.request.body, call.account.limits)
+    patch = await parse_body(call, patches.parse_patch)
     partition = admit_partition(call, view, prices.likely, Mode.REPLACE, len(call.request.body))
     change = build_patch_change(call, view, partition, patch)
     key, seq = await resolve_address(call, view, record_finder(call, view, partition))

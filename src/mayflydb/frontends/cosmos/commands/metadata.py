@@ -15,6 +15,7 @@ from mayflydb.frontends.cosmos.headers import CONTINUATION, ETAG, ITEM_COUNT, MA
 from mayflydb.frontends.cosmos.resources import database_rid, feed_body
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response, owner_paths
+from mayflydb.query.cosmos_sql import Context, run
 
 DEFAULT_PAGE_ROWS = 100
 
@@ -52,10 +53,13 @@ def answer_feed(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence
     return _page(call, name, owner, bodies, ("", None))
 
 
-def answer_query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
+async def answer_query(call: CosmosCall, name: str, owner: OwnerNames, bodies: Sequence[dict[str, Any]]) -> Response:
     """Answer with one page of a query over resource bodies."""
-    text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    rows = queries.run_over_documents(text, parameters, bodies, call.now, lenient=call.account.lenient)
+    statement = call.statement()
+    text, parameters = await queries.parse_body(statement, call.request.body, call.account.limits)
+    query = await queries.compile_text(statement, text, parameters, lenient=call.account.lenient)
+    # A body has some hundred bytes.
+    rows = await statement.call(len(bodies) * 1024, run, query, bodies, Context(call.now))
     return _page(call, name, owner, rows, (text, parameters))
 
 

@@ -89,7 +89,7 @@ async def read_feed(call: CosmosCall) -> Response:
 
 async def query(call: CosmosCall) -> Response:
     """POST /offers with a query, by which clients find the offer of a resource."""
-    return metadata.answer_query(call, "Offers", metadata.ACCOUNT, await _read_bodies(call))
+    return await metadata.answer_query(call, "Offers", metadata.ACCOUNT, await _read_bodies(call))
 
 
 async def _get_offer_node(call: CosmosCall) -> tuple[Node, bool]:

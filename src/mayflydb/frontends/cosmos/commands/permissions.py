@@ -68,12 +68,13 @@ def _parse_lifetime(call: CosmosCall) -> int:
 async def _build_body(call: CosmosCall, owner: PermissionOwner, node: Node) -> dict[str, Any]:
     """Return the body of a permission, with a new token."""
     rid = Rid(RidKind.PERMISSION, owner.database.id, owner.user.id, node.id)
-    token = resource_tokens.seal(call.account.keys, await _build_grant(call, node.body, owner.lifetime))
+    token = resource_tokens.seal(call.account.keys, await _build_grant(call, node, owner.lifetime))
     definition = node.definition
     return permission_body({"id": node.name, **node.body}, rid, token, definition.version, definition.written)
 
 
-async def _build_grant(call: CosmosCall, body: Any, lifetime: int) -> TokenGrant:
+async def _build_grant(call: CosmosCall, node: Node, lifetime: int) -> TokenGrant:
+    body = node.body
     target, database, container = await _resolve_link(call, body["resource"])
     starts = call.now // SECOND
     return TokenGrant(
@@ -87,6 +88,8 @@ async def _build_grant(call: CosmosCall, body: Any, lifetime: int) -> TokenGrant
         else b"",
         key=resource_tokens.key_digests(_parse_key(body.get("resourcePartitionKey"))),
         nonce=secrets.token_bytes(8),
+        permission=node.id,
+        terms=resource_tokens.terms_digest(body),
     )
 
 
@@ -141,7 +144,7 @@ async def read_feed(call: CosmosCall) -> Response:
 async def query(call: CosmosCall) -> Response:
     """POST …/users/{u}/permissions with a query."""
     owner = await _get_owner(call)
-    return metadata.answer_query(call, "Permissions", _owner_names(owner), await _read_bodies(call, owner))
+    return await metadata.answer_query(call, "Permissions", _owner_names(owner), await _read_bodies(call, owner))
 
 
 async def create(call: CosmosCall) -> Response:
@@ -170,7 +173,7 @@ async def read(call: CosmosCall) -> Response:
 
 
 async def replace(call: CosmosCall) -> Response:
-    """PUT …/users/{u}/permissions/{p}. The name may change."""
+    """PUT …/users/{u}/permissions/{p}. The name may change. Other rights end the tokens that were issued."""
     owner = await _get_owner(call)
     node = await _get_permission(call, owner)
     name, body = _parse(call)
@@ -181,7 +184,7 @@ async def replace(call: CosmosCall) -> Response:
 
 
 async def delete(call: CosmosCall) -> Response:
-    """DELETE …/users/{u}/permissions/{p}. Issued tokens stay valid until they expire."""
+    """DELETE …/users/{u}/permissions/{p}. The tokens that were issued end."""
     owner = await _get_owner(call)
     node = await _get_permission(call, owner)
     call.check_if_match(_etag(node))

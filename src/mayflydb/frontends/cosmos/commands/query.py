@@ -11,6 +11,7 @@ import msgspec
 from mayflydb.clock import monotonic_us
 from mayflydb.engine import prices
 from mayflydb.engine.engine import Scope
+from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import CosmosCall
 from mayflydb.frontends.cosmos.commands.metadata import page_size
@@ -25,18 +26,24 @@ from mayflydb.frontends.cosmos.headers import (
     SUPPORTED_QUERY_FEATURES,
 )
 from mayflydb.frontends.cosmos.index_metrics import index_metrics
-from mayflydb.frontends.cosmos.pages import Page, Pager, PageStart
+from mayflydb.frontends.cosmos.page_rows import PageStart
+from mayflydb.frontends.cosmos.pages import Page, Pager
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.query_tokens import QueryTokens
 from mayflydb.frontends.cosmos.resources import feed_body
 from mayflydb.frontends.cosmos.scopes import admit, named_range, resolve_scope
-from mayflydb.frontends.cosmos.scripting.functions import ReadsScanner, find_functions, function_caller
+from mayflydb.frontends.cosmos.scripting.functions import (
+    ReadsScanner,
+    find_functions,
+    function_caller,
+    wanted_functions,
+)
 from mayflydb.frontends.cosmos.scripting.sandbox import TimeBudget
 from mayflydb.frontends.cosmos.scripting.threads import LoopProxy
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
-from mayflydb.query.cosmos_sql import Query, check_blocking_source, compile_query
+from mayflydb.query.cosmos_sql import Query, check_blocking_source
 from mayflydb.query.cosmos_sql import plan as make_plan
 
 SELECT_ALL = "SELECT * FROM c"
@@ -71,26 +78,28 @@ ALL_FEATURES = frozenset({
 async def read_feed(call: CosmosCall) -> Response:
     """GET …/docs: every item, in creation order."""
     view = await call.get_owning_container()
-    query = compile_query(SELECT_ALL, {})
+    statement = call.statement()
+    query = await queries.compile_text(statement, SELECT_ALL, {}, lenient=False)
     scope, _ = resolve_scope(call, view, None)
-    return await _answer_page(call, view, query, scope, ("", None))
+    return await _answer_page(call, statement, view, query, scope, ("", None))
 
 
 async def execute(call: CosmosCall) -> Response:
     """POST …/docs with a query."""
     view = await call.get_owning_container()
-    text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    functions = await find_functions(call.engine.reads, view.id, text)
-    query = _compile(call, view, text, parameters, functions)
+    statement = call.statement()
+    query, functions = await _compile(call, statement, view)
     queries.check_composite_order(query, view.composite_orders)
     scope, named = resolve_scope(call, view, None)
     if not named:
-        scope = _scope_of_query(call, view, query)
+        weight = len(query.statement.text) * queries.COMPILE_WEIGHT
+        scope = await statement.call(weight, _scope_of_query, call, view, query)
     elif PARTITION_KEY not in call.request.headers and scope != Scope():
         # The client asks range after range and appends the rows. That is wrong for a source that needs all documents
         # first.
         check_blocking_source(query, len(view.ranges))
-    return await _answer_page(call, view, query, scope, (text, parameters), functions)
+    text_and_parameters = query.statement.text, query.parameters
+    return await _answer_page(call, statement, view, query, scope, text_and_parameters, functions)
 
 
 def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scope:
@@ -113,18 +122,22 @@ def _scope_of_query(call: CosmosCall, view: ContainerView, query: Query) -> Scop
 async def plan(call: CosmosCall) -> Response:
     """POST …/docs with x-ms-cosmos-is-query-plan-request: the plan by which a client runs a query over all partitions."""
     view = await call.get_owning_container()
-    text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(SUPPORTED_QUERY_FEATURES) or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
-    functions = await find_functions(call.engine.reads, view.id, text)
-    query = _compile(call, view, text, parameters, functions)
-    return json_response(200, _build_plan(view, query, features), charge=prices.METADATA)
+    statement = call.statement()
+    query, _ = await _compile(call, statement, view)
+    weight = len(query.statement.text) * queries.COMPILE_WEIGHT
+    return json_response(200, await statement.call(weight, _build_plan, view, query, features), charge=prices.METADATA)
 
 
-def _compile(
-    call: CosmosCall, view: ContainerView, text: str, parameters: dict[str, Any], functions: Mapping[str, str]
-) -> Query:
-    return compile_query(text, parameters, view.declarations_with(functions.keys()), lenient=call.account.lenient)
+async def _compile(call: CosmosCall, statement: Statement, view: ContainerView) -> tuple[Query, Mapping[str, str]]:
+    """Compile the query of a request. Return it, and the texts of the user-defined functions that it calls, by name."""
+    account = call.account
+    text, parameters = await queries.parse_body(statement, call.request.body, account.limits)
+    wanted = await statement.call(len(text) * queries.COMPILE_WEIGHT, wanted_functions, text)
+    functions = await find_functions(call.engine.reads, view.id, wanted)
+    declared = view.declarations_with(functions.keys())
+    return await queries.compile_text(statement, text, parameters, declared, lenient=account.lenient), functions
 
 
 def _build_plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
@@ -143,7 +156,7 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
 
 
 async def _answer_page(
-    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, text_and_parameters: tuple[str, Any],
+    call: CosmosCall, statement: Statement, view: ContainerView, query: Query, scope: Scope, text_and_parameters: tuple[str, Any],
     functions: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:  # fmt: skip
     # The price is known after the page only. The least price is held, and the rest settled then.
@@ -152,7 +165,7 @@ async def _answer_page(
     tokens = QueryTokens(call.account.secret, view, scope, text_and_parameters)
     start = tokens.start(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
-    page = await _read_page(call, view, query, tokens.scope, start, functions)
+    page = await _read_page(call, statement, view, query, tokens.scope, start, functions)
     headers = [*view.scope_headers(scope, lsn, named_range(call)), (ITEM_COUNT, b"%d" % len(page.rows))]
     if call.request.flag(POPULATE_QUERY_METRICS):
         headers.append((QUERY_METRICS, _format_metrics(page, monotonic_us() - started)))
@@ -165,12 +178,24 @@ async def _answer_page(
 
 
 async def _read_page(
-    call: CosmosCall, view: ContainerView, query: Query, scope: Scope, start: PageStart, functions: Mapping[str, str]
-) -> Page:
+    call: CosmosCall, statement: Statement, view: ContainerView, query: Query, scope: Scope, start: PageStart,
+    functions: Mapping[str, str],
+) -> Page:  # fmt: skip
     """Read a page. Queries with user-defined functions run on a thread and within the time of scripts."""
     size = page_size(call)
     if not functions:
-        pager = Pager(call.engine, view, query, scope, call.now, size, engine=call.engine)
+        pager = Pager(
+            call.engine,
+            view,
+            query,
+            scope,
+            call.now,
+            size,
+            engine=call.engine,
+            computing=statement,
+            hold=call.request.arrived.hold,
+        )
+        call.reads = pager.read_counts
         page = await pager.read(start)
         if query.ranking is None:
             call.index_demand.record_scan(view, query, scope, pager.read_counts.records - pager.matched)

@@ -87,7 +87,9 @@ async def read_feed(call: CosmosCall) -> Response:
 async def query(call: CosmosCall) -> Response:
     """POST …/sprocs, …/triggers or …/udfs with a query."""
     view, kind = await call.get_owning_container(), KINDS[call.target.resource]
-    return metadata.answer_query(call, kind.feed, metadata.in_container(view), await _read_bodies(call, view, kind))
+    return await metadata.answer_query(
+        call, kind.feed, metadata.in_container(view), await _read_bodies(call, view, kind)
+    )
 
 
 async def create(call: CosmosCall) -> Response:

@@ -48,7 +48,9 @@ async def read_feed(call: CosmosCall) -> Response:
 async def query(call: CosmosCall) -> Response:
     """POST /dbs/{d}/users with a query."""
     database = await call.get_owning_database()
-    return metadata.answer_query(call, "Users", metadata.in_database(database), await _read_bodies(call, database))
+    return await metadata.answer_query(
+        call, "Users", metadata.in_database(database), await _read_bodies(call, database)
+    )
 
 
 async def create(call: CosmosCall) -> Response:
@@ -80,7 +82,7 @@ async def replace(call: CosmosCall) -> Response:
 
 
 async def delete(call: CosmosCall) -> Response:
-    """DELETE /dbs/{d}/users/{u}, with its permissions. Issued tokens stay valid until they expire."""
+    """DELETE /dbs/{d}/users/{u}, with its permissions and the tokens that were issued for them."""
     database = await call.get_owning_database()
     node = await get_user(call, database)
     call.check_if_match(body_of(database, node)["_etag"])

@@ -12,12 +12,14 @@ from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.reads import Reads
+from mayflydb.evaluation.statement import HERE
 from mayflydb.frontends.cosmos import continuation, errors, queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, lsn_of_etag
 from mayflydb.frontends.cosmos.errors import message_of
-from mayflydb.frontends.cosmos.pages import Pager, PageStart
+from mayflydb.frontends.cosmos.page_rows import PageStart
+from mayflydb.frontends.cosmos.pages import Pager
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
-from mayflydb.frontends.cosmos.scripting.functions import find_functions, function_caller
+from mayflydb.frontends.cosmos.scripting.functions import find_functions, function_caller, wanted_functions
 from mayflydb.frontends.cosmos.scripting.sandbox import TimeBudget, decode_answer
 from mayflydb.frontends.cosmos.scripting.transaction import ScriptTransaction
 from mayflydb.frontends.cosmos.values import ParsedItem, item_id, parse_item
@@ -147,9 +149,11 @@ class Collection:
         """Read a page of a query, or of all documents."""
         text, parameters = _EVERYTHING, dict[str, Any]()
         if operation.query is not None:
-            text, parameters = queries.parse_body(msgspec.json.encode(operation.query), self._account.limits)
+            text, parameters = await queries.parse_body(
+                HERE, msgspec.json.encode(operation.query), self._account.limits
+            )
         view, partition = self._view, self._transaction.partition
-        functions = await find_functions(self._reads, view.id, text)
+        functions = await find_functions(self._reads, view.id, wanted_functions(text))
         query = compile_query(text, parameters, view.declarations_with(functions.keys()), lenient=self._account.lenient)
         queries.check_composite_order(query, view.composite_orders)
         scope = Scope.of_partition(partition)

@@ -30,13 +30,18 @@ async def script_at(reads: Reads, container: int, word: str, id: str) -> Node | 
     return await node_at(reads, *home_of(SCRIPTS, container), row_name(word, id))
 
 
-async def find_functions(reads: Reads, container: int, text: str) -> dict[str, str]:
-    """Return the texts of the existing functions that a query calls, by name. BadRequest for too many references."""
+def wanted_functions(text: str) -> list[str]:
+    """Return the names of the functions that a query calls. BadQuery, and BadRequest for too many references."""
     wanted = functions_in(text)
     if len(wanted) > MAX_REFERENCES:
         raise BadRequest(TOO_MANY_REFERENCES)
+    return list(dict.fromkeys(wanted))
+
+
+async def find_functions(reads: Reads, container: int, wanted: Sequence[str]) -> dict[str, str]:
+    """Return the texts of those functions that exist, by name."""
     found: dict[str, str] = {}
-    for name in dict.fromkeys(wanted):
+    for name in wanted:
         node = await script_at(reads, container, "udfs", name)
         if node is not None:
             found[name] = node.body["body"]

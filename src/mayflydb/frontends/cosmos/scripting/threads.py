@@ -13,10 +13,12 @@ import sys
 import types
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mayflydb.engine.reads import ReadRequest, Reads
+from mayflydb.evaluation.stops import Stopped
+from mayflydb.evaluation.threads import ThreadCall
 from mayflydb.frontends.cosmos.scripting.sandbox import TIMED_OUT, TimeBudget
 from mayflydb.model.errors import TimedOut, Unavailable
 
@@ -64,19 +66,19 @@ class ScriptThreads:
             await asyncio.wait_for(self._free.acquire(), time_budget.seconds_left)
         except TimeoutError:
             raise Unavailable(f"{MAX_THREADS} scripts are running, and none has ended in time") from None
-        done, thread = self._start(work, time_budget)
+        done, script = self._start(work, time_budget)
         try:
             return await asyncio.wait_for(done, time_budget.seconds_left + GRACE_SECONDS)
         except TimeoutError:
-            _lower_priority(thread)
+            script.stop()
             raise TimedOut(TIMED_OUT) from None
         except asyncio.CancelledError:
-            _lower_priority(thread)
+            script.stop()
             raise
 
     def _start(
         self, work: Callable[[LoopProxy], Coroutine[Any, Any, T]], time_budget: TimeBudget
-    ) -> tuple[asyncio.Future[T], Thread]:
+    ) -> tuple[asyncio.Future[T], _ScriptThread]:
         """Start a thread; return a future of its result, and the thread.
 
         The end of the thread, and not that of the request, makes room for another script.
@@ -85,28 +87,26 @@ class ScriptThreads:
         done: asyncio.Future[T] = loop.create_future()
 
         # Runs on the event loop, to which the semaphore and the future belong.
-        def settle(settled: Callable[[], None]) -> None:
+        def settle(result: T, error: BaseException | None) -> None:
             self._free.release()
             if not done.done():
-                settled()
+                # A stop that comes from the time budget is a time-out like that of the JavaScript engine.
+                _set(done, result, TimedOut(TIMED_OUT) if isinstance(error, Stopped) else error)
 
-        def body() -> None:
-            settled: Callable[[], None]
-            try:
-                settled = partial(done.set_result, self._drive(work(LoopProxy()), loop, time_budget))
-            except BaseException as error:  # noqa: BLE001 -- the waiting request raises it
-                settled = partial(done.set_exception, error)
+        def report(result: T, error: BaseException | None) -> None:
             with contextlib.suppress(RuntimeError):  # The loop is closed: no request waits any more.
-                loop.call_soon_threadsafe(settle, settled)
+                loop.call_soon_threadsafe(settle, result, error)
 
+        def drive() -> T:
+            return self._drive(work(LoopProxy()), loop, time_budget)
+
+        script = _ScriptThread(ThreadCall(drive, (), report))
         try:
-            # A daemon: a script that exceeds its time does not keep the process alive.
-            thread = Thread(target=body, name="script", daemon=True)
-            thread.start()
+            script.start()
         except RuntimeError as error:
             self._free.release()
             raise Unavailable(f"no thread for a script: {error}") from None
-        return done, thread
+        return done, script
 
     def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, time_budget: TimeBudget) -> T:
         answer: Any = None
@@ -133,9 +133,28 @@ class ScriptThreads:
             raise TimedOut(TIMED_OUT) from None
 
 
-def _lower_priority(thread: Thread) -> None:
-    """Give a thread whose request has ended the lowest priority, where threads have priorities."""
-    # No thread can be stopped from outside. At the lowest priority it disturbs other requests least until it ends.
-    if sys.platform == "linux" and thread.is_alive() and thread.native_id is not None:
-        with contextlib.suppress(OSError):  # The thread has just ended.
-            os.setpriority(os.PRIO_PROCESS, thread.native_id, 19)
+def _set(done: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
+
+
+class _ScriptThread(Thread):
+    """The thread of one script."""
+
+    def __init__(self, call: ThreadCall) -> None:
+        # A daemon: a script that exceeds its time does not keep the process alive.
+        super().__init__(name="script", daemon=True)
+        self._call = call
+
+    def run(self) -> None:
+        self._call.run(get_ident())
+
+    def stop(self) -> None:
+        """Stop the evaluation of a query between two calls of its functions. A function ends by the sandbox's limit."""
+        self._call.stop()
+        # At the lowest priority a function that takes long disturbs other requests least until it ends.
+        if sys.platform == "linux" and self.is_alive() and self.native_id is not None:
+            with contextlib.suppress(OSError):  # The thread has just ended.
+                os.setpriority(os.PRIO_PROCESS, self.native_id, 19)

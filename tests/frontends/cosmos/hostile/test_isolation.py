@@ -1,0 +1,111 @@
+"""Queries that compute for minutes: they end at their time, and nobody waits for them meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from threading import Thread
+
+import pytest
+
+from frontends.cosmos.service import API_VERSION, DATE, KEY, START, Answer, Raw, signature
+from mayflydb.embedded import serve
+from served import Http
+
+ITEMS = "/dbs/d/colls/c/docs"
+QUERY = {"content-type": "application/query+json", "x-ms-documentdb-isquery": "True"}
+READS = 20
+"""Point reads that must be answered while one query computes."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serve(memory=True, port=0, clock="virtual", clock_start=START, query_time_limit="1s") as server:
+        raw = Raw(server.cosmos.url)
+        raw("POST", "/dbs", {"id": "d"})
+        raw("POST", "/dbs/d/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
+        assert raw("POST", ITEMS, {"id": "x", "pk": "p", "a": [*range(60)]}, pk="p").status == 201
+        yield server.cosmos.url
+        raw.close()
+
+
+def ask(url: str, text: str) -> Answer:
+    raw = Raw(url)
+    try:
+        return raw("POST", ITEMS, {"query": text, "parameters": []}, QUERY, pk="p")
+    finally:
+        raw.close()
+
+
+JOINED = "FROM c JOIN a IN c.a JOIN b IN c.a JOIN d IN c.a JOIN e IN c.a"
+
+# a query, the status of its answer, a word of it
+HOSTILE = {
+    "a join with itself": (f"SELECT VALUE COUNT(1) {JOINED}", 408, "more time"),
+    "a join that gives no row": (f"SELECT VALUE a {JOINED} WHERE a < 0", 408, "more time"),
+    "a subquery of subqueries": (
+        "SELECT VALUE (SELECT VALUE COUNT(1) FROM a IN c.a JOIN b IN c.a JOIN d IN c.a JOIN e IN c.a) FROM c",
+        408, "more time",
+    ),
+    "groups of pairs": (f"SELECT a, b, d, e, COUNT(1) AS n {JOINED} GROUP BY a, b, d, e", 408, "more time"),
+    "an order of pairs": (f"SELECT VALUE a {JOINED} ORDER BY c.id", 408, "more time"),
+    "a filter of an item": (
+        "SELECT * FROM c WHERE (SELECT VALUE COUNT(1) FROM a IN c.a JOIN b IN c.a JOIN d IN c.a JOIN e IN c.a) > 1",
+        408, "more time",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_reads_are_answered_while_a_query_computes(url: str, name: str) -> None:
+    text, status, word = HOSTILE[name]
+    answers: list[Answer] = []
+    computing = Thread(target=lambda: answers.append(ask(url, text)))
+    reader = Raw(url)
+    computing.start()
+    for _ in range(READS):
+        assert reader("GET", f"{ITEMS}/x", pk="p").status == 200
+    assert not answers
+    computing.join()
+    reader.close()
+    assert (answers[0].status, word in answers[0].body.decode()) == (status, True)
+
+
+def test_a_client_that_leaves_ends_its_query(url: str) -> None:
+    http = Http(int(url.rstrip("/").rpartition(":")[2]))
+
+    def measure(name: str) -> float:
+        text = http("GET", "/metrics").body.decode()
+        return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))
+
+    abandoned = 'mayfly_queries_stopped_total{reason="abandoned"}'
+    before = measure(abandoned)
+    text = f"SELECT VALUE COUNT(1) {JOINED}"
+    headers = {"authorization": signature(KEY, "POST", ITEMS), "x-ms-date": DATE, "x-ms-version": API_VERSION, **QUERY}
+    connection = HTTPConnection("127.0.0.1", http.port)
+    headers["x-ms-documentdb-partitionkey"] = '["p"]'
+    connection.request("POST", ITEMS, json.dumps({"query": text}), headers)
+    while measure("mayfly_queries_computing") < 1:
+        pass
+    connection.close()
+    while measure("mayfly_queries_computing") > 0:
+        pass
+    assert measure(abandoned) == before + 1
+
+
+@pytest.mark.parametrize(("limit", "status"), [("1MiB", 503), ("8MiB", 200)])
+def test_a_page_needs_room_while_it_is_made(limit: str, status: int) -> None:
+    with serve(memory=True, port=0, clock="virtual", clock_start=START, bytes_in_flight=limit) as server:
+        raw = Raw(server.cosmos.url)
+        raw("POST", "/dbs", {"id": "d"})
+        raw("POST", "/dbs/d/colls", {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}})
+        for number in range(20):
+            assert raw("POST", ITEMS, {"id": str(number), "pk": "p", "pad": "x" * 100_000}, pk="p").status == 201
+        answer = raw("POST", ITEMS, {"query": "SELECT * FROM c"}, {**QUERY, "x-ms-max-item-count": "100"}, pk="p")
+        assert answer.status == status
+        # What the page held is given back.
+        assert raw("POST", ITEMS, {"query": "SELECT VALUE COUNT(1) FROM c"}, QUERY, pk="p").status == 200
+        used = [line for line in Http(raw.port)("GET", "/metrics").body.decode().splitlines() if "used" in line]
+        assert 'mayfly_budget_used{budget="bytes_in_flight"} 0' in used
+        raw.close()
