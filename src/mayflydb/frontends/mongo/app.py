@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from typing import Any
 
 from mayflydb.engine.engine import Engine
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.accounts.roles import User
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import PRICED, settle
@@ -23,13 +26,17 @@ from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.registry import parse_session_id
 from mayflydb.frontends.mongo.sessions.work import perform_in_transaction, write_concern_error
 from mayflydb.frontends.mongo.state import ConnectionState
-from mayflydb.model.errors import MayflyError, OutcomeUnknown
+from mayflydb.model.errors import MayflyError, OutcomeUnknown, Overloaded, drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
+from mayflydb.sockets.in_flight import SMALL_ANSWER, BytesInFlight
 
 log = logging.getLogger(__name__)
+
+_WAITING = frozenset({"getMore", "hello", "isMaster", "ismaster"})
+"""Commands that may wait for something to happen."""
 
 RAW_ARRAYS: Mapping[bytes, bytes] = {
     b"\x04documents\0": b"documents",
@@ -66,13 +73,14 @@ class MongoApp:
         users: tuple[User, ...] = (),
         started: Instant = 0,
         handlers: Mapping[str, CommandEntry] = HANDLERS,
+        in_flight: BytesInFlight | None = None,
     ) -> None:
         """`started`: the instant of the start, by the engine's clock. `users`: those of the settings.
 
         `chance`: an unguessable source of ids and salts. `monotonic`: the host's microseconds, which do not follow a
-        virtual clock.
+        virtual clock. `in_flight`: the account of the process, which the connections charge.
         """
-        self.services = Services(engine, options, chance, monotonic, users, started, handlers)
+        self.services = Services(engine, options, chance, monotonic, users, started, handlers, in_flight)
         self._gossip = Gossip(options)
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
@@ -84,9 +92,17 @@ class MongoApp:
         started_monotonic = services.monotonic()
         body: Document = {}
         try:
-            body, sequences = _split_message(message)
+            size = len(message.body)
+            if size <= CHEAP_BYTES:
+                body, sequences = _split_message(message)
+            else:
+                body, sequences = await services.begin_evaluation(connection.id).compute(
+                    False, size, _split_message, message
+                )
             name = next(iter(body), "")
             database = _database_of(message, name, body)
+            if services.accounts.may_have_changed:
+                await services.accounts.refresh()
             call = Call(
                 name,
                 database,
@@ -95,7 +111,10 @@ class MongoApp:
                 connection,
                 await services.engine.now(),
                 started_monotonic=started_monotonic,
+                size=size,
             )
+            # From here on others may see the operation, and interrupt it.
+            services.operations.current[connection.id] = call
             return self._gossip.add_recovery_token(await self._run_command(call), call)
         except OutcomeUnknown as error:
             if "autocommit" not in body:
@@ -106,11 +125,22 @@ class MongoApp:
             return self._encode_error(error, body)
         except Hangup:
             raise
+        except asyncio.CancelledError:
+            interruption = services.operations.take_interruption(connection.id)
+            if interruption is None:
+                raise
+            return self._encode_error(interruption, body)
         except Exception:
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
+        finally:
+            services.operations.current.pop(connection.id, None)
 
     def _encode_error(self, error: MayflyError, body: Document) -> bytes:
+        drop_frames(error)
+        if isinstance(error.__cause__, Overloaded):
+            # Closures of the refused statement refer to each other, and to its documents.
+            asyncio.get_running_loop().call_soon(gc.collect, 1)
         answer = error_reply(error, body, self.services.new_activity_id())
         database = body.get("$db")
         if isinstance(database, str) and self.services.contracts.of(database).is_cosmos:
@@ -142,7 +172,7 @@ class MongoApp:
             self._enter_session(call)
         # Sessions also end by other clients' commands, or by age. The next command of any client cleans up after them.
         if services.sessions.ended:
-            await services.close_ended_sessions(call.now)
+            await services.close_ended_sessions(call.now, call.connection.id)
         if len(services.transactions):
             await services.transactions.end_overdue_each_second()
         if command.admin_only and call.database != "admin":
@@ -156,10 +186,9 @@ class MongoApp:
         try:
             answer = await (answering if not limit or command.handles_time_limit else run_within(limit, answering))
         finally:
-            # Also after an error: what the command has read until then is paid.
-            if call.name in PRICED:
-                settle(services, call)
+            _account(services, call)
         if isinstance(answer, bytes):
+            self._check_room(answer, command)
             return answer
         if "writeConcern" in call.body and command.right not in READ_RIGHTS and "writeConcernError" not in answer:
             unmet = write_concern_error(call)
@@ -169,7 +198,18 @@ class MongoApp:
             return _OK
         if "ok" not in answer:
             answer["ok"] = 1.0
-        return encode(answer)
+        encoded = encode(answer)
+        self._check_room(encoded, command)
+        return encoded
+
+    def _check_room(self, answer: bytes, command: CommandEntry) -> None:
+        """Refuse a large answer while the server holds as many bytes for its clients as it may. Overloaded, Hangup."""
+        if len(answer) <= SMALL_ANSWER or self.services.in_flight.may_hold(len(answer)):
+            return
+        if command.right not in READ_RIGHTS:
+            # It has changed something, and any error would deny that.
+            raise Hangup
+        raise Overloaded("The server holds as many bytes for its clients as it may. Please retry later.")
 
     def _enter_session(self, call: Call) -> None:
         id = parse_session_id(call.body["lsid"], f"{call.name}.lsid")
@@ -191,6 +231,27 @@ class MongoApp:
             raise Hangup from None
         answer = await self._handle(call, command)
         return add_fields(answer, added) if added else answer
+
+
+def _account(services: Services, call: Call) -> None:
+    """Log a command that was slow, and have its reads paid, also after an error."""
+    if services.engine.slow_log.is_slow(call.started_monotonic):
+        _note_slow(services, call)
+    if call.name in PRICED:
+        settle(services, call)
+
+
+def _note_slow(services: Services, call: Call) -> None:
+    units = 0.0 if call.spent is None else call.spent.total
+    # A cursor or a `hello` that waits for something new is not slow.
+    if call.name in _WAITING and not units:
+        return
+    collection = call.body.get(call.name)
+    target = f"{call.database}.{collection}" if isinstance(collection, str) else call.database
+    id = str(call.operation) if call.operation else call.connection.peer
+    services.engine.slow_log.note(
+        call.started_monotonic, "mongo", id, f"{call.name} {target}", f"{units:.2f} request units"
+    )
 
 
 def _split_message(message: Message) -> tuple[Document, dict[str, list[bytes]]]:

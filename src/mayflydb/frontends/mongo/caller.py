@@ -9,7 +9,7 @@ from mayflydb.frontends.mongo.accounts.roles import Role, User
 from mayflydb.frontends.mongo.app import MongoApp
 from mayflydb.frontends.mongo.protocol.messages import OP_MSG, Message
 from mayflydb.frontends.mongo.state import ConnectionState
-from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
+from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, OutOfSpace, Unavailable
 from mayflydb.query.mongo.values import Document, decode, encode
 
 # OutcomeUnknown for a time limit (50): a change of indexes goes on without its caller.
@@ -25,6 +25,7 @@ _ERRORS_BY_CODE: Final[Mapping[int, type[MayflyError]]] = {
     112: Conflict,
     189: Unavailable,
     11000: Conflict,
+    14031: OutOfSpace,
 }
 
 

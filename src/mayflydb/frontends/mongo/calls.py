@@ -7,10 +7,12 @@ from typing import Final
 
 import msgspec
 
+from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.sessions.registry import LogicalSession
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.spending import BudgetGrant, SpentUnits
 from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
@@ -57,6 +59,9 @@ class Call(msgspec.Struct, gc=False):
     `started_monotonic`: the host's monotonic microseconds at the start. `spent`: request units of reads and writes so far.
     `grants`: the units that budgets have granted. `payer`: (database, name) of the collection whose budget pays.
     `throttled`: a budget refused a part of the command.
+
+    `size`: bytes of the command. `evaluation`: what it computes, once it does. `operation`: its id, once a client has seen it.
+    `interruption`: why it is cancelled.
     """
 
     name: str
@@ -72,6 +77,10 @@ class Call(msgspec.Struct, gc=False):
     grants: Sequence[BudgetGrant] = ()
     payer: tuple[str, str] | None = None
     throttled: bool = False
+    size: int = 0
+    evaluation: Evaluation | None = None
+    operation: int = 0
+    interruption: MayflyError | None = None
 
     @property
     def owner(self) -> str:

@@ -124,8 +124,9 @@ class TailCursor(Cursor):
         projection: Projection | None,
         session: bytes | None,
         awaits_data: bool,
+        read_time: ReadTime,
     ) -> None:
-        super().__init__(collection.namespace, no_results(), ReadTime(0), lambda: (), 0, session)
+        super().__init__(collection.namespace, no_results(), read_time, lambda: (), 0, session)
         self.awaits_data = awaits_data
         self._engine = engine
         self._collection = collection
@@ -136,6 +137,7 @@ class TailCursor(Cursor):
         self._after: Position | None = None
         self._closed = False
         self._has_position = False
+        self._cheap = selection.is_cheap and projection is None
 
     @property
     def exhausted(self) -> bool:
@@ -158,7 +160,8 @@ class TailCursor(Cursor):
         async for batch in self._engine.scan(node, Scope(), self._after, now):
             for record in batch.records:
                 self._has_position = True
-                raw = self._encode(record)
+                # One by one, since the position is that of the last document that was returned.
+                raw = await self.read_time.evaluation.compute(self._cheap, len(record.value), self._encode, record)
                 if raw is not None and found and total + len(raw) + 16 > MAX_DOCUMENT_BYTES:
                     return found
                 self._after = Position(b"", record.seq)

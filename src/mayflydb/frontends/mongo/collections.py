@@ -19,12 +19,14 @@ from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ordered_histories import is_ordered
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import may_have_ttl, ttl_override
 from mayflydb.frontends.mongo.streams import notes
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Record
+from mayflydb.query.mongo.cheapness import is_cheap_query
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -141,6 +143,7 @@ class Collection:
         self.ts_index = ts_index_of(node.definition)
         self._specs: dict[int, ReadyIndex] = {ready.number: ready for ready in ready_indexes}
         self._validator: Filter | None = None
+        self._has_cheap_validator: bool | None = None
         self._validator_uses_now: bool | None = None
 
     @property
@@ -235,6 +238,16 @@ class Collection:
     def index_keys(self, record: Record, index: Index) -> tuple[bytes, ...]:
         """The keys of a stored record in an index that is being built."""
         return tuple(keys_of(self._ready_index(index).spec, decode(record.value)))
+
+    @property
+    def has_cheap_validator(self) -> bool:
+        """True if matching the validator takes time linear in the bytes of a document, or there is none."""
+        if self._has_cheap_validator is None:
+            validator = self.options.get("validator")
+            self._has_cheap_validator = not validator or (
+                self.collation.is_simple and len(encode(validator)) <= CHEAP_BYTES and is_cheap_query(validator)
+            )
+        return self._has_cheap_validator
 
     def compile_validator(self, env: Env) -> Filter | None:
         """The filter that documents must match, under the collection's collation; None: there is no validator."""

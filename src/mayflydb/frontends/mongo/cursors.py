@@ -9,22 +9,36 @@ https://www.mongodb.com/docs/manual/tutorial/iterate-a-cursor/
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+import msgspec
+
+from mayflydb.evaluation.stops import StopReason
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
+from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.spending import SpentUnits
+from mayflydb.model.errors import Overloaded
 from mayflydb.model.instant import MINUTE, Instant
+from mayflydb.model.quota import Quota
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
+from mayflydb.sockets.in_flight import SMALL_ANSWER, BytesInFlight
 
 FIRST_BATCH_SIZE: Final = 101
 """Maximum results of a first batch whose client names no size."""
 IDLE_LIMIT: Final = 10 * MINUTE
 """The default of the server parameter `cursorTimeoutMillis`."""
+
+CURSOR_BYTES: Final = 8 * 1024
+"""Bytes of an open cursor without results: its generators and what it has compiled."""
+
+RESULT_BYTES: Final = 512
+"""Bytes of a result that a cursor keeps, besides its document."""
 
 CursorItem: TypeAlias = tuple[Record | None, bytes]
 """A result and its record, if it has one. A record that expires between two batches is not returned."""
@@ -34,14 +48,17 @@ CurrentRules: TypeAlias = Callable[[], Sequence[Rule]]
 
 
 class ReadTime:
-    """The instant of the present read.
+    """The instant of the present read, and the evaluation that computes for it.
 
-    The generator of a cursor outlives the command that opened it. Each getMore sets the instant anew before it continues the
-    generator.
+    The generator of a cursor outlives the command that opened it. Each getMore sets the instant and the limits of the evaluation
+    anew before it continues the generator.
     """
 
-    def __init__(self, now: Instant) -> None:
+    __slots__ = ("evaluation", "now")
+
+    def __init__(self, now: Instant, evaluation: Evaluation) -> None:
         self.now = now
+        self.evaluation = evaluation
 
 
 async def no_results() -> AsyncIterator[list[CursorItem]]:
@@ -66,19 +83,28 @@ class Cursor:
         session may use the cursor.
 
         Attributes that are set later: `transaction`, in which the cursor was opened, which alone may use the cursor, and whose
-        end closes it. `spent`: counts the reads. `payer`: the collection whose budget pays for them.
+        end closes it. `owner`: the user, who alone may use it. `held_bytes`: those that the quota of bytes has been charged.
+        `time_left`: microseconds of the host that `maxTimeMS` leaves for further batches; None: no limit. `killed`: it was closed
+        while a getMore ran. `spent`: counts the reads. `payer`: the collection whose budget pays for them.
+        `in_flight`: the account that pays for a batch while it is made.
         """
         self.namespace = namespace
         self.session = session
+        self.owner = ""
+        self.held_bytes = 0
         self.read_time = read_time
         self.id = 0
         self.last_used: Instant = 0
         self.no_timeout = False
         self.busy = False
+        self.killed = False
+        self.time_left: int | None = None
         self.transaction: object = None
         self.spent: SpentUnits | None = None
         self.payer: tuple[str, str] | None = None
         self.awaits_data = False
+        self.in_flight: BytesInFlight | None = None
+        self._batch_bytes = 0
         self._items = items
         self._rules = rules
         self._remaining = limit or None
@@ -97,13 +123,24 @@ class Cursor:
         return self._remaining == 0 or (self._ended and self._next_item >= len(self._buffer))
 
     async def next_batch(self, size: int | None, now: Instant) -> list[bytes]:
-        """Return up to `size` results (None: as many as fit), and at most 16 MiB unless a single result is larger."""
+        """Return up to `size` results (None: as many as fit), and at most 16 MiB unless a single result is larger.
+
+        Overloaded if the process holds as much for its clients as it may.
+        """
         self.read_time.now = now
+        try:
+            return await self._collect(size, now)
+        finally:
+            self._charge_batch(0)
+
+    async def _collect(self, size: int | None, now: Instant) -> list[bytes]:
         found: list[bytes] = []
         total = 0
         while (size is None or len(found) < size) and self._remaining != 0:
-            if self._next_item >= len(self._buffer) and not await self._fill():
-                break
+            if self._next_item >= len(self._buffer):
+                if not await self._fill():
+                    break
+                self._charge_batch(total + sum([len(raw) for _, raw in self._buffer]))
             record, raw = self._buffer[self._next_item]
             # 16: more than the type, the index as text and the NUL that an array element costs. A first result is
             # always returned, or a large document could never be read.
@@ -119,6 +156,16 @@ class Cursor:
                 self._remaining -= 1
         return found
 
+    def _charge_batch(self, size: int) -> None:
+        """Charge the results of a batch that is being made, instead of what was charged for it. Overloaded without room."""
+        in_flight, before = self.in_flight, self._batch_bytes
+        if in_flight is None or (size <= SMALL_ANSWER and not before):
+            return
+        if size > before and not in_flight.may_hold(size - before):
+            raise Overloaded("The server holds as many bytes for its clients as it may. Please retry later.")
+        self._batch_bytes = size
+        in_flight.charge(size - before)
+
     async def _fill(self) -> bool:
         """Fetch the next items into the buffer. Return False at the end."""
         while not self._ended:
@@ -132,42 +179,103 @@ class Cursor:
                 return True
         return False
 
+    def count_held_bytes(self) -> int:
+        """Return the bytes of the results that are kept for the next batches."""
+        # The buffer keeps the results that were returned, too, until it is filled again.
+        return CURSOR_BYTES + sum([len(raw) + RESULT_BYTES for _, raw in self._buffer])
+
     async def close(self) -> None:
         """Close the generators that the cursor reads from."""
         self._ended, self._buffer = True, []
+        if self.busy:
+            self.killed = True
+            self.read_time.evaluation.stop(StopReason.KILLED)
         closing = getattr(self._items, "aclose", None)
         # A generator cannot be closed while a getMore runs it.
         if closing is not None and not self.busy:
             await closing()
 
 
+class CursorLimits(msgspec.Struct, frozen=True):
+    """Limits of open cursors: their `count`, the `size` in bytes of the results that they keep, the count `per_session`."""
+
+    count: Quota
+    size: Quota
+    per_session: int
+
+
 class Cursors:
     """All open cursors of a server."""
 
-    def __init__(self, chance: Callable[[], int], clock: Callable[[], Instant]) -> None:
+    def __init__(self, chance: Callable[[], int], clock: Callable[[], Instant], limits: CursorLimits) -> None:
         """`chance` returns 63 random bits; `clock` the host's monotonic time in microseconds."""
         self._chance = chance
         self._clock = clock
+        self._limits = limits
         self._open: dict[int, Cursor] = {}
+        self._by_session: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, cursor: Cursor, no_timeout: bool = False) -> int:
-        """Keep a cursor open, and return its id. `no_timeout`: no timeout applies."""
+        """Keep a cursor open, and return its id. `no_timeout`: no timeout applies. Overloaded if there are too many."""
+        self._check_room(cursor)
         # In a reply, the id 0 says that the cursor is at its end.
         while not cursor.id or cursor.id in self._open:
             cursor.id = self._chance() or 1
         cursor.no_timeout = no_timeout
         cursor.last_used = self._clock()
         self._open[cursor.id] = cursor
+        if cursor.session is not None:
+            self._by_session[cursor.session] += 1
         return cursor.id
 
-    async def get(self, id: int, namespace: str, session: bytes | None, transaction: object = None) -> Cursor:
+    def _check_room(self, cursor: Cursor) -> None:
+        limits = self._limits
+        if cursor.session is not None and self._by_session[cursor.session] >= limits.per_session:
+            limits.count.refused += 1
+            raise Overloaded(f"The session has {limits.per_session} open cursors, and may have no more.")
+        if not limits.count.take():
+            raise Overloaded(f"{limits.count.limit} cursors are open, and no more may be.")
+        try:
+            self._charge(cursor)
+        except Overloaded:
+            limits.count.give()
+            raise
+
+    def recharge(self, cursor: Cursor) -> None:
+        """Charge the results that a cursor keeps now, if it is open. Overloaded if all cursors together keep too much."""
+        if cursor.id in self._open:
+            self._charge(cursor)
+
+    def _charge(self, cursor: Cursor) -> None:
+        size, wanted = self._limits.size, cursor.count_held_bytes()
+        size.give(cursor.held_bytes)
+        cursor.held_bytes = 0
+        if not size.take(wanted):
+            raise Overloaded(f"Open cursors keep {size.used} bytes of results, and {wanted} more do not fit.")
+        cursor.held_bytes = wanted
+
+    def _discard(self, id: int) -> Cursor | None:
+        cursor = self._open.pop(id, None)
+        if cursor is not None:
+            self._limits.count.give()
+            self._limits.size.give(cursor.held_bytes)
+            cursor.held_bytes = 0
+            if cursor.session is not None:
+                self._by_session[cursor.session] -= 1
+                if not self._by_session[cursor.session]:
+                    del self._by_session[cursor.session]
+        return cursor
+
+    async def get(
+        self, id: int, namespace: str, owner: str, session: bytes | None, transaction: object = None
+    ) -> Cursor:
         """Find an open cursor.
 
-        Raise MqlError 43 if there is none, 13 if the cursor belongs to another collection or session, 50739 to 50741 if it was
-        not opened in this transaction.
+        Raise MqlError 43 if there is none, 13 if the cursor belongs to another collection, user or session, 50739 to 50741 if
+        it was not opened in this transaction.
         """
         await self.close_idle()
         cursor = self._open.get(id)
@@ -176,6 +284,8 @@ class Cursors:
         if cursor.namespace != namespace:
             text = f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace"
             raise MqlError(13, f"{text} {cursor.namespace}")
+        if cursor.owner != owner:
+            raise MqlError(13, f"cursor id {id} was not created by the authenticated user")
         if cursor.session != session:
             text = "in session" if session is not None else "not in a session"
             raise MqlError(13, f"Cannot run getMore on cursor {id}, which was created in another session, {text}")
@@ -192,12 +302,19 @@ class Cursors:
         cursor.last_used = self._clock()
         return cursor
 
+    def check_owner(self, ids: Sequence[int], owner: str) -> None:
+        """Raise MqlError 13 if one of the open cursors belongs to another user."""
+        for id in ids:
+            cursor = self._open.get(id)
+            if cursor is not None and cursor.owner != owner:
+                raise MqlError(13, f"not authorized to kill cursor on {cursor.namespace}")
+
     async def kill(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
         """Close cursors. Return (ids that were open, ids that were not)."""
         killed: list[int] = []
         unknown: list[int] = []
         for id in ids:
-            cursor = self._open.pop(id, None)
+            cursor = self._discard(id)
             (unknown if cursor is None else killed).append(id)
             if cursor is not None:
                 await cursor.close()
@@ -205,7 +322,7 @@ class Cursors:
 
     def remove(self, cursor: Cursor) -> None:
         """Remove a cursor that has reached its end."""
-        self._open.pop(cursor.id, None)
+        self._discard(cursor.id)
 
     async def close_idle(self) -> None:
         """Close cursors that were not used for IDLE_LIMIT."""

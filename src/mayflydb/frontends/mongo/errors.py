@@ -24,6 +24,10 @@ CODES: Final[dict[type[kinds.MayflyError], int]] = {
     kinds.Throttled: 16500,
     # Nothing was done, so the client may send the command again.
     kinds.Unavailable: 11600,
+    # OutOfDiskSpace. Drivers do not retry it.
+    kinds.OutOfSpace: 14031,
+    # Not one of those after which drivers look for another server.
+    kinds.Overloaded: 365,
     # Reached only within transactions, where a repeated commit learns the outcome. Elsewhere the connection ends
     # unanswered.
     kinds.OutcomeUnknown: 6,

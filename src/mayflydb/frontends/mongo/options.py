@@ -35,8 +35,9 @@ class Options(msgspec.Struct, frozen=True):
     `replica_set`: its name under that topology. `advertise`: the `host:port` under which clients find the server.
     `auth`: a login is needed. `compressors`: in order of preference; all are installed. `secret`: makes the salts of
     users that do not exist. `profile`, `expiry`, `custom_path_ttl`: defaults for what `databases` does not set.
-    `change_stream_retention`: the span for which changes are kept. `serverless`: nothing has throughput. `version`:
-    Mayfly's.
+    `max_cursors`, `max_cursors_per_session`, `cursor_bytes`, `max_sessions`: limits of open cursors, of the bytes that they keep,
+    and of sessions. `change_stream_retention`: the span for which changes are kept. `serverless`: nothing has throughput.
+    `version`: Mayfly's.
     """
 
     topology: Topology = "mongos"
@@ -47,6 +48,10 @@ class Options(msgspec.Struct, frozen=True):
     compressors: tuple[str, ...] = ("zlib",)
     test_commands: bool = False
     max_connections: int = 1000
+    max_cursors: int = 10_000
+    max_cursors_per_session: int = 100
+    cursor_bytes: int = 64 << 20
+    max_sessions: int = 100_000
     profile: Profile = "both"
     expiry: Expiry = "show"
     custom_path_ttl: bool = False

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from mayflydb.evaluation.statement import LoopBatches
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import CursorItem, ReadTime
 from mayflydb.frontends.mongo.decisions import Decision, DecisionTransaction, Steps
-from mayflydb.frontends.mongo.reading import DocumentRow, read_rows
+from mayflydb.frontends.mongo.preparing import Changes, PreparedInsert
+from mayflydb.frontends.mongo.reading import DocumentRow, Selection, bytes_of, read_rows
 from mayflydb.frontends.mongo.reports import run_report
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection, ensure_collection_in, find_text_index
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.writing import DocumentWriter
 from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.query.mongo.cheapness import is_cheap_pipeline
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.stages import Pipeline, compile_pipeline
+from mayflydb.query.mongo.stages.base import close_batches, no_documents, one_batch
+from mayflydb.query.mongo.stages.combine import WriteStage
 from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespace, Out
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.validation import check_id
@@ -31,6 +40,20 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, encode
 MAX_VIEW_DEPTH: Final = 20
 """Maximum number of views that read each other."""
 
+T = TypeVar("T")
+
+Rows: TypeAlias = "Sequence[DocumentRow | Document]"
+"""Records that are not decoded yet, or the documents of a view."""
+
+MAX_JOIN_BYTES: Final = 4096
+"""Bytes of the query of a join that is compiled and planned on the event loop."""
+
+INSERT_BATCH: Final = 128
+"""Documents that one transaction of `$out` inserts."""
+
+MATCHED_TEXT: Final = (
+    "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields"
+)
 UNMATCHED_TEXT: Final = (
     "$merge could not find a matching document in the target collection "
     "for at least one document in the source collection"
@@ -54,46 +77,109 @@ class CollectionSource:
     def database(self) -> str:
         return self._call.database
 
-    async def find(self, namespace: Namespace, query: Document) -> Batches:
-        """Documents of a collection or view. Raise MqlError 13 for a database that the user may not read."""
+    def find(self, namespace: Namespace, query: Document) -> Batches:
+        """Documents of a collection or view, for stages that run on a thread.
+
+        Raise MqlError 13 for a database that the user may not read.
+        """
+        return _DecodedRows(self._find_rows(namespace, query))
+
+    async def _find_rows(self, namespace: Namespace, query: Document) -> AsyncIterator[Rows]:
         if namespace[0] != self._call.database:
             self._services.require_right(self._call, "read", namespace[0])
         collection = await self._services.collections.find(*namespace)
         if collection is None:
             return
-        stages: list[Document] = [{"$match": query}] if query else []
-        async for batch in self.read(collection, stages):
-            yield batch
+        if collection.view_on is not None:
+            stages: list[Document] = [{"$match": query}] if query else []
+            async for batch in self.read(collection, stages):
+                yield batch
+            return
+        selection = await self._select(collection, query)
+        async for rows in read_rows(self._work.view, collection, selection, self._read_time):
+            self._read_time.evaluation.taken += bytes_of(row.record for row in rows)
+            yield rows
 
-    async def stage_documents(self, name: str, spec: Value) -> Batches:
-        async for batch in run_report(self._services, self._call, name, spec):
-            yield batch
+    async def _select(self, collection: Collection, query: Document) -> Selection:
+        """Compile the query of a join, which may have a value for each of a thousand documents."""
+        large = len(encode(query)) > MAX_JOIN_BYTES
+        selection = await self._read_time.evaluation.compute(
+            not large, 0, compile_selection, collection, self._env, query
+        )
+        return replace(selection, is_large=large)
+
+    def stage_documents(self, name: str, spec: Value) -> Batches:
+        return LoopBatches(run_report(self._services, self._call, name, spec))
 
     async def read(self, collection: Collection | None, stages: Sequence[Document], hint: Any = None) -> Batches:
         """Run stages over a collection or view; None: over no documents."""
-        view_on = None if collection is None else collection.view_on
-        if collection is not None and view_on is not None:
+        async for batch in self.read_as(_pass_on, collection, stages, hint):
+            yield batch
+
+    async def read_as(
+        self,
+        finish: Callable[[Batches], AsyncIterator[T]],
+        collection: Collection | None,
+        stages: Sequence[Document],
+        hint: Any = None,
+    ) -> AsyncIterator[T]:
+        """Run stages over a collection or view; `finish` is a last stage, which computes where the others do."""
+        source, below, stages = await self._resolve_view(collection, stages)
+        async for batch in source.run_stages(finish, below, stages, hint if source is self else None):
+            yield batch
+
+    async def _resolve_view(
+        self, collection: Collection | None, stages: Sequence[Document]
+    ) -> tuple[CollectionSource, Collection | None, Sequence[Document]]:
+        """Return the source, the collection and the stages that a read of a view stands for."""
+        depth = self._depth
+        while collection is not None and collection.view_on is not None:
             # collMod of two clients at once can make a cycle that neither check has seen.
-            if self._depth >= MAX_VIEW_DEPTH:
+            if depth >= MAX_VIEW_DEPTH:
                 text = f"View depth too deep or view cycle detected; maximum view depth is {MAX_VIEW_DEPTH}"
                 raise MqlError(165, text)
-            inner = CollectionSource(
-                self._services, self._call, self._work, self._env, self._read_time, self._depth + 1
-            )
-            below = await self._services.collections.find(collection.database, view_on)
-            async for batch in inner.read(below, [*collection.options.get("pipeline", ()), *stages]):
-                yield batch
-            return
-        pipeline = compile_pipeline(list(stages), self._env, self, text=find_text_index(collection))
+            depth += 1
+            stages = [*collection.options.get("pipeline", ()), *stages]
+            collection = await self._services.collections.find(collection.database, collection.view_on)
+        if depth == self._depth:
+            return self, collection, stages
+        inner = CollectionSource(self._services, self._call, self._work, self._env, self._read_time, depth)
+        return inner, collection, stages
+
+    async def run_stages(
+        self,
+        finish: Callable[[Batches], AsyncIterator[T]],
+        collection: Collection | None,
+        stages: Sequence[Document],
+        hint: Any,
+    ) -> AsyncIterator[T]:
+        """Run stages over a collection that is no view."""
+        evaluation = self._read_time.evaluation
+        pipeline = await self._compile(collection, stages)
         # A count needs no documents: one is decoded only if a filter needs it.
         if pipeline.count_only is not None and collection is not None:
             id, field = pipeline.count_only
             total = await self._count(collection, pipeline, hint)
             if total:
-                yield [{"_id": id, field: total}]
+                async for item in finish(one_batch([{"_id": id, field: total}])):
+                    yield item
             return
-        async for batch in pipeline.run(self._head(collection, pipeline, hint)):
-            yield batch
+        cheap = evaluation.cheap and self._env.collation.is_simple and is_cheap_pipeline(stages)
+        documents = pipeline.run(self._head(collection, pipeline, hint))
+        writer = pipeline.writer
+        if writer is not None:
+            async with aclosing(evaluation.iterate(documents, cheap)) as written:
+                await self._write(writer, written)
+            return
+        async with aclosing(evaluation.iterate(finish(documents), cheap)) as items:
+            async for item in items:
+                yield item
+
+    async def _compile(self, collection: Collection | None, stages: Sequence[Document]) -> Pipeline:
+        text = find_text_index(collection)
+        return await self._read_time.evaluation.compute(
+            True, self._call.size, partial(compile_pipeline, list(stages), self._env, self, text=text)
+        )
 
     async def _count(self, collection: Collection, pipeline: Pipeline, hint: Any) -> int:
         """Count the documents of the pipeline's head. A document is decoded only if a filter needs it."""
@@ -102,11 +188,16 @@ class CollectionSource:
             total += len(batch)
         return total
 
-    async def _head(self, collection: Collection | None, pipeline: Pipeline, hint: Any) -> Batches:
-        """The documents that the pipeline's head reads."""
-        if collection is not None and not pipeline.has_own_source:
-            async for batch in self._read_rows(collection, pipeline, hint):
-                yield [row.document for row in batch]
+    def _head(self, collection: Collection | None, pipeline: Pipeline, hint: Any) -> Batches:
+        """The documents that the pipeline's head reads, for stages that run on a thread."""
+        if collection is None or pipeline.has_own_source:
+            return no_documents()
+        return _DecodedRows(self._take_rows(collection, pipeline, hint))
+
+    async def _take_rows(self, collection: Collection, pipeline: Pipeline, hint: Any) -> AsyncIterator[Rows]:
+        async for rows in self._read_rows(collection, pipeline, hint):
+            self._read_time.evaluation.taken += bytes_of(row.record for row in rows)
+            yield rows
 
     async def _read_rows(
         self, collection: Collection, pipeline: Pipeline, hint: Any
@@ -121,7 +212,16 @@ class CollectionSource:
 
     # --- $out and $merge ---------------------------------------------------------------------------------------------
 
-    async def replace_collection(self, target: Out, batches: Batches) -> None:
+    async def _write(self, writer: WriteStage, batches: Batches) -> None:
+        target, compute = writer.target, self._read_time.evaluation.compute
+        if isinstance(target, Out):
+            await self._replace_collection(target, batches)
+            return
+        async for batch in batches:
+            # The variables of `let` are expressions.
+            await self._merge_rows(target, await compute(not writer.computes, 0, writer.build_rows, batch))
+
+    async def _replace_collection(self, target: Out, batches: Batches) -> None:
         """Fill a new collection, then rename it over the old one."""
         services, call, collections = self._services, self._call, self._services.collections
         database, name = target.target
@@ -150,29 +250,39 @@ class CollectionSource:
         await services.indexing.apply_contract(await collections.get(database, name), call.now)
 
     async def _insert(self, collection: Collection, writer: DocumentWriter, documents: Sequence[Document]) -> None:
-        ids, now = self._services.ids, self._call.now
+        for first in range(0, len(documents), INSERT_BATCH):
+            some = documents[first : first + INSERT_BATCH]
+            prepared = await self._read_time.evaluation.compute(False, 0, self._prepare_inserts, writer, some)
+            await self._work.perform(partial(_insert_prepared, collection.id, writer, prepared))
 
-        def decide(transaction: DecisionTransaction) -> Steps[None]:
-            workspace = yield from transaction.on(collection.id)
-            for document in documents:
-                if "_id" not in document:
-                    document = {"_id": ids.generate(now), **document}
-                check_id(document["_id"])
-                yield from writer.insert(workspace, document, encode(document))
+    def _prepare_inserts(self, writer: DocumentWriter, documents: Sequence[Document]) -> list[PreparedInsert]:
+        return [writer.prepare_insert(each, encode(each)) for each in map(self._with_id, documents)]
 
-        await self._work.perform(decide)
+    def _with_id(self, document: Document) -> Document:
+        if "_id" not in document:
+            document = {"_id": self._services.ids.generate(self._call.now), **document}
+        check_id(document["_id"])
+        return document
 
     @property
     def _validates(self) -> bool:
         return not arguments.flag(self._call.body, "bypassDocumentValidation", self._call.name)
 
-    async def merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
+    async def _merge_rows(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         collection = await ensure_collection_in(self._services, self._call, *target.target)
         if target.on != ("_id",):
             _check_unique(collection, target.on)
         merger = Merger(self._services, self._call, self._work, self._env, collection, target, self._validates)
         for row in rows:
             await merger.merge(row)
+
+
+def _insert_prepared(
+    container: int, writer: DocumentWriter, inserts: Sequence[PreparedInsert], transaction: DecisionTransaction
+) -> Steps[None]:
+    workspace = yield from transaction.on(container)
+    for each in inserts:
+        yield from writer.insert(workspace, each.document, each.raw, each.draft)
 
 
 def _check_unique(collection: Collection, on: Sequence[str]) -> None:
@@ -207,11 +317,22 @@ class Merger:
         document = row.document
         if "_id" not in document:
             document = {"_id": self._services.ids.generate(self._call.now), **document}
+        raw = encode(document)
+        update = await self._compute(len(raw), self._build_update, document, row.variables)
         now, done = self._call.now, False
         while not done:
             identities = await self._find_identities(document, now)
+            records = await self._read(identities, now)
+            changes, new = Changes(None, update, cheap=False), None
+            if update is not None and records:
+                size = bytes_of(record for _, record in records)
+                prepared = await self._compute(size + len(raw), self._writer.prepare_changes, changes, records)
+                changes = replace(changes, prepared=prepared)
+            elif not records and self._target.when_not_matched == "insert":
+                check_id(document["_id"])
+                new = await self._compute(len(raw), self._writer.prepare_insert, document, raw)
             try:
-                done = await self._work.perform(self._build_decision(document, row.variables, identities))
+                done = await self._work.perform(self._build_decision(new, identities, changes))
             except MqlError as error:
                 later = max(now, await self._services.engine.now())
                 if error.code != 11000 or identities or not await self._find_identities(document, later):
@@ -219,6 +340,15 @@ class Merger:
             # A concurrent write came first, or the writer's instant is later than this command's: search again.
             if not done:
                 now = max(now, await self._services.engine.now())
+
+    async def _compute(self, size: int, function: Callable[..., T], *given: Any) -> T:
+        # Stages of an update may do anything.
+        cheap = type(self._target.when_matched) is str and self._writer.is_cheap
+        return await self._services.evaluation_of(self._call).compute(cheap, size, function, *given)
+
+    async def _read(self, identities: Sequence[Identity], now: Instant) -> list[tuple[Identity, Record]]:
+        found = [(each, await self._work.get(self._collection, each, now)) for each in identities]
+        return [(identity, record) for identity, record in found if record is not None]
 
     async def _find_identities(self, document: Document, now: Instant) -> list[Identity]:
         if self._target.on == ("_id",):
@@ -231,20 +361,25 @@ class Merger:
                 raise MqlError(51132, text)
             query[path] = {"$eq": found[0]}
         selection = compile_selection(self._collection, self._env, query, limit=1)
-        matching = read_rows(self._work.view, self._collection, selection, ReadTime(now))
+        matching = read_rows(
+            self._work.view, self._collection, selection, ReadTime(now, self._services.evaluation_of(self._call))
+        )
         return [Identity(row.record.partition, row.record.key) async for batch in matching for row in batch]
 
     def _build_decision(
-        self, document: Document, variables: Document, identities: Sequence[Identity]
+        self, new: PreparedInsert | None, identities: Sequence[Identity], changes: Changes
     ) -> Decision[bool]:
         def decide(transaction: DecisionTransaction) -> Steps[bool]:
             workspace = yield from transaction.on(self._collection.id)
             for identity in identities:
                 if (yield from workspace.get(identity.partition, identity.key)) is None:
                     continue
-                change = self._build_update(document, variables)
-                if change is not None:
-                    yield from self._writer.update(workspace, [identity], None, change, False)
+                if self._target.when_matched == "fail":
+                    raise MqlError(11000, MATCHED_TEXT)
+                if changes.update is not None:
+                    result = yield from self._writer.update(workspace, [identity], changes, False)
+                    # Another write came first: the update is computed again.
+                    return not result.unprepared
                 return True
             # The documents that the search found are gone or changed: search again, instead of inserting a second one.
             if identities and self._target.on != ("_id",):
@@ -252,20 +387,19 @@ class Merger:
             if self._target.when_not_matched == "fail":
                 raise MqlError(13113, UNMATCHED_TEXT)
             if self._target.when_not_matched == "insert":
-                check_id(document["_id"])
-                yield from self._writer.insert(workspace, document, encode(document))
+                if new is None:
+                    # The document was there when the search read it.
+                    return False
+                yield from self._writer.insert(workspace, new.document, new.raw, new.draft)
             return True
 
         return decide
 
     def _build_update(self, document: Document, variables: Document) -> Update | None:
-        """Build the update of an existing document; None: `whenMatched` leaves the document as it is."""
+        """Build the update of an existing document; None: `whenMatched` changes none."""
         action = self._target.when_matched
-        if action == "keepExisting":
+        if action in ("keepExisting", "fail"):
             return None
-        if action == "fail":
-            text = "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields"
-            raise MqlError(11000, text)
         plain = {name: value for name, value in document.items() if name != "_id" or self._target.on == ("_id",)}
         if action == "replace":
             return compile_update(plain, self._env)
@@ -280,7 +414,9 @@ class Merger:
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: Collection) -> tuple[Batches, ReadTime]:
+async def find_in_view(
+    services: Services, call: Call, work: UnitOfWork, view: Collection
+) -> tuple[AsyncIterator[list[CursorItem]], ReadTime]:
     """Run the query of `find` on a view, as a pipeline."""
     body = call.body
     stages: list[Document] = []
@@ -294,12 +430,40 @@ async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: C
         value = body.get(field)
         if value:
             stages.append({stage: abs(value) if field == "limit" else value})
-    read_time = ReadTime(call.now)
+    read_time = services.read_time_of(call)
     env = build_env(services, call, view, body)
-    return CollectionSource(services, call, work, env, read_time).read(view, stages), read_time
+    source = CollectionSource(services, call, work, env, read_time)
+    return source.read_as(encode_batches, view, stages), read_time
+
+
+class _DecodedRows(AsyncIterator[list[Document]]):
+    """The documents of rows that the event loop reads, decoded where the stages run."""
+
+    def __init__(self, source: AsyncIterator[Rows]) -> None:
+        self._batches = LoopBatches(source)
+
+    async def __anext__(self) -> list[Document]:
+        while not (rows := await anext(self._batches)):
+            pass
+        return [row.document if isinstance(row, DocumentRow) else row for row in rows]
+
+    async def aclose(self) -> None:
+        """Close the source."""
+        await self._batches.aclose()
+
+
+async def _pass_on(batches: Batches) -> Batches:
+    try:
+        async for batch in batches:
+            yield batch
+    finally:
+        await close_batches(batches)
 
 
 async def encode_batches(batches: Batches) -> AsyncIterator[list[CursorItem]]:
     """Encode documents as items of a cursor."""
-    async for batch in batches:
-        yield [(None, encode(document)) for document in batch]
+    try:
+        async for batch in batches:
+            yield [(None, encode(document)) for document in batch]
+    finally:
+        await close_batches(batches)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
@@ -12,12 +11,14 @@ from bson import Regex
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
-from mayflydb.frontends.mongo.collections import Collection, identity_of
+from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
+from mayflydb.frontends.mongo.evaluation import Evaluation
 from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
+from mayflydb.query.mongo.cheapness import is_cheap_query
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
@@ -25,10 +26,12 @@ from mayflydb.query.mongo.indexes.keys import truncated_prefix
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort, compile_sort
+from mayflydb.query.mongo.stages.base import BATCH_SIZE, MEMORY_LIMIT, memory_error
 from mayflydb.query.mongo.values import Document, decode
+from mayflydb.query.sorting import sort_in_runs
 
-THREAD_SORT_ROWS: Final = 4_000
-"""Number of rows from which a sort runs on a thread, so that the event loop stays free."""
+CHEAP_SORT: Final = 500
+"""Number of rows that are sorted on the event loop."""
 
 MAX_UNORDERED_READS: Final = 1_000
 """Records that a query may scan because `_id` has no ordered index. A query that scans more requests the index."""
@@ -57,7 +60,7 @@ class Selection(msgspec.Struct, frozen=True):
     """A compiled query: filter, order, skip, limit and hint.
 
     `filter` None: every document that is read matches. Either the query is empty, or the read is by the identity of an `_id`
-    (see `find_exact_id`).
+    (see `find_exact_id`). `is_large`: the query has so many values that planning it takes long.
     """
 
     query: Document
@@ -69,6 +72,12 @@ class Selection(msgspec.Struct, frozen=True):
     limit: int = 0
     hint: Any = None
     score: Callable[[Document], float] | None = None
+    is_large: bool = False
+
+    @property
+    def is_cheap(self) -> bool:
+        """True if matching takes time linear in the bytes of the documents."""
+        return self.env.collation.is_simple and is_cheap_query(self.query)
 
 
 # With a regular expression, `_id` may match many strings: no single identity answers the query.
@@ -156,12 +165,12 @@ class CommittedView:
         if found is not None:
             yield found
             return
-        chosen = plan_query(collection, selection)
+        chosen = await read_time.evaluation.compute(not selection.is_large, 0, plan_query, collection, selection)
         self.spent.add(collection.id, QUERY_PRICE)
         read_count = 0
         async for records in self._candidates(collection, chosen, selection, read_time):
             read_count += len(records)
-            found = matching_rows(records, selection.filter)
+            found = await match_rows(records, selection, read_time.evaluation)
             self.spent.add_query_read(collection.id, records, len(found))
             yield found
         # Only now, when the scan has cost something: small collections never need the index.
@@ -204,16 +213,29 @@ class CommittedView:
             yield batch.records
 
     async def _scan_backwards(self, collection: Collection, read_time: ReadTime) -> AsyncIterator[list[Record]]:
-        found = [record async for records in self._scan(collection, read_time) for record in records]
+        found: list[Record] = []
+        async for records in self._scan(collection, read_time):
+            await read_time.evaluation.take_turn()
+            found += records
         found.reverse()
-        yield found
+        for first in range(0, len(found), SCAN_BATCH):
+            yield found[first : first + SCAN_BATCH]
 
     async def _read_ids(self, collection: Collection, plan: Plan, read_time: ReadTime) -> AsyncIterator[list[Record]]:
-        yield [row.record for row in await self._find_by_ids(collection, plan.ids, read_time.now)]
+        yield [row.record for row in await self._find_by_ids(collection, plan.ids, read_time.now, read_time.evaluation)]
 
-    async def _find_by_ids(self, collection: Collection, ids: Sequence[Any], now: Instant) -> list[DocumentRow]:
+    async def _find_by_ids(
+        self, collection: Collection, ids: Sequence[Any], now: Instant, evaluation: Evaluation | None = None
+    ) -> list[DocumentRow]:
+        """`evaluation`: takes turns between the reads of many documents."""
         found: list[DocumentRow] = []
-        for identity in dict.fromkeys(map(identity_of, ids)):
+        if evaluation is None:
+            identities = _identities_of(ids)
+        else:
+            identities = await evaluation.compute(len(ids) <= MAX_UNORDERED_READS, 0, _identities_of, ids)
+        for identity in identities:
+            if evaluation is not None:
+                await evaluation.take_turn()
             record = await self._engine.get(collection.node, identity.partition, identity.key, now)
             if record is not None:
                 found.append(DocumentRow(record))
@@ -260,8 +282,8 @@ class CommittedView:
                         fresh.append((key, record))
                         if plan.duplicates:
                             seen.add(record.seq)
-                yield sorter.add(fresh)
-        yield sorter.flush()
+                yield await read_time.evaluation.compute(True, sorter.held_bytes, sorter.add, fresh)
+        yield await read_time.evaluation.compute(True, sorter.held_bytes, sorter.flush)
         await self._check_index_exists(collection, index)
 
     async def _read_union(
@@ -280,6 +302,11 @@ class CommittedView:
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
 
 
+def _identities_of(ids: Sequence[Any]) -> dict[Identity, None]:
+    """The identities of values of `_id`, each once, in order."""
+    return dict.fromkeys(map(identity_of, ids))
+
+
 def _walk_order(plan: Plan, selection: Selection) -> Sort | None:
     """The order that a walk must keep: the requested one, or that of a hinted index."""
     if selection.hint is None or selection.sort is not None or plan.index is None:
@@ -295,6 +322,11 @@ class TruncatedKeySorter:
         self._sort = sort
         self._prefix: bytes | None = None
         self._held: list[Record] = []
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the documents whose order is not known yet."""
+        return bytes_of(self._held)
 
     def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
         """Add (key, record) pairs, and return the records whose position in the order is final."""
@@ -317,7 +349,7 @@ class TruncatedKeySorter:
         """Return the records that were held back, in order."""
         held, self._held = self._held, []
         sort = self._sort
-        return held if sort is None else sorted(held, key=lambda record: sort.key(decode(record.value)))
+        return held if sort is None else sort_in_runs(held, lambda record: sort.key(decode(record.value)))
 
 
 def plan_query(collection: Collection, selection: Selection) -> Plan:
@@ -347,13 +379,28 @@ def matching_rows(records: Iterable[Record], filter: Filter | None) -> list[Docu
     return rows if filter is None else [row for row in rows if filter.matches(row.document)]
 
 
+async def match_rows(records: Sequence[Record], selection: Selection, evaluation: Evaluation) -> list[DocumentRow]:
+    """The records that match, as rows. Errors: those of `Evaluation.compute`."""
+    filter = selection.filter
+    if filter is None:
+        await evaluation.take_turn()
+        return matching_rows(records, None)
+    cheap = evaluation.cheap and selection.is_cheap
+    return await evaluation.compute(cheap, bytes_of(records), matching_rows, records, filter)
+
+
+def bytes_of(records: Iterable[Record]) -> int:
+    """The bytes of the documents of records."""
+    return sum([len(record.value) for record in records])
+
+
 async def read_rows(
     view: ReadView, collection: Collection, selection: Selection, read_time: ReadTime
 ) -> AsyncIterator[list[DocumentRow]]:
     """Read rows in order, with skip and limit applied."""
     source = view.rows(collection, selection, read_time)
     if selection.sort is not None and not view.is_ordered(collection, selection):
-        source = _sort_rows(source, selection)
+        source = _sort_rows(source, selection, read_time.evaluation)
     skip, left = selection.skip, selection.limit or None
     async for batch in source:
         if skip:
@@ -367,24 +414,48 @@ async def read_rows(
             return
 
 
+class _SortedRecords:
+    """The records of a sort, with their keys. Without the documents: decoded, they take many times the memory."""
+
+    def __init__(self, sort: Sort, most: int) -> None:
+        """`most`: as many records are wanted; 0: all."""
+        self._sort = sort
+        self._most = most
+        self._kept: list[tuple[Any, Record]] = []
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, rows: Sequence[DocumentRow]) -> None:
+        """Add rows. Raise MqlError 292 for more bytes than a sort may keep."""
+        key_of = self._sort.key
+        self._kept += [(key_of(row.document), row.record) for row in rows]
+        self._bytes += bytes_of(row.record for row in rows)
+        # With a limit, only the best so far are kept: memory stays in proportion to the limit, not to the result.
+        if self._most and len(self._kept) > max(4 * self._most, 1_000):
+            self._kept = sort_in_runs(self._kept, _sort_key)[: self._most]
+            self._bytes = bytes_of(record for _, record in self._kept)
+        if self._bytes > MEMORY_LIMIT:
+            raise memory_error("$sort", MEMORY_LIMIT)
+
+    def order(self) -> list[Record]:
+        return [record for _, record in sort_in_runs(self._kept, _sort_key)]
+
+
 async def _sort_rows(
-    source: AsyncIterator[list[DocumentRow]], selection: Selection
+    source: AsyncIterator[list[DocumentRow]], selection: Selection, evaluation: Evaluation
 ) -> AsyncIterator[list[DocumentRow]]:
     sort = selection.sort
     assert sort is not None
-    kept_count = selection.skip + selection.limit if selection.limit else 0
-    kept: list[tuple[Any, DocumentRow]] = []
+    records = _SortedRecords(sort, selection.skip + selection.limit if selection.limit else 0)
+    cheap = selection.score is None and selection.env.collation.is_simple
     async for batch in source:
-        kept += [(sort.key(row.document), row) for row in batch]
-        # With a limit, only the best so far are kept: memory stays in proportion to the limit, not to the result.
-        if kept_count and len(kept) > max(4 * kept_count, 1_000):
-            kept = sorted(kept, key=_sort_key)[:kept_count]
-    if len(kept) > THREAD_SORT_ROWS:
-        kept = await asyncio.to_thread(sorted, kept, key=_sort_key)
-    else:
-        kept.sort(key=_sort_key)
-    yield [row for _, row in kept]
+        await evaluation.compute(cheap, bytes_of(row.record for row in batch), records.add, batch)
+    ordered = await evaluation.compute(len(records) <= CHEAP_SORT, 0, records.order)
+    for first in range(0, len(ordered), BATCH_SIZE):
+        yield [DocumentRow(record) for record in ordered[first : first + BATCH_SIZE]]
 
 
-def _sort_key(pair: tuple[Any, DocumentRow]) -> Any:
+def _sort_key(pair: tuple[Any, Record]) -> Any:
     return pair[0]

@@ -107,7 +107,28 @@ def _parse_users(spec: Document) -> list[str]:
     return [f"{arguments.text(each, 'db', field)}.{arguments.text(each, 'user', field)}" for each in users]
 
 
+async def _list_operations(services: Services, call: Call, spec: Value) -> list[Document]:
+    """Operations in progress: the sender's, or with `{allUsers: true}` all."""
+    if call.body[call.name] != 1 or call.database != "admin":
+        raise MqlError(73, "$currentOp must be run against the 'admin' database with {aggregate: 1}")
+    given = {name: arguments.flag(spec, name, "$currentOp") for name in spec}
+    for name, value in given.items():
+        if name not in _OPERATION_OPTIONS:
+            raise MqlError(40415, f"BSON field '$currentOp.{name}' is an unknown field.")
+        if value and name.startswith("idle"):
+            raise MqlError(238, f"$currentOp with '{name}' is not supported")
+    if given.get("allUsers"):
+        services.require_right(call, "server", "admin")
+    calls = services.operations.current.values()
+    return services.operations.describe([each for each in calls if given.get("allUsers") or each.owner == call.owner])
+
+
+_OPERATION_OPTIONS: Final = frozenset(
+    {"allUsers", "localOps", "truncateOps", "idleConnections", "idleCursors", "idleSessions", "targetAllNodes"}
+)
+
 _REPORTS: Final[Mapping[str, Callable[[Services, Call, Any], Awaitable[list[Document]]]]] = {
     "$collStats": _build_coll_stats,
+    "$currentOp": _list_operations,
     "$listLocalSessions": _list_local_sessions,
 }

@@ -44,6 +44,11 @@ class SpentUnits:
             if container != except_container:
                 self.add(container, units)
 
+    @property
+    def total(self) -> float:
+        """The units of all containers."""
+        return sum(self._units.values())
+
     def drain(self) -> dict[int, float]:
         """Return the units by container, and start at zero again."""
         units, self._units = self._units, {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from mayflydb.engine.locks import LockWaits
@@ -22,12 +24,13 @@ class Login(msgspec.Struct):
     """A login in progress.
 
     `user`: None for an unknown user, whose login fails. `skips_empty_exchange`: the server's last message ends the login.
-    `proven`: the client's proof was right.
+    `name`: as the client gave it, `db.name`. `proven`: the client's proof was right.
     """
 
     conversation: Conversation
     user: User | None
     skips_empty_exchange: bool
+    name: str
     proven: bool = False
 
 
@@ -36,7 +39,8 @@ class ConnectionState(msgspec.Struct, eq=False):
 
     `peer`: the client's `host:port`. `client`: the metadata that the client sent. `user`: the user who is logged in. `login`:
     a login in progress. `closing`: the connection ends after the present answer. `last_priced`: its last command that had a
-    price. `lock_waits`: the waits of its writes for locks, which end when the client leaves.
+    price. `left`: no client waits for the present answer. `cancel`: cancels the task of the present command, if it has one.
+    `lock_waits`: the waits of its writes for locks, which end when the client leaves.
     """
 
     id: int
@@ -47,7 +51,14 @@ class ConnectionState(msgspec.Struct, eq=False):
     login: Login | None = None
     last_priced: PricedCommand | None = None
     closing: bool = False
+    left: bool = False
+    cancel: Callable[[], None] | None = None
     lock_waits: LockWaits = msgspec.field(default_factory=LockWaits)
+
+    @property
+    def address(self) -> str:
+        """The client's address without a port."""
+        return self.peer.rpartition(":")[0].strip("[]")
 
     @property
     def application(self) -> str:

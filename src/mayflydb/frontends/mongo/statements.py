@@ -7,24 +7,28 @@ If a concurrent transaction changed them first, the statement starts again, so t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from mayflydb.engine import prices
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import ReadTime
-from mayflydb.frontends.mongo.decisions import DecisionTransaction, DecisionWorkspace, Steps
-from mayflydb.frontends.mongo.reading import Selection, find_exact_id, read_rows
+from mayflydb.frontends.mongo.decisions import Decision, DecisionTransaction, DecisionWorkspace, Steps
+from mayflydb.frontends.mongo.preparing import Changes, PreparedInsert
+from mayflydb.frontends.mongo.reading import Selection, bytes_of, find_exact_id, read_rows
 from mayflydb.frontends.mongo.resolving import build_env, compile_selection
 from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
-from mayflydb.frontends.mongo.writing import DocumentWriter, UpdateResult
+from mayflydb.frontends.mongo.writing import DeleteResult, DocumentWriter, UpdateResult
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.cheapness import is_cheap_update
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.update import Update, compile_update
@@ -79,6 +83,10 @@ class WriteStatement(msgspec.Struct, frozen=True):
         # The writer may be at a later instant: a document that has expired there must not be found again.
         return max(self.call.now, await self.services.engine.now())
 
+    def read_time(self, now: Instant) -> ReadTime:
+        """The read of the search, as of an instant."""
+        return ReadTime(now, self.services.evaluation_of(self.call))
+
     def check(self) -> None:
         """Raise the errors that `run` would raise for an invalid statement, where there is no collection to run it on."""
         self.compile_selection(None, self.build_env(None))
@@ -92,6 +100,36 @@ class WriteStatement(msgspec.Struct, frozen=True):
             collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_identity=True
         )
 
+    async def compile(self, function: Callable[[Collection, Env], T], collection: Collection, env: Env) -> T:
+        """Return the result of a function that compiles the statement: on a thread if it is large."""
+        if self.call.size <= CHEAP_BYTES:
+            return function(collection, env)
+        return await self.services.evaluation_of(self.call).compute(False, self.call.size, function, collection, env)
+
+    def is_cheap(self, selection: Selection, writer: DocumentWriter) -> bool:
+        """Return True if a decision may match and check small documents itself."""
+        return self.call.size <= CHEAP_BYTES and writer.is_cheap and (selection.filter is None or selection.is_cheap)
+
+    async def prepare(
+        self,
+        work: UnitOfWork,
+        collection: Collection,
+        writer: DocumentWriter,
+        changes: Changes,
+        identities: Sequence[Identity],
+    ) -> Changes:
+        """Compute the changes of documents on a thread, as the documents are now."""
+        now = await self._advance_now()
+        records = []
+        for identity in identities:
+            record = await work.get(collection, identity, now)
+            if record is not None:
+                records.append((identity, record))
+        size = bytes_of(record for _, record in records)
+        evaluation = self.services.evaluation_of(self.call)
+        found = await evaluation.compute(changes.cheap, size, writer.prepare_changes, changes, records)
+        return msgspec.structs.replace(changes, prepared={**changes.prepared, **found})
+
     async def find_identities(
         self, work: UnitOfWork, collection: Collection, selection: Selection, now: Instant
     ) -> tuple[list[Identity], bool]:
@@ -104,7 +142,7 @@ class WriteStatement(msgspec.Struct, frozen=True):
             return [identity_of(id) for id in ids], False
         # A document whose key moves forward during a walk of the index is read twice. The dict keeps its identity once.
         found: dict[Identity, None] = {}
-        async for batch in read_rows(work.view, collection, selection, ReadTime(now)):
+        async for batch in read_rows(work.view, collection, selection, self.read_time(now)):
             found.update(dict.fromkeys(Identity(row.record.partition, row.record.key) for row in batch))
         return list(found), True
 
@@ -149,6 +187,9 @@ class UpdateStatement(WriteStatement, frozen=True):
             constants=arguments.document(given, "c", name) or {},
         )
 
+    def _compile_both(self, collection: Collection, env: Env) -> tuple[Selection, Update]:
+        return self.compile_selection(collection, env), self.compile_update(env)
+
     def check(self) -> None:
         super().check()
         self.compile_update(self.build_env(None))
@@ -173,27 +214,27 @@ class UpdateStatement(WriteStatement, frozen=True):
         """
         await reserve(self.services, self.call, collection, prices.replace(0))
         env = self.build_env(collection)
-        selection, update = self.compile_selection(collection, env), self.compile_update(env)
+        selection, update = await self.compile(self._compile_both, collection, env)
         writer = DocumentWriter(
             collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name)
         )
+        cheap = self.is_cheap(selection, writer) and is_cheap_update(self.updates, self.given.get("arrayFilters") or ())
+        changes = Changes(selection.filter, update, cheap)
         now = self.call.now
         while True:
             identities, was_read = await self.find_identities(work, collection, selection, now)
             try:
                 if self.many:
-                    return await self._run_many(work, collection, writer, selection, update, identities), False
+                    return await self._run_many(work, collection, writer, changes, identities), False
                 # If the search found documents and none matches any more, another may match now: search again before
                 # inserting.
                 may_insert = self.upsert and not (identities and was_read)
-                result, retried = await self._run_one(
-                    work, collection, writer, selection, update, identities, may_insert, id
-                )
+                result, retried = await self._run_one(work, collection, writer, changes, identities, may_insert, id)
             except ConcurrentInsert:
                 # If the document that was inserted meanwhile matches, the statement updates it.
                 now = await self._advance_now()
                 if work.in_transaction or not [
-                    row async for row in read_rows(work.view, collection, selection, ReadTime(now))
+                    row async for row in read_rows(work.view, collection, selection, self.read_time(now))
                 ]:
                     raise
                 continue
@@ -209,16 +250,35 @@ class UpdateStatement(WriteStatement, frozen=True):
         work: UnitOfWork,
         collection: Collection,
         writer: DocumentWriter,
-        selection: Selection,
-        update: Update,
+        changes: Changes,
         identities: Sequence[Identity],
         may_insert: bool,
         id: int,
     ) -> tuple[UpdateResult, bool]:
-        retryable_write, now = work.retryable_write, self.call.now
+        unprepared, new = (() if changes.cheap else identities), None
+        while True:
+            if unprepared:
+                changes = await self.prepare(work, collection, writer, changes, unprepared)
+            decide = self._build_decision(work, collection, writer, changes, identities, may_insert, id, new)
+            result, retried = await work.perform(decide)
+            if not result.unprepared and not result.needs_insert:
+                return result, retried
+            unprepared = result.unprepared
+            if result.needs_insert:
+                new = await self._prepare_upsert(writer, changes)
 
-        def make_id() -> Any:
-            return self.services.ids.generate(now)
+    def _build_decision(
+        self,
+        work: UnitOfWork,
+        collection: Collection,
+        writer: DocumentWriter,
+        changes: Changes,
+        identities: Sequence[Identity],
+        may_insert: bool,
+        id: int,
+        new: PreparedInsert | None,
+    ) -> Decision[tuple[UpdateResult, bool]]:
+        retryable_write = work.retryable_write
 
         def decide(transaction: DecisionTransaction) -> Steps[tuple[UpdateResult, bool]]:
             if retryable_write is not None:
@@ -227,22 +287,40 @@ class UpdateStatement(WriteStatement, frozen=True):
                 if before:
                     return _decode_outcome(answer or {}), True
             workspace = yield from transaction.on(collection.id)
-            result = yield from writer.update(workspace, identities, selection.filter, update, False)
+            result = yield from writer.update(workspace, identities, changes, False)
+            if result.unprepared:
+                return result, False
             if not result.matched and may_insert:
-                result = yield from self._insert_new(writer, workspace, update, make_id)
+                result = yield from self._insert_new(writer, workspace, changes, new)
+                if result.needs_insert:
+                    return result, False
             # An answer without effect is recorded only if nothing was found. Otherwise the statement may run again.
             if retryable_write is not None and (result.matched or result.upserted is not MISSING or not identities):
                 retryable_write.record(id, _encode_outcome(result, self.returns_documents))
                 yield from retryable_write.save(transaction)
             return result, False
 
-        return await work.perform(decide)
+        return decide
+
+    def _make_id(self) -> Any:
+        return self.services.ids.generate(self.call.now)
+
+    async def _prepare_upsert(self, writer: DocumentWriter, changes: Changes) -> PreparedInsert:
+        compute = self.services.evaluation_of(self.call).compute
+        return await compute(changes.cheap, 0, writer.prepare_upsert, self.query, changes.update, self._make_id)
 
     def _insert_new(
-        self, writer: DocumentWriter, workspace: DecisionWorkspace, update: Update, make_id: Callable[[], Any]
+        self, writer: DocumentWriter, workspace: DecisionWorkspace, changes: Changes, new: PreparedInsert | None
     ) -> Steps[UpdateResult]:
+        """Insert the new document of an upsert. `new`: it is prepared; None: the result may say that it must be."""
+        if new is None and not changes.cheap:
+            return UpdateResult(needs_insert=True)
+        assert changes.update is not None
         try:
-            return (yield from writer.upsert(workspace, self.query, update, make_id))
+            if new is None:
+                return (yield from writer.upsert(workspace, self.query, changes.update, self._make_id))
+            yield from writer.insert(workspace, new.document, new.raw, new.draft)
+            return UpdateResult(0, 0, new.document["_id"], None, new.document)
         except MqlError as refusal:
             if refusal.code != 11000:
                 raise
@@ -253,31 +331,42 @@ class UpdateStatement(WriteStatement, frozen=True):
         work: UnitOfWork,
         collection: Collection,
         writer: DocumentWriter,
-        selection: Selection,
-        update: Update,
+        changes: Changes,
         identities: Sequence[Identity],
     ) -> UpdateResult:
         matched = modified = 0
-        now = self.call.now
         # Like MongoDB's, an update of many documents is not atomic. Each batch is a transaction of its own, so that
         # others get their turn at the writer.
         for first in range(0, len(identities), BATCH_SIZE):
-            some = identities[first : first + BATCH_SIZE]
-
-            def decide(transaction: DecisionTransaction, some: Sequence[Identity] = some) -> Steps[UpdateResult]:
-                workspace = yield from transaction.on(collection.id)
-                return (yield from writer.update(workspace, some, selection.filter, update, True))
-
-            result = await work.perform(decide)
-            matched, modified = matched + result.matched, modified + result.modified
+            some: Sequence[Identity] = identities[first : first + BATCH_SIZE]
+            batch = msgspec.structs.replace(changes, prepared={})
+            unprepared = () if changes.cheap else some
+            while some:
+                if unprepared:
+                    batch = await self.prepare(work, collection, writer, batch, unprepared)
+                result = await work.perform(partial(_update_many, collection.id, writer, some, batch))
+                matched, modified = matched + result.matched, modified + result.modified
+                some = unprepared = result.unprepared
         if matched or not self.upsert:
             return UpdateResult(matched, modified)
+        new = None if changes.cheap else await self._prepare_upsert(writer, changes)
 
         def insert(transaction: DecisionTransaction) -> Steps[UpdateResult]:
             workspace = yield from transaction.on(collection.id)
-            return (yield from self._insert_new(writer, workspace, update, lambda: self.services.ids.generate(now)))
+            return (yield from self._insert_new(writer, workspace, changes, new))
 
         return await work.perform(insert)
+
+
+def _update_many(
+    container: int,
+    writer: DocumentWriter,
+    identities: Sequence[Identity],
+    changes: Changes,
+    transaction: DecisionTransaction,
+) -> Steps[UpdateResult]:
+    workspace = yield from transaction.on(container)
+    return (yield from writer.update(workspace, identities, changes, True))
 
 
 def _encode_outcome(result: UpdateResult, with_documents: bool) -> Document:
@@ -321,47 +410,71 @@ class DeleteStatement(WriteStatement, frozen=True):
         """
         await reserve(self.services, self.call, collection, prices.DELETE)
         env = self.build_env(collection)
-        selection = self.compile_selection(collection, env)
+        selection = await self.compile(self.compile_selection, collection, env)
         writer = DocumentWriter(collection, env)
+        changes = Changes(selection.filter, None, self.is_cheap(selection, writer))
         now = self.call.now
         while True:
             identities, was_read = await self.find_identities(work, collection, selection, now)
             total, last, retried = 0, None, False
             # Once at least: also a delete that finds nothing records its answer, if it is a retryable write.
             for first in range(0, max(1, len(identities)), BATCH_SIZE):
-                decide = self._build_decision(
-                    work, collection, writer, selection, identities[first : first + BATCH_SIZE], id
-                )
-                count, last, retried = await work.perform(decide)
+                some = identities[first : first + BATCH_SIZE]
+                count, last, retried = await self._run_batch(work, collection, writer, changes, some, id)
                 total += count
             if self.many or total or retried or not identities or not was_read:
                 return total, last, retried
             now = await self._advance_now()
+
+    async def _run_batch(
+        self,
+        work: UnitOfWork,
+        collection: Collection,
+        writer: DocumentWriter,
+        changes: Changes,
+        identities: Sequence[Identity],
+        id: int,
+    ) -> tuple[int, Document | None, bool]:
+        total = 0
+        unprepared = () if changes.cheap or changes.filter is None else identities
+        while True:
+            if unprepared:
+                changes = await self.prepare(work, collection, writer, changes, unprepared)
+            decide = self._build_decision(work, collection, writer, changes, identities, id)
+            result, retried = await work.perform(decide)
+            total += result.count
+            if not result.unprepared:
+                return total, result.last, retried
+            unprepared = result.unprepared
+            # Of many, the others are deleted already.
+            identities = unprepared if self.many else identities
 
     def _build_decision(
         self,
         work: UnitOfWork,
         collection: Collection,
         writer: DocumentWriter,
-        selection: Selection,
+        changes: Changes,
         identities: Sequence[Identity],
         id: int,
-    ) -> Callable[[DecisionTransaction], Steps[tuple[int, Document | None, bool]]]:
+    ) -> Callable[[DecisionTransaction], Steps[tuple[DeleteResult, bool]]]:
         retryable_write = work.retryable_write
 
-        def decide(transaction: DecisionTransaction) -> Steps[tuple[int, Document | None, bool]]:
+        def decide(transaction: DecisionTransaction) -> Steps[tuple[DeleteResult, bool]]:
             if retryable_write is not None:
                 yield from retryable_write.load(transaction)
                 before, answer = retryable_write.find_answer(id)
                 if before:
                     outcome = answer or {}
-                    return int(outcome.get("n", 0)), outcome.get("before"), True
+                    return DeleteResult(int(outcome.get("n", 0)), outcome.get("before")), True
             workspace = yield from transaction.on(collection.id)
-            count, last = yield from writer.delete(workspace, identities, selection.filter, self.many)
-            if retryable_write is not None and (count or not identities):
-                kept = {"before": last} if self.returns_documents else {}
-                retryable_write.record(id, {"n": count, **kept})
+            result = yield from writer.delete(workspace, identities, changes, self.many, self.returns_documents)
+            if result.unprepared:
+                return result, False
+            if retryable_write is not None and (result.count or not identities):
+                kept = {"before": result.last} if self.returns_documents else {}
+                retryable_write.record(id, {"n": result.count, **kept})
                 yield from retryable_write.save(transaction)
-            return count, last, False
+            return result, False
 
         return decide

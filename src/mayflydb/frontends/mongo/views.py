@@ -5,12 +5,12 @@ Rules: https://www.mongodb.com/docs/manual/core/views/create-view/
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collections
-from mayflydb.frontends.mongo.cursors import ReadTime
 from mayflydb.frontends.mongo.pipelines import MAX_VIEW_DEPTH, CollectionSource
 from mayflydb.frontends.mongo.resolving import build_env
 from mayflydb.frontends.mongo.services import Services
@@ -45,11 +45,11 @@ async def check_view(services: Services, call: Call, name: str, options: Documen
     _check_stages(call, stages)
     if len(encode({"pipeline": stages})) > MAX_PIPELINE_BYTES:
         raise MqlError(195, f"The view pipeline is too large: it exceeds {MAX_PIPELINE_BYTES} bytes")
-    source = CollectionSource(
-        services, call, ImmediateWork(services, call), build_env(services, call, None, {}), ReadTime(call.now)
-    )
+    env = build_env(services, call, None, {})
+    source = CollectionSource(services, call, ImmediateWork(services, call), env, services.read_time_of(call))
     # Compiled only for its errors.
-    compile_pipeline(stages, build_env(services, call, None, {}), source, text=TextIndex({}))
+    compiling = partial(compile_pipeline, stages, env, source, text=TextIndex({}))
+    await services.evaluation_of(call).compute(True, call.size, compiling)
     await _check_chain(services.collections, call.database, name, below)
 
 

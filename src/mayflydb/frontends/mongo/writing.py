@@ -11,18 +11,18 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.capped import CapEnforcer
 from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.decisions import DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES
+from mayflydb.frontends.mongo.preparing import Changes, PreparedChange, PreparedInsert, build_draft_ahead
 from mayflydb.frontends.mongo.streams.notes import encode_change
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.paths import find_values, split_path
 from mayflydb.query.mongo.update import Update, build_upsert
@@ -37,7 +37,8 @@ class UpdateResult(msgspec.Struct, frozen=True):
     """The result of an update.
 
     `matched`: documents that matched. `modified`: those that changed. `upserted`: the `_id` of the new document, or
-    MISSING. `before`, `after`: the last document that matched.
+    MISSING. `before`, `after`: the last document that matched. `unprepared`: documents that must be prepared first.
+    `needs_insert`: the new document of an upsert must be.
     """
 
     matched: int = 0
@@ -45,6 +46,16 @@ class UpdateResult(msgspec.Struct, frozen=True):
     upserted: Value = MISSING
     before: Document | None = None
     after: Document | None = None
+    unprepared: Sequence[Identity] = ()
+    needs_insert: bool = False
+
+
+class DeleteResult(msgspec.Struct, frozen=True):
+    """The number of deleted documents, and the last of them, if it is wanted. `unprepared`: as in UpdateResult."""
+
+    count: int = 0
+    last: Document | None = None
+    unprepared: Sequence[Identity] = ()
 
 
 class DocumentWriter:
@@ -57,16 +68,27 @@ class DocumentWriter:
         self._cap: CapEnforcer | None = None
         self._validator = collection.compile_validator(env) if validates else None
 
+    @property
+    def is_cheap(self) -> bool:
+        """True if the check of a small document is cheap."""
+        return self._validator is None or self._collection.has_cheap_validator
+
     # --- documents ---------------------------------------------------------------------------------------------------
 
-    def insert(self, workspace: DecisionWorkspace, document: Document, raw: bytes) -> Steps[None]:
-        """Insert a document. Raise MqlError 11000 for an `_id` or unique value that is taken, 121 for an invalid document."""
-        self._validate(document)
+    def insert(
+        self, workspace: DecisionWorkspace, document: Document, raw: bytes, draft: Draft | None = None
+    ) -> Steps[None]:
+        """Insert a document. Raise MqlError 11000 for an `_id` or unique value that is taken, 121 for an invalid document.
+
+        `draft`: what is stored, if the document was prepared.
+        """
+        if draft is None:
+            self._validate(document)
+            draft = self._collection.build_draft(document, raw)
         cap = self._cap_enforcer(workspace)
         if cap is not None:
             cap.check_size(len(raw))
         identity = identity_of(document["_id"])
-        draft = self._collection.build_draft(document, raw)
         try:
             yield from workspace.run(Command(Mode.CREATE, identity.partition, identity.key, draft))
         except Conflict as error:
@@ -87,19 +109,26 @@ class DocumentWriter:
             self._cap = CapEnforcer(self._collection, workspace)
         return self._cap
 
+    def _build_drafts(self, before: Document, after: Document, update: Update) -> tuple[Draft, Draft]:
+        """Check an updated document, and return what is stored, without and with the description of the change."""
+        raw = _encode_within_limit(after)
+        self._validate(after)
+        plain = build_draft_ahead(self._collection, after, raw)
+        change = encode_change(before, after, update.is_replacement, self._collection.keeps_images)
+        return plain, msgspec.structs.replace(plain, remembered=change)
+
     def _replace(
         self, workspace: DecisionWorkspace, record: Record, before: Document, after: Document, replaced: bool
     ) -> Steps[None]:
-        if len(raw := encode(after)) > MAX_DOCUMENT_BYTES:
-            raise MqlError(
-                10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}"
-            )
+        raw = _encode_within_limit(after)
         self._validate(after)
         # The description of the change can be computed only here, where both versions are known.
         remembered = None
         if workspace.remembers:
             remembered = encode_change(before, after, replaced, self._collection.keeps_images)
-        draft = self._collection.build_draft(after, raw, remembered)
+        yield from self._store(workspace, record, after, self._collection.build_draft(after, raw, remembered))
+
+    def _store(self, workspace: DecisionWorkspace, record: Record, after: Document, draft: Draft) -> Steps[None]:
         try:
             yield from workspace.run(Command(Mode.REPLACE, record.partition, record.key, draft))
         except Conflict as error:
@@ -120,74 +149,139 @@ class DocumentWriter:
     # --- statements --------------------------------------------------------------------------------------------------
 
     def update(
-        self,
-        workspace: DecisionWorkspace,
-        identities: Sequence[Identity],
-        filter: Filter | None,
-        update: Update,
-        many: bool,
+        self, workspace: DecisionWorkspace, identities: Sequence[Identity], changes: Changes, many: bool
     ) -> Steps[UpdateResult]:
         """Update the documents of these identities that still match: all of them, or the first unless `many`."""
         matched = modified = 0
         before = after = None
+        unprepared: list[Identity] = []
+        filter, update = changes.filter, changes.update
+        assert update is not None
         for identity in identities:
-            found = yield from _find_matching(workspace, identity, filter)
-            if found is None:
+            record = yield from workspace.get(identity.partition, identity.key)
+            if record is None:
                 continue
-            record, document = found
-            position = None if filter is None else filter.find_position(document)
-            before, after = document, update.apply(document, position, False)
+            prepared = changes.find_prepared(identity, record) if changes.prepared else None
+            if prepared is None and not changes.is_computed_here(record):
+                unprepared.append(identity)
+                if many:
+                    continue
+                break
+            if prepared is not None:
+                if not prepared.matches:
+                    continue
+                changed = yield from self._apply_prepared(workspace, record, prepared)
+                before, after = prepared.before, prepared.after
+            else:
+                document = decode(record.value)
+                if filter is not None and not filter.matches(document):
+                    continue
+                position = None if filter is None else filter.find_position(document)
+                before, after = document, update.apply(document, position, False)
+                # An update without changes writes nothing, and therefore does not move the time of the last write.
+                # MongoDB differs here.
+                changed = after is not before
+                if changed:
+                    yield from self._replace(workspace, record, before, after, update.is_replacement)
             matched += 1
-            # An update without changes writes nothing, and therefore does not move the time of the last write. MongoDB
-            # differs here.
-            if after is not before:
-                yield from self._replace(workspace, record, before, after, update.is_replacement)
-                modified += 1
+            modified += changed
             if not many:
                 break
-        return UpdateResult(matched, modified, MISSING, before, after)
+        return UpdateResult(matched, modified, MISSING, before, after, unprepared)
+
+    def _apply_prepared(self, workspace: DecisionWorkspace, record: Record, prepared: PreparedChange) -> Steps[bool]:
+        if prepared.refusal is not None:
+            raise prepared.refusal
+        if prepared.drafts is None:
+            return False
+        yield from self._store(workspace, record, prepared.after, prepared.drafts[workspace.remembers])
+        return True
 
     def upsert(
         self, workspace: DecisionWorkspace, query: Document, update: Update, make_id: Callable[[], Any]
     ) -> Steps[UpdateResult]:
         """Insert the document that the query and the update define together."""
-        document = build_upsert(query, update, self._env, make_id)
-        check_id(document["_id"])
-        raw = encode(document)
-        if len(raw) > MAX_DOCUMENT_BYTES:
-            raise MqlError(
-                10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}"
-            )
+        document, raw = self._build_new(query, update, make_id)
         yield from self.insert(workspace, document, raw)
         return UpdateResult(0, 0, document["_id"], None, document)
 
+    def _build_new(self, query: Document, update: Update, make_id: Callable[[], Any]) -> tuple[Document, bytes]:
+        document = build_upsert(query, update, self._env, make_id)
+        check_id(document["_id"])
+        return document, _encode_within_limit(document)
+
     def delete(
-        self, workspace: DecisionWorkspace, identities: Sequence[Identity], filter: Filter | None, many: bool
-    ) -> Steps[tuple[int, Document | None]]:
-        """Delete the documents of these identities that still match. Return (number, the last one)."""
+        self,
+        workspace: DecisionWorkspace,
+        identities: Sequence[Identity],
+        changes: Changes,
+        many: bool,
+        wants_document: bool = False,
+    ) -> Steps[DeleteResult]:
+        """Delete the documents of these identities that still match: all of them, or the first unless `many`."""
         count = 0
         last: Document | None = None
+        unprepared: list[Identity] = []
+        filter = changes.filter
         for identity in identities:
-            found = yield from _find_matching(workspace, identity, filter)
-            if found is None:
+            record = yield from workspace.get(identity.partition, identity.key)
+            if record is None:
                 continue
-            record, document = found
+            if filter is not None or wants_document:
+                prepared = changes.find_prepared(identity, record) if changes.prepared else None
+                if prepared is None and not changes.is_computed_here(record):
+                    unprepared.append(identity)
+                    if many:
+                        continue
+                    break
+                document = decode(record.value) if prepared is None else prepared.before
+                if not (prepared.matches if prepared is not None else filter is None or filter.matches(document)):
+                    continue
+                last = document
             yield from workspace.run(Command(Mode.DELETE, record.partition, record.key))
-            count, last = count + 1, document
+            count += 1
             if not many:
                 break
-        return count, last
+        return DeleteResult(count, last, unprepared)
+
+    # --- ahead of decisions, on a thread -----------------------------------------------------------------------------
+
+    def prepare_insert(self, document: Document, raw: bytes) -> PreparedInsert:
+        """Check a document as `insert` does."""
+        self._validate(document)
+        return PreparedInsert(document, raw, build_draft_ahead(self._collection, document, raw))
+
+    def prepare_upsert(self, query: Document, update: Update, make_id: Callable[[], Any]) -> PreparedInsert:
+        """Build the document of `upsert`, and check it."""
+        return self.prepare_insert(*self._build_new(query, update, make_id))
+
+    def prepare_changes(
+        self, changes: Changes, records: Sequence[tuple[Identity, Record]]
+    ) -> dict[Identity, PreparedChange]:
+        """Compute the changes of records."""
+        return {identity: self._prepare_change(changes, record) for identity, record in records}
+
+    def _prepare_change(self, changes: Changes, record: Record) -> PreparedChange:
+        value, before = record.value, decode(record.value)
+        filter, update = changes.filter, changes.update
+        if filter is not None and not filter.matches(before):
+            return PreparedChange(value, False, before, before)
+        if update is None:
+            return PreparedChange(value, True, before, before)
+        try:
+            position = None if filter is None else filter.find_position(before)
+            after = update.apply(before, position, False)
+            drafts = None if after is before else self._build_drafts(before, after, update)
+        except MqlError as refusal:
+            return PreparedChange(value, True, before, before, refusal=refusal)
+        return PreparedChange(value, True, before, after, drafts)
 
 
-def _find_matching(
-    workspace: DecisionWorkspace, identity: Identity, filter: Filter | None
-) -> Steps[tuple[Record, Document] | None]:
-    """The record of an identity and its document; None: it is gone or does not match."""
-    record = yield from workspace.get(identity.partition, identity.key)
-    if record is None:
-        return None
-    document = decode(record.value)
-    return (record, document) if filter is None or filter.matches(document) else None
+def _encode_within_limit(document: Document) -> bytes:
+    """Encode a document. Raise MqlError 10334 if it is too large."""
+    if len(raw := encode(document)) > MAX_DOCUMENT_BYTES:
+        raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {MAX_DOCUMENT_BYTES}")
+    return raw
 
 
 def duplicate_key_error(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import Int64
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from frontends.mongo.replies import said
 from mayflydb.announcement import StartFailed
 from mayflydb.embedded import RunningServer, serve
+from mayflydb.sockets import guesses
 
 Client = MongoClient[dict[str, Any]]
 
@@ -108,9 +111,81 @@ def test_users_are_described_and_changed(root: Client) -> None:
     assert code_of(root, "admin", "dropUser", "admin") == 20
 
 
+@pytest.mark.parametrize("name", ["admin", "nobody"])
+def test_who_guesses_has_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    waits: list[float] = []
+
+    set_timer = guesses.call_later
+
+    def call_later(seconds: float, function: Callable[[], None]) -> None:
+        waits.append(seconds)
+        set_timer(seconds, function)
+
+    monkeypatch.setattr(guesses, "call_later", call_later)
+    # The waits are those of the table, in other units.
+    monkeypatch.setattr(guesses, "FIRST_WAIT", 2_000)
+    place = tmp_path / "password"
+    place.write_text("right")
+    with serve(memory=True, port=0, mongo_port=0, mongo_password_file=str(place)) as server:
+        for _ in range(7):
+            with as_user(server, name, "wrong", "admin") as client, pytest.raises(OperationFailure) as refused:
+                client.admin.command("ping")
+            assert refused.value.code == 18
+        assert waits == [0.002, 0.004, 0.008]
+        # The right password waits for its turn, and comes in.
+        with as_user(server, "admin", "right", "admin") as client:
+            assert code_of(client, "admin", "hostInfo") is None
+        assert len(waits) == 3
+
+
+def test_what_a_dropped_user_has_open_ends(server: RunningServer, root: Client) -> None:
+    root.shop.open.insert_many([{"_id": number} for number in range(300)])
+    root.shop.command("createUser", "ann", pwd="p", roles=["readWrite"])
+    with as_user(server, "ann", "p", "shop") as ann, ann.start_session() as session:
+        session.start_transaction()
+        ann.shop.open.update_one({"_id": 1}, {"$set": {"by": "ann"}}, session=session)
+        # A command, and no cursor of the client: that one would be closed by the client.
+        cursor = ann.shop.command("find", "open", batchSize=2)["cursor"]["id"]
+        assert code_of(root, "shop", "getMore", Int64(cursor), collection="open") == 13
+        root.shop.command("dropUser", "ann")
+        assert code_of(ann, "shop", "count", "open") == 13
+        # The transaction holds no lock any more, and the cursor is closed.
+        statement = {"q": {"_id": 1}, "u": {"$set": {"by": "root"}}}
+        assert root.shop.command("update", "open", updates=[statement], maxTimeMS=5000)["nModified"] == 1
+        assert code_of(root, "shop", "getMore", Int64(cursor), collection="open") == 43
+    assert root.shop.open.find_one({"_id": 1}) == {"_id": 1, "by": "root"}
+    root.shop.drop_collection("open")
+
+
+def test_guesses_at_once_wait_or_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that wait for their turn, and those that find too many who wait, all fail as a login does."""
+    monkeypatch.setattr(guesses, "FIRST_WAIT", 20_000)
+    monkeypatch.setattr(guesses, "LONGEST_WAIT", 100_000)
+    monkeypatch.setattr(guesses, "MAX_WAITING", 3)
+    place = tmp_path / "password"
+    place.write_text("right")
+    with serve(memory=True, port=0, mongo_port=0, mongo_password_file=str(place)) as server:
+
+        def guess(number: int) -> int | None:
+            with as_user(server, "admin", f"wrong {number}", "admin") as client:
+                return code_of(client, "admin", "ping")
+
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(guess, range(16))) == {18}
+        with as_user(server, "admin", "right", "admin") as client:
+            assert code_of(client, "admin", "hostInfo") is None
+
+
 def test_other_machines_never_come_in_without_a_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    far: dict[str, Any] = {"memory": True, "port": 0, "mongo_port": 0, "host": "0.0.0.0", "generate_key": True}
+    far: dict[str, Any] = {
+        "memory": True,
+        "port": 0,
+        "mongo_port": 0,
+        "host": "0.0.0.0",
+        "generate_key": True,
+        "insecure": True,
+    }
     with (
         pytest.raises(StartFailed, match="open to other machines without a login") as caught,
         serve(**far, mongo_auth=False),

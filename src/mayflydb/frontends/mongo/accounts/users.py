@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
@@ -19,12 +21,19 @@ SPACE, COMPANIONS = "mongo", "mongo users"
 class Accounts:
     """The users of one server: those of the settings, and those that commands created, which are rows of the catalogue."""
 
-    def __init__(self, engine: Engine, enforced: bool, fixed: tuple[User, ...]) -> None:
-        """`enforced`: a connection without a login may run only commands of the right `open`."""
+    def __init__(
+        self, engine: Engine, enforced: bool, fixed: tuple[User, ...], end_sessions: Callable[[str], None]
+    ) -> None:
+        """`enforced`: a connection without a login may run only commands of the right `open`.
+
+        `end_sessions`: ends the sessions of a user who is gone, by the user's key.
+        """
+        self._end_sessions = end_sessions
         self._engine = engine
         self.enforced = enforced
         self.fixed = {user.key: user for user in fixed}
         self._logged_in: dict[int, ConnectionState] = {}
+        self._seen_version = engine.catalog_version
 
     def log_in(self, connection: ConnectionState, user: User) -> None:
         """Log a connection in as a user whose proof has been checked."""
@@ -36,8 +45,25 @@ class Accounts:
         connection.user = connection.login = None
         self._logged_in.pop(connection.id, None)
 
+    @property
+    def may_have_changed(self) -> bool:
+        """True if the catalogue has changed since `refresh`, here or on another node."""
+        return self.enforced and self._engine.catalog_version != self._seen_version
+
+    async def refresh(self) -> None:
+        """Give connections that are logged in the rights that their users have now; a user who is gone is logged out."""
+        # Noted before the users are read: a change in between is found at the next command.
+        self._seen_version = self._engine.catalog_version
+        users = {each.user.key: each.user for each in self._logged_in.values() if each.user is not None}
+        for key, user in users.items():
+            found = await self.find(user.db, user.name)
+            # Another id: the user was dropped, and another one of that name created.
+            self._update_connections(key, found if found is not None and found.id == user.id else None)
+
     def _update_connections(self, key: str, user: User | None) -> None:
         """Apply changed rights of a user, or its removal (None), to connections that are logged in already."""
+        if user is None:
+            self._end_sessions(key)
         for connection in list(self._logged_in.values()):
             if connection.user is not None and connection.user.key == key:
                 if user is None:
@@ -45,17 +71,21 @@ class Accounts:
                 else:
                     connection.user = user
 
+    def has_right(self, user: User | None, right: Right, database: str) -> bool:
+        """Return True if a user has the right on a database. `user`: None without a login."""
+        if right == "open" or not self.enforced:
+            return True
+        return user is not None and (right == "anyone" or user.has_right(right, database))
+
     def authorize(self, user: User | None, right: Right, database: str, name: str, body: Document) -> None:
         """Raise MqlError 13 unless a user has the right on a database.
 
         `user`: None without a login. `name`, `body`: the command's.
         """
-        if right == "open" or not self.enforced:
+        if self.has_right(user, right, database):
             return
         if user is None:
             raise MqlError(13, f"Command {name} requires authentication")
-        if right == "anyone" or user.has_right(right, database):
-            return
         # Only the command's first value is shown: other arguments may hold secrets, and errors are logged.
         about = next(iter(body.values()), None)
         shown = format_value({name: about if isinstance(about, str | int | float) else 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from mayflydb.frontends.mongo import arguments
@@ -10,7 +11,7 @@ from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.commands.explain import explain_command, wants_explain
 from mayflydb.frontends.mongo.commands.queries import first_batch_reply
 from mayflydb.frontends.mongo.concerns import is_linearizable
-from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
+from mayflydb.frontends.mongo.cursors import Cursor
 from mayflydb.frontends.mongo.pipelines import CollectionSource, encode_batches
 from mayflydb.frontends.mongo.resolving import build_env, find_text_index
 from mayflydb.frontends.mongo.services import CommandEntry, Services
@@ -62,7 +63,7 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
     elif target != 1:
         raise failed_to_parse("Invalid command format: the 'aggregate' field must specify a collection name or 1")
     work = await begin_work(services, call)
-    read_time = ReadTime(call.now)
+    read_time = services.read_time_of(call)
     env = build_env(services, call, collection, body)
     source = CollectionSource(services, call, work, env, read_time)
     if work.in_transaction:
@@ -71,7 +72,8 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
         stream = await open_stream(services, call, target, collection, stages, env, source)
         return await first_batch_reply(services, call, stream, arguments.whole_number(options or {}, "batchSize", name))
     # The whole pipeline is checked before anything is read.
-    pipeline = compile_pipeline(stages, env, source, text=find_text_index(collection))
+    compiling = partial(compile_pipeline, stages, env, source, text=find_text_index(collection))
+    pipeline = await services.evaluation_of(call).compute(True, call.size, compiling)
     if type(target) is not str and not pipeline.has_own_source:
         text = "{aggregate: 1} is not valid for "
         raise MqlError(
@@ -86,8 +88,8 @@ async def aggregate(services: Services, call: Call) -> Document | bytes:
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     if collection is not None:
         await reserve(services, call, collection, QUERY_PRICE)
-    batches = source.read(collection, stages, body.get("hint"))
-    cursor = Cursor(namespace, encode_batches(batches), read_time, lambda: (), 0, call.session_id)
+    items = source.read_as(encode_batches, collection, stages, body.get("hint"))
+    cursor = Cursor(namespace, items, read_time, lambda: (), 0, call.session_id)
     return await first_batch_reply(services, call, cursor, arguments.whole_number(options or {}, "batchSize", name))
 
 

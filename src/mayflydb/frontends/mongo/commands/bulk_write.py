@@ -14,13 +14,13 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.writes import (
     INSERT_BATCH,
-    Insert,
     WriteOutcome,
     insert_batch,
+    prepare_inserts,
     raw_statements,
     statement_ids,
 )
-from mayflydb.frontends.mongo.cursors import Cursor, CursorItem, ReadTime
+from mayflydb.frontends.mongo.cursors import Cursor, CursorItem
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.resolving import ensure_collection_in, find_collection_in
 from mayflydb.frontends.mongo.services import CommandEntry, Services
@@ -28,6 +28,7 @@ from mayflydb.frontends.mongo.sessions.arguments import check_transaction_databa
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin_work, write_concern_error
 from mayflydb.frontends.mongo.statements import DeleteStatement, UpdateStatement, retry_on_drop
+from mayflydb.model.errors import OutcomeUnknown, Overloaded
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
@@ -196,7 +197,8 @@ async def _insert(
         for each in run[:1] if results.ordered else run:
             results.add_error(each, {"code": error.code, "errmsg": error.message})
         return
-    inserts = [Insert.prepare(services, call, each.index, each.id, _document_bytes(each.raw)) for each in run]
+    raws = {each.index: _document_bytes(each.raw) for each in run}
+    inserts = await prepare_inserts(services, call, list(raws), {each.index: each.id for each in run}, raws)
     await insert_batch(
         services, call, work, outcome, inserts, lambda: ensure_collection_in(services, call, *run[0].namespace)
     )
@@ -279,11 +281,15 @@ async def _reply(services: Services, call: Call, results: BulkResults) -> bytes:
         yield [(None, line) for line in results.lines]
 
     options = arguments.document(call.body, "cursor", call.name) or {}
-    cursor = Cursor(NAMESPACE, lines(), ReadTime(call.now), lambda: (), 0, call.session_id)
-    cursor.transaction = call.transaction
+    cursor = Cursor(NAMESPACE, lines(), services.read_time_of(call), lambda: (), 0, call.session_id)
+    cursor.transaction, cursor.owner = call.transaction, call.owner
     # Without a batch size, a batch holds as many results as fit: all are known already.
     batch = await cursor.next_batch(arguments.whole_number(options, "batchSize", call.name), call.now)
-    id = 0 if cursor.exhausted else services.cursors.add(cursor)
+    try:
+        id = 0 if cursor.exhausted else services.cursors.add(cursor)
+    except Overloaded as error:
+        # The writes are done, and a refusal would deny it.
+        raise OutcomeUnknown(error.message) from error
     rest: dict[str, Any] = dict(results.totals)
     if results.retried:
         rest["retriedStmtIds"] = results.retried

@@ -14,10 +14,11 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch_reply
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_profile
-from mayflydb.frontends.mongo.cursors import Cursor, ReadTime
+from mayflydb.frontends.mongo.cursors import Cursor
 from mayflydb.frontends.mongo.documents import binary_uuid, to_milliseconds
 from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.views import check_view
+from mayflydb.query.mongo.cheapness import is_cheap_query
 from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
@@ -243,39 +244,49 @@ def _describe_collection(collection: Collection, name_only: bool) -> Document:
 
 async def list_reply(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:
     """Return the first batch of a list; `filter` selects from it."""
-    env = Env(to_milliseconds(call.now))
     query = arguments.document(call.body, "filter", call.name)
-    if query:
-        filter = compile_filter(query, env)
-        found = [each for each in found if filter.matches(each)]
+    found = await _select(services, call, query, found)
     size = arguments.whole_number(arguments.document(call.body, "cursor", call.name) or {}, "batchSize", call.name)
 
     async def items() -> Any:
         yield [(None, encode(each)) for each in found]
 
-    cursor = Cursor(namespace, items(), ReadTime(call.now), lambda: (), 0, call.session_id)
+    cursor = Cursor(namespace, items(), services.read_time_of(call), lambda: (), 0, call.session_id)
     return await first_batch_reply(services, call, cursor, size)
 
 
+async def _select(services: Services, call: Call, query: Document | None, found: list[Document]) -> list[Document]:
+    """Return the lines of a list that match its `filter`."""
+    if not query:
+        return found
+    env = Env(to_milliseconds(call.now))
+
+    def select() -> list[Document]:
+        filter = compile_filter(query, env)
+        return [each for each in found if filter.matches(each)]
+
+    return await services.evaluation_of(call).compute(is_cheap_query(query), call.size, select)
+
+
 async def list_databases(services: Services, call: Call) -> Document:
-    """Return the databases, with the bytes of their documents."""
+    """Return the databases that the sender may read, with the bytes of their documents."""
     call.check_fields({"filter", "nameOnly", "authorizedDatabases"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     query = arguments.document(call.body, "filter", call.name)
-    filter = compile_filter(query, Env(to_milliseconds(call.now))) if query else None
     engine = services.engine
     found: list[Document] = []
-    total = 0
     for node in await services.collections.list_databases():
+        if not services.accounts.has_right(call.connection.user, "read", node.name):
+            continue
         line: Document = {"name": node.name}
         if not name_only:
             children = await engine.children(node.id)
             counts = [await engine.expiry_counts.totals(each.id, with_bytes=True) for each in children]
             size = sum(each.value_bytes for each in counts)
             line.update({"sizeOnDisk": Int64(size), "empty": not any(each.records for each in counts)})
-        if filter is None or filter.matches(line):
-            total += int(line.get("sizeOnDisk", 0))
-            found.append(line)
+        found.append(line)
+    found = await _select(services, call, query, found)
+    total = sum(int(line.get("sizeOnDisk", 0)) for line in found)
     if name_only:
         return {"databases": found, "ok": 1.0}
     return {"databases": found, "totalSize": Int64(total), "totalSizeMb": Int64(total >> 20), "ok": 1.0}
@@ -289,5 +300,5 @@ HANDLERS = {
         rename_collection, "anyone", admin_only=True, help="gives a collection another name"
     ),
     "listCollections": CommandEntry(list_collections, "read", help="gives the collections of a database"),
-    "listDatabases": CommandEntry(list_databases, "read", admin_only=True, help="gives the databases"),
+    "listDatabases": CommandEntry(list_databases, "anyone", admin_only=True, help="gives the databases"),
 }

@@ -47,7 +47,7 @@ class ExplainedRead(msgspec.Struct, frozen=True):
 
 
 async def explain(services: Services, call: Call) -> Document:
-    """Return the plan of find, aggregate, count, distinct, update, delete or findAndModify."""
+    """Return the plan of find, aggregate, count, distinct, update, delete or findAndModify, to those who may run it."""
     call.check_fields({"verbosity"})
     verbosity = call.body.get("verbosity", "allPlansExecution")
     if verbosity not in VERBOSITIES:
@@ -58,6 +58,8 @@ async def explain(services: Services, call: Call) -> Document:
         if name in services.handlers:
             raise MqlError(20, f"Explain is not supported for the command '{name}'")
         raise MqlError(59, f"Explain failed due to unknown command: {name}")
+    # A plan and its counts tell of documents what the command itself would.
+    services.require_right(call, services.handlers[name].right)
     return await explain_command(services, msgspec.structs.replace(call, name=name, body=command), verbosity)
 
 
@@ -112,7 +114,7 @@ async def _measure_read(
     if not isinstance(work, ImmediateWork) or not isinstance(work.view, CommittedView):
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
     view = work.view
-    returned = await _count(view, collection, read.selection, call)
+    returned = await _count(view, collection, read.selection, services.read_time_of(call))
     # Noted before the counts of hidden documents, which read again.
     keys, documents = view.keys_read, view.documents_read
     hidden = 0
@@ -122,15 +124,17 @@ async def _measure_read(
         node = msgspec.structs.replace(collection.node, definition=definition)
         bare = Collection(node, collection.database, collection.contract)
         every = msgspec.structs.replace(read.selection, skip=0, limit=0)
-        hidden = await _count(view, bare, every, call) - await _count(view, collection, every, call)
+        hidden = await _count(view, bare, every, services.read_time_of(call)) - await _count(
+            view, collection, every, services.read_time_of(call)
+        )
     writes = read.command.verb in ("update", "delete", "count")
     spent = (services.monotonic() - started) // 1000
     return RunCounts(0 if writes else returned, keys, documents, hidden, spent)
 
 
-async def _count(view: CommittedView, collection: Collection, selection: Selection, call: Call) -> int:
+async def _count(view: CommittedView, collection: Collection, selection: Selection, read_time: ReadTime) -> int:
     total = 0
-    async for batch in read_rows(view, collection, selection, ReadTime(call.now)):
+    async for batch in read_rows(view, collection, selection, read_time):
         total += len(batch)
     return total
 
@@ -203,8 +207,10 @@ async def _read_of_aggregate(services: Services, call: Call, collection: Collect
     body, name = call.body, call.name
     stages = arguments.array(body, "pipeline", name)
     env = build_env(services, call, collection, body)
-    source = CollectionSource(services, call, await begin_work(services, call), env, ReadTime(call.now))
+    source = CollectionSource(services, call, await begin_work(services, call), env, services.read_time_of(call))
     pipeline = compile_pipeline(stages, env, source, text=find_text_index(collection))
+    if pipeline.target is not None:
+        services.require_right(call, "write", pipeline.target.target[0])
     if pipeline.has_own_source:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head

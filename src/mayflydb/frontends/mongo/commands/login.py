@@ -12,6 +12,7 @@ from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.state import Login
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
+from mayflydb.sockets.guesses import TooManyGuesses
 
 CONVERSATION_ID: Final = 1
 """The number of each conversation. A connection has only one at a time."""
@@ -48,7 +49,8 @@ async def _begin_login(services: Services, call: Call, asked: Document, database
     nonce = base64.b64encode(services.chance.getrandbits(NONCE_BITS).to_bytes(NONCE_BITS // 8, "big")).decode()
     conversation = Conversation(mechanism, first, known, nonce)
     skips_empty_exchange = bool(options.get("skipEmptyExchange"))
-    call.connection.login = Login(conversation, None if credential is None else user, skips_empty_exchange)
+    name = f"{database}.{first.user}"
+    call.connection.login = Login(conversation, None if credential is None else user, skips_empty_exchange, name)
     return {"conversationId": CONVERSATION_ID, "done": False, "payload": conversation.server_first}
 
 
@@ -67,7 +69,7 @@ async def sasl_continue(services: Services, call: Call) -> Document:
         raise MqlError(17, "sasl: Mismatched conversation id")
     answer = b""
     if not login.proven:
-        answer = _check_proof(call, login, payload)
+        answer = await _check_proof(services, call, login, payload)
     elif payload:
         call.connection.login = None
         raise login_error()
@@ -84,16 +86,29 @@ async def sasl_continue(services: Services, call: Call) -> Document:
     return {"conversationId": CONVERSATION_ID, "done": done, "payload": answer}
 
 
-def _check_proof(call: Call, login: Login, payload: bytes) -> bytes:
+async def _check_proof(services: Services, call: Call, login: Login, payload: bytes) -> bytes:
+    answer = b""
+
+    async def check() -> bool:
+        nonlocal answer
+        try:
+            # An unknown user costs the same checks, so that time does not tell which users exist.
+            answer = login.conversation.verify_proof(payload)
+        except LoginRejected:
+            return False
+        return login.user is not None
+
+    connection = call.connection
+    # Taken away meanwhile: a client that does not wait for the answer must not try the conversation again.
+    connection.login = None
     try:
-        # An unknown user costs the same checks, so that time does not tell which users exist.
-        answer = login.conversation.verify_proof(payload)
-        if login.user is None:
-            raise LoginRejected("there is no such user")
-    except LoginRejected:
-        call.connection.login = None
-        raise login_error() from None
+        right = await services.guesses.attempt(connection.address, login.name, check)
+    except TooManyGuesses:
+        right = False
+    if not right:
+        raise login_error()
     login.proven = True
+    connection.login = login
     return answer
 
 

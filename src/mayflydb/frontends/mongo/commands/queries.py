@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from bson import Int64
 
 from mayflydb.engine import prices
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.charges import reserve
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.concerns import parse_time_limit
-from mayflydb.frontends.mongo.cursors import FIRST_BATCH_SIZE, Cursor, CursorItem, ReadTime
-from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.pipelines import CollectionSource, encode_batches, find_in_view
+from mayflydb.frontends.mongo.cursors import FIRST_BATCH_SIZE, Cursor, CursorItem
+from mayflydb.frontends.mongo.documents import MAX_DOCUMENT_BYTES, cursor_reply
+from mayflydb.frontends.mongo.evaluation import Evaluation, Interrupted
+from mayflydb.frontends.mongo.pipelines import CollectionSource, find_in_view
+from mayflydb.frontends.mongo.protocol.time_limits import run_within
 from mayflydb.frontends.mongo.reading import (
     CommittedView,
     DocumentRow,
     QueryCursor,
     Selection,
+    bytes_of,
     find_exact_id,
     read_rows,
 )
@@ -32,10 +37,13 @@ from mayflydb.frontends.mongo.services import CommandEntry, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin_work
 from mayflydb.frontends.mongo.spending import QUERY_PRICE
+from mayflydb.model.errors import Overloaded
 from mayflydb.model.instant import MILLISECOND, Span
+from mayflydb.query.mongo.cheapness import is_cheap_projection
+from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.paths import find_values, split_path
+from mayflydb.query.mongo.paths import Parts, find_values, split_path
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
 
@@ -82,20 +90,8 @@ async def find(services: Services, call: Call) -> Document | bytes:
     collection_name = arguments.text(body, name, name)
     collection = await services.collections.find(call.database, collection_name)
     if collection is not None and collection.view_on is not None:
-        work = await begin_work(services, call)
-        await reserve(services, call, collection, QUERY_PRICE)
-        batches, read_time = await find_in_view(services, call, work, collection)
-        cursor = Cursor(
-            f"{call.database}.{collection_name}", encode_batches(batches), read_time, lambda: (), 0, call.session_id
-        )
-        return await first_batch_reply(services, call, cursor, arguments.whole_number(body, "batchSize", name))
-    env = build_env(services, call, collection, body)
-    query = arguments.document(body, "filter", name) or {}
-    skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, _parse_limit(body, name)
-    order, by_identity = arguments.document(body, "sort", name), not body.get("tailable")
-    selection = compile_selection(collection, env, query, order, body.get("hint"), skip, limit, by_identity=by_identity)
-    projecting = arguments.document(body, "projection", name)
-    projection = _compile_projection(projecting, selection) if projecting else None
+        return await _find_in_view(services, call, collection)
+    selection, projection, cheap = await _compile_find(services, call, collection)
     size = arguments.whole_number(body, "batchSize", name)
     single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     namespace = f"{call.database}.{collection_name}"
@@ -106,22 +102,76 @@ async def find(services: Services, call: Call) -> Document | bytes:
     if tailable:
         if work.in_transaction:
             raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
-        tail = TailCursor(
-            services.engine, collection, selection, projection, call.session_id, bool(body.get("awaitData"))
-        )
+        tail = _build_tail(services, call, collection, selection, projection)
         return await first_batch_reply(services, call, tail, size)
-    by_id = find_exact_id(query, env, body.get("hint")) is not None
+    by_id = find_exact_id(selection.query, selection.env, selection.hint) is not None
     await reserve(services, call, collection, prices.MISS if by_id else QUERY_PRICE)
     view = work.view
-    if size is None and not skip and isinstance(view, CommittedView):
+    if size is None and not selection.skip and cheap and isinstance(view, CommittedView):
         found = await view.read_id(collection, selection, call.now)
         if found is not None:
             # At most one document: the answer needs no cursor.
-            return cursor_reply(namespace, 0, [raw for _, raw in _project(found, projection)], True)
-    read_time = ReadTime(call.now)
-    items = _cursor_items(read_rows(view, collection, selection, read_time), projection)
-    cursor = QueryCursor(services.engine, collection, items, read_time, limit, call.session_id)
+            if projection is None:
+                return cursor_reply(namespace, 0, [row.record.value for row in found], True)
+            items = await _apply_projection(services, call, found, projection)
+            return cursor_reply(namespace, 0, [raw for _, raw in items], True)
+    read_time = services.read_time_of(call)
+    rows = read_rows(view, collection, selection, read_time)
+    batches = _cursor_items(rows, projection, cheap, read_time.evaluation)
+    cursor = QueryCursor(services.engine, collection, batches, read_time, selection.limit, call.session_id)
     return await first_batch_reply(services, call, cursor, size, single)
+
+
+async def _compile_find(
+    services: Services, call: Call, collection: Collection | None
+) -> tuple[Selection, Projection | None, bool]:
+    """Compile the query and the projection of find. Return them, and whether the projection is cheap."""
+    body, name = call.body, call.name
+    env = build_env(services, call, collection, body)
+    query, order = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
+    skip, limit = arguments.whole_number(body, "skip", name, 0) or 0, _parse_limit(body, name)
+    projecting, hint, by_identity = (
+        arguments.document(body, "projection", name),
+        body.get("hint"),
+        not body.get("tailable"),
+    )
+
+    def compile_both() -> tuple[Selection, Projection | None]:
+        selection = compile_selection(collection, env, query, order, hint, skip, limit, by_identity=by_identity)
+        return selection, _compile_projection(projecting, selection) if projecting else None
+
+    if call.size > CHEAP_BYTES:
+        return *await services.evaluation_of(call).compute(False, call.size, compile_both), False
+    if projecting:
+        return *compile_both(), env.collation.is_simple and is_cheap_projection(projecting)
+    return (
+        compile_selection(collection, env, query, order, hint, skip, limit, by_identity=by_identity),
+        None,
+        True,
+    )
+
+
+async def _apply_projection(
+    services: Services, call: Call, found: list[DocumentRow], projection: Projection
+) -> list[CursorItem]:
+    if bytes_of(row.record for row in found) <= CHEAP_BYTES:
+        return _project(found, projection)
+    return await services.evaluation_of(call).compute(False, 0, _project, found, projection)
+
+
+async def _find_in_view(services: Services, call: Call, view: Collection) -> bytes:
+    work = await begin_work(services, call)
+    await reserve(services, call, view, QUERY_PRICE)
+    items, read_time = await find_in_view(services, call, work, view)
+    cursor = Cursor(view.namespace, items, read_time, lambda: (), 0, call.session_id)
+    return await first_batch_reply(services, call, cursor, arguments.whole_number(call.body, "batchSize", call.name))
+
+
+def _build_tail(
+    services: Services, call: Call, collection: Collection, selection: Selection, projection: Projection | None
+) -> TailCursor:
+    awaits, read_time = bool(call.body.get("awaitData")), services.read_time_of(call)
+    return TailCursor(services.engine, collection, selection, projection, call.session_id, awaits, read_time)
 
 
 def _parse_limit(body: Document, name: str) -> int:
@@ -137,10 +187,11 @@ def _is_negative(limit: Any) -> bool:
 
 
 async def _cursor_items(
-    source: AsyncIterator[list[DocumentRow]], projection: Projection | None
+    source: AsyncIterator[list[DocumentRow]], projection: Projection | None, cheap: bool, evaluation: Evaluation
 ) -> AsyncIterator[list[CursorItem]]:
     async for batch in source:
-        yield _project(batch, projection)
+        size = 0 if projection is None else bytes_of(row.record for row in batch)
+        yield await evaluation.compute(cheap, size, _project, batch, projection)
 
 
 def _project(batch: list[DocumentRow], projection: Projection | None) -> list[CursorItem]:
@@ -162,12 +213,25 @@ async def first_batch_reply(
 ) -> bytes:
     """Return the first batch of a cursor, and keep the cursor open if more results follow."""
     cursor.transaction, cursor.spent, cursor.payer = call.transaction, call.spent, call.payer
-    batch = await cursor.next_batch(FIRST_BATCH_SIZE if size is None else size, call.now)
+    cursor.owner, cursor.in_flight = call.owner, services.in_flight
+    try:
+        batch = await cursor.next_batch(FIRST_BATCH_SIZE if size is None else size, call.now)
+    except BaseException:
+        await cursor.close()
+        raise
     id = 0
     if single or cursor.exhausted:
         await cursor.close()
     else:
-        id = services.cursors.add(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
+        limit = parse_time_limit(call)
+        if limit and not cursor.awaits_data:
+            spent = services.monotonic() - call.started_monotonic
+            cursor.time_left = max(1, limit * MILLISECOND - spent)
+        try:
+            id = services.cursors.add(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
+        except Overloaded:
+            await cursor.close()
+            raise
     return cursor_reply(cursor.namespace, id, batch, True, cursor.reply_fields)
 
 
@@ -183,7 +247,8 @@ async def get_more(services: Services, call: Call) -> bytes:
     collection_name = arguments.text(call.body, "collection", call.name)
     size = arguments.whole_number(call.body, "batchSize", call.name) or None
     cursors = services.cursors
-    cursor = await cursors.get(int(id), f"{call.database}.{collection_name}", call.session_id, call.transaction)
+    namespace = f"{call.database}.{collection_name}"
+    cursor = await cursors.get(int(id), namespace, call.owner, call.session_id, call.transaction)
     limit = parse_time_limit(call) if call.body.get("maxTimeMS") is not None else None
     if limit is not None and not cursor.awaits_data:
         raise bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor")
@@ -192,22 +257,48 @@ async def get_more(services: Services, call: Call) -> bytes:
     if payer is not None:
         await reserve(services, call, payer, QUERY_PRICE)
     call.spent = cursor.spent
+    services.continue_evaluation(call, cursor.read_time.evaluation)
     # Another getMore of the cursor is refused, and a killCursors leaves the generators to this command.
     cursor.busy = True
     try:
-        if cursor.awaits_data:
-            batch = await _await_batch(services, call, cursor, size, DEFAULT_AWAIT_MS if limit is None else limit)
-        else:
-            batch = await cursor.next_batch(size, call.now)
-    except BaseException:
+        batch = await _next_batch(services, call, cursor, size, limit)
+    except BaseException as error:
         # The error has ended the cursor's generators: a further batch would look like a regular end.
         cursors.remove(cursor)
+        if cursor.killed and isinstance(error, Interrupted):
+            raise MqlError(237, "operation was interrupted because its cursor was killed") from None
         raise
     finally:
         cursor.busy = False
     if cursor.exhausted:
         cursors.remove(cursor)
+    else:
+        await _recharge(services, cursor)
     return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, cursor.reply_fields)
+
+
+async def _recharge(services: Services, cursor: Cursor) -> None:
+    """Charge what the cursor keeps now; where that is too much, end it: its batch is not sent, so it has no next one."""
+    try:
+        services.cursors.recharge(cursor)
+    except Overloaded:
+        await services.cursors.kill([cursor.id])
+        raise
+
+
+async def _next_batch(
+    services: Services, call: Call, cursor: Cursor, size: int | None, limit: int | None
+) -> list[bytes]:
+    """Return the next batch. Raise MqlError 50 when the time of the command that opened the cursor is over."""
+    if cursor.awaits_data:
+        return await _await_batch(services, call, cursor, size, DEFAULT_AWAIT_MS if limit is None else limit)
+    if cursor.time_left is None:
+        return await cursor.next_batch(size, call.now)
+    started = services.monotonic()
+    # `maxTimeMS` counts what the server does for a cursor, and not the time between its batches.
+    batch = await run_within(max(1, cursor.time_left // MILLISECOND), cursor.next_batch(size, call.now))
+    cursor.time_left -= services.monotonic() - started
+    return batch
 
 
 async def _await_batch(
@@ -237,6 +328,9 @@ async def kill_cursors(services: Services, call: Call) -> Document:
         if each is not None and type(each) is not Int64:
             raise type_mismatch(f"{call.name}.cursors.{position}", type_name(each), "long")
     ids = [int(each) for _, each in given if each is not None]
+    user = call.connection.user
+    if user is not None and not user.has_right("server", "admin"):
+        services.cursors.check_owner(ids, call.owner)
     killed, unknown = await services.cursors.kill(ids)
     return {
         "cursorsKilled": [Int64(id) for id in killed],
@@ -274,20 +368,41 @@ async def distinct(services: Services, call: Call) -> Document:
         parts = split_path(key)
         work = await begin_work(services, call)
         await reserve(services, call, collection, QUERY_PRICE)
+        evaluation, found = services.evaluation_of(call), _DistinctValues(parts, selection.env)
         async for batch in _read_documents(services, call, work, collection, selection):
-            for row in batch:
-                for value in find_values(row.document, parts, spread=False):
-                    for each in value if type(value) is list else [value]:
-                        if each is not MISSING:
-                            values.setdefault(selection.env.collation.order_key(each), each)
+            size = sum(len(row.record.value) for row in batch if isinstance(row, DocumentRow))
+            cheap = selection.env.collation.is_simple and collection.view_on is None
+            await evaluation.compute(cheap, size, found.add, batch)
+        values = found.values
     return {"values": list(values.values()), "ok": 1.0}
+
+
+class _DistinctValues:
+    """The distinct values at a path. Raise MqlError 17217 for more than fit into a reply."""
+
+    def __init__(self, parts: Parts, env: Env) -> None:
+        self.values: dict[Any, Any] = {}
+        self._parts = parts
+        self._key_of = env.collation.order_key
+        self._bytes = 0
+
+    def add(self, rows: Sequence[DocumentRow | ViewRow]) -> None:
+        """Add the values of documents; an array counts by its elements."""
+        for row in rows:
+            for value in find_values(row.document, self._parts, spread=False):
+                for each in value if type(value) is list else [value]:
+                    if each is not MISSING and (key := self._key_of(each)) not in self.values:
+                        self.values[key] = each
+                        self._bytes += len(encode({"": each}))
+            if self._bytes > MAX_DOCUMENT_BYTES:
+                raise MqlError(17217, "distinct too big, 16mb cap")
 
 
 async def _read_documents(
     services: Services, call: Call, work: UnitOfWork, collection: Collection, selection: Selection
 ) -> AsyncIterator[Sequence[DocumentRow | ViewRow]]:
     """The documents that a query finds in a collection or a view."""
-    read_time = ReadTime(call.now)
+    read_time = services.read_time_of(call)
     if collection.view_on is None:
         async for batch in read_rows(work.view, collection, selection, read_time):
             yield batch
@@ -313,7 +428,11 @@ async def _resolve_query(services: Services, call: Call) -> tuple[Collection | N
     env = build_env(services, call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole_number(body, "skip", name, 0) or 0
-    return collection, compile_selection(collection, env, query, None, body.get("hint"), skip, _parse_limit(body, name))
+    compiling = partial(
+        compile_selection, collection, env, query, None, body.get("hint"), skip, _parse_limit(body, name)
+    )
+    selection = await services.evaluation_of(call).compute(True, call.size, compiling)
+    return collection, selection
 
 
 HANDLERS = {

@@ -30,7 +30,7 @@ async def end_sessions(services: Services, call: Call) -> Document:
     """End the named sessions, with their cursors and transactions."""
     call.check_fields(())
     services.sessions.end(_parse_session_ids(call), call.owner)
-    await services.close_ended_sessions(call.now)
+    await services.close_ended_sessions(call.now, call.connection.id)
     return {}
 
 
@@ -50,7 +50,7 @@ async def kill_sessions(services: Services, call: Call) -> Document:
         services.sessions.end(ids, call.owner)
     else:
         services.sessions.end_all_of([call.owner])
-    await services.close_ended_sessions(call.now)
+    await services.close_ended_sessions(call.now, call.connection.id)
     return {}
 
 
@@ -63,7 +63,7 @@ async def kill_all_sessions(services: Services, call: Call) -> Document:
             raise bad_value("killAllSessions needs a list of {user, db}")
         owners.append(f"{each['db']}.{each['user']}")
     services.sessions.end_all_of(owners or None)
-    await services.close_ended_sessions(call.now)
+    await services.close_ended_sessions(call.now, call.connection.id)
     return {}
 
 

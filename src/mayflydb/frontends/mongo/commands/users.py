@@ -186,7 +186,9 @@ async def _derive_credentials(services: Services, call: Call, before: User) -> d
         salt = services.chance.getrandbits(8 * size).to_bytes(size, "big")
         try:
             # A credential takes thousands of hashes: too many for the event loop.
-            found[mechanism] = await asyncio.to_thread(scram.derive_credential, mechanism, before.name, password, salt)
+            async with services.hashing:
+                derivation = asyncio.to_thread(scram.derive_credential, mechanism, before.name, password, salt)
+                found[mechanism] = await derivation
         except ValueError as error:
             raise bad_value(str(error)) from None
     return found

@@ -5,13 +5,16 @@ Rules: https://github.com/mongodb/specifications/blob/master/source/crud/crud.md
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from bson import Int64
 
 from mayflydb.engine import prices
+from mayflydb.engine.commands import Draft
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import try_reserve
@@ -38,6 +41,9 @@ PIPELINE_PREFIX: Final = b"\x04u\x00"
 
 UPDATE_FIELDS: Final = frozenset({"q", "u", "c", "multi", "upsert", "arrayFilters", "collation", "hint", "sort"})
 DELETE_FIELDS: Final = frozenset({"q", "limit", "collation", "hint"})
+
+
+_RAW: Final = attrgetter("raw")
 
 
 class WriteOutcome:
@@ -120,18 +126,36 @@ async def insert(services: Services, call: Call) -> Document:
     await ensure_collection(services, call)  # The collection is created even if no document can be inserted.
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), INSERT_BATCH):
-        chunk = enumerate(raws[first : first + INSERT_BATCH], first)
-        inserts = [Insert.prepare(services, call, index, ids[index], raw) for index, raw in chunk]
+        places = range(first, min(first + INSERT_BATCH, len(raws)))
+        if sum(map(len, raws[first : places.stop])) <= CHEAP_BYTES:
+            inserts = [Insert.prepare(services, call, index, ids[index], raws[index]) for index in places]
+        else:
+            inserts = await prepare_inserts(services, call, places, ids, raws)
         await insert_batch(services, call, work, outcome, inserts, lambda: ensure_collection(services, call))
         if outcome.stopped:
             break
     return outcome.reply(call)
 
 
+async def prepare_inserts(
+    services: Services,
+    call: Call,
+    places: Sequence[int],
+    ids: Sequence[int] | Mapping[int, int],
+    raws: Sequence[bytes] | Mapping[int, bytes],
+) -> list[Insert]:
+    """Decode and check the documents at some places of a command; together they may be large."""
+
+    def prepare() -> list[Insert]:
+        return [Insert.prepare(services, call, index, ids[index], raws[index]) for index in places]
+
+    return await services.evaluation_of(call).compute(True, sum(len(raws[index]) for index in places), prepare)
+
+
 class Insert(msgspec.Struct, frozen=True):
     """A document to insert: its position in the command, and its number within a retryable write.
 
-    `refusal`: an error that does not depend on stored data.
+    `refusal`: an error that does not depend on stored data. `draft`: what is stored, if that was computed ahead.
     """
 
     index: int
@@ -139,6 +163,7 @@ class Insert(msgspec.Struct, frozen=True):
     raw: bytes
     document: Document = {}
     refusal: MqlError | None = None
+    draft: Draft | None = None
 
     @classmethod
     def prepare(cls, services: Services, call: Call, index: int, id: int, raw: bytes) -> Insert:
@@ -210,7 +235,7 @@ class Inserter:
         try:
             if insert.refusal is not None:
                 raise insert.refusal
-            yield from self._writer.insert(workspace, insert.document, insert.raw)
+            yield from self._writer.insert(workspace, insert.document, insert.raw, insert.draft)
         except MqlError as refusal:
             return refusal
         if retryable_write is not None:
@@ -232,9 +257,26 @@ async def insert_batch(
     async def act(collection: Collection) -> None:
         writer = DocumentWriter(collection, build_env(services, call, collection, {}), validates)
         affordable = await refuse_over_budget(services, call, collection, inserts, outcome.ordered)
+        if not writer.is_cheap or sum(map(len, map(_RAW, affordable))) > CHEAP_BYTES:
+            affordable = await services.evaluation_of(call).compute(False, 0, _prepare_drafts, writer, affordable)
         await Inserter(work, writer, outcome).perform(affordable, collection)
 
     await retry_on_drop(work, find, act)
+
+
+def _prepare_drafts(writer: DocumentWriter, inserts: Sequence[Insert]) -> list[Insert]:
+    """Compute what is stored of each document that is not refused yet."""
+    found = []
+    for insert in inserts:
+        if insert.refusal is None:
+            try:
+                draft = writer.prepare_insert(insert.document, insert.raw).draft
+            except MqlError as refusal:
+                insert = msgspec.structs.replace(insert, refusal=refusal)
+            else:
+                insert = msgspec.structs.replace(insert, draft=draft)
+        found.append(insert)
+    return found
 
 
 async def update(services: Services, call: Call) -> Document:
@@ -243,10 +285,17 @@ async def update(services: Services, call: Call) -> Document:
     for raw in call.sequences.get("updates", ()):
         if PIPELINE_PREFIX in raw:
             # An unknown stage fails the whole command, not only its statement.
-            updates = decode(raw).get("u")
-            check_stage_names(updates if type(updates) is list else [])
+            if len(raw) <= CHEAP_BYTES:
+                _check_update_stages(raw)
+            else:
+                await services.evaluation_of(call).compute(False, len(raw), _check_update_stages, raw)
     outcome = await _run_statements(services, call, "updates", UPDATE_FIELDS, _update_one)
     return outcome.reply(call, nModified=outcome.modified)
+
+
+def _check_update_stages(raw: bytes) -> None:
+    updates = decode(raw).get("u")
+    check_stage_names(updates if type(updates) is list else [])
 
 
 async def delete(services: Services, call: Call) -> Document:
@@ -265,7 +314,12 @@ async def _run_statements(
     ids = statement_ids(call, len(raws))
     for index, raw in enumerate(raws):
         try:
-            given = decode(raw)
+            if len(raw) <= CHEAP_BYTES:
+                given = decode(raw)
+            else:
+                # Such a statement is not cheap, whatever it says.
+                call.size = max(call.size, len(raw))
+                given = await services.evaluation_of(call).compute(False, len(raw), decode, raw)
             unknown = next((name for name in given if name not in fields), None)
             if unknown is not None:
                 raise MqlError(40415, f"BSON field '{call.name}.{field}.{unknown}' is an unknown field.")

@@ -19,13 +19,17 @@ from mayflydb.frontends.mongo.protocol.compression import Codecs
 from mayflydb.frontends.mongo.protocol.messages import Message
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.query.mongo.values import encode
-from mayflydb.sockets.connection import OrderedConnection
+from mayflydb.sockets.connection import MAX_ANSWERS_PER_TURN, PROGRESS_BYTES, PROGRESS_SECONDS, OrderedConnection
+from mayflydb.sockets.in_flight import SMALL, SMALL_ANSWER
 from mayflydb.sockets.work import Work
 
 log = logging.getLogger(__name__)
 
 MAX_PIPELINED = 64
 """Maximum messages of one connection that wait for an answer to the message before them."""
+
+GRACE_SECONDS = 0.05
+"""The time for the present answer when a client has closed its sending side: it may wait for the answer, or have left."""
 
 MAX_UNAUTHENTICATED_BYTES = 16 * 1024
 """Maximum bytes of a message before a login, where logins are needed."""
@@ -73,10 +77,11 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         super().__init__(factory.work, loop, deadline)
         self._factory = factory
         self._counters = factory.app.services.counters
-        self.state = ConnectionState(next(factory.connection_ids), tls=tls)
+        self.state = ConnectionState(next(factory.connection_ids), tls=tls, cancel=self._cancel_answer)
         self._framer = wire.Framer(factory.codecs.inflate)
         self._set_frame_limits()
-        self._answering = False
+        self._answering: Message | None = None
+        self._next_progress = 0  # Bytes of an incomplete message from which on its client has more time.
 
     # --- the transport's calls -------------------------------------------------------------------------------------------
 
@@ -88,21 +93,74 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._abandon(self._answering)
         self.state.lock_waits.cancel()
         self._factory.app.on_disconnect(self.state)
 
     def data_received(self, data: bytes) -> None:
         if self._ended or self._framer.broken is not None:
             return
-        messages = self._framer.feed(data)
         self._counters.received += len(data)
+        self._take(self._framer.feed(data))
+
+    def _take(self, messages: list[Message]) -> None:
+        """Answer messages that are complete, and account for those that are not answered at once."""
+        framer, charged = self._framer, self._charged
         if messages:
             self._counters.requests += len(messages)
             # Only a complete message counts: a client that sends single bytes runs out of time.
             self._expires = self._loop.time() + self._factory.limits.idle
+            self._next_progress = 0
             self._waiting.extend(messages)
+            if charged:
+                self._work.in_flight.leave(self)
         self._advance()
+        held = framer.held_bytes
+        if held and held >= self._next_progress:
+            self._expect_progress(held)
+        answering = self._answering
+        if self._charged or held > SMALL or self._waiting or (answering is not None and answering.size > SMALL):
+            self._charge(self._count_held_bytes())
+            if held > SMALL and not framer.has_more and not self._await_room(framer.needed_bytes):
+                self.abort()
+                return
         self._throttle()
+
+    def _count_held_bytes(self) -> int:
+        """Return the bytes to charge: of the incomplete message, and of those that wait or are being answered."""
+        held = self._framer.held_bytes
+        waiting = sum([message.size for message in self._waiting if message.size > SMALL])
+        return waiting + self._answering_bytes() + (held if held > SMALL else 0)
+
+    def _expect_progress(self, held: int) -> None:
+        """Give the client of an incomplete message a deadline for the next part of it."""
+        expires = self._loop.time() + PROGRESS_SECONDS
+        if self._next_progress:
+            self._expires = expires
+        elif expires < self._expires:
+            self._expires = expires
+            if self._timer is not None and self._timer.when() > expires:
+                self._timer.cancel()
+                self._timer = self._loop.call_at(expires, self._check_deadline)
+        self._next_progress = held + PROGRESS_BYTES
+
+    def _continue(self) -> None:
+        self._continuing = None
+        if self._may_parse():
+            self._take(self._framer.feed())
+        else:
+            self._advance()
+            self._throttle()
+
+    def _may_parse(self) -> bool:
+        """Return whether more is to be parsed of what has arrived."""
+        framer = self._framer
+        ready = framer.has_more and framer.broken is None and not self._ended
+        return ready and not self._blocked and len(self._waiting) <= MAX_PIPELINED
+
+    def _answering_bytes(self) -> int:
+        answering = self._answering
+        return answering.size if answering is not None and answering.size > SMALL else 0
 
     def eof_received(self) -> bool:
         """Still answer a client that has closed its sending side, and end its waits for locks.
@@ -113,8 +171,19 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         self.shutdown()
         if self.state.tls:
             return False
+        if self._answering is not None:
+            self._loop.call_later(GRACE_SECONDS, self._abandon, self._answering)
         # True keeps the transport open for the answers. `_end_if_done` closes it after the last one.
-        return self._answering or bool(self._waiting) or bool(self._outgoing)
+        return self._answering is not None or bool(self._waiting) or bool(self._outgoing)
+
+    def _cancel_answer(self) -> None:
+        if self._task is not None and self._answering is not None:
+            self._task.cancel()
+
+    def _abandon(self, message: Message | None) -> None:
+        """Stop what the answer to a message computes, if it is still being answered, and its client expects an answer."""
+        if message is not None and message is self._answering and not message.without_reply:
+            self._factory.app.services.operations.abandon(self.state.id)
 
     def shutdown(self) -> None:
         self._closing = True
@@ -127,6 +196,8 @@ class Connection(OrderedConnection[Message, bytes, Message]):
             self._counters.sent += len(sent)
             self._transport.write(sent)
         outgoing.clear()
+        if self._unread and not self._blocked:
+            self._charge_unread(0)
         if self._ended:
             self._transport.close()
 
@@ -144,20 +215,29 @@ class Connection(OrderedConnection[Message, bytes, Message]):
 
     def _throttle(self) -> None:
         """Stop reading while too many messages wait, or while the client does not read its answers."""
-        full = self._blocked or len(self._waiting) > MAX_PIPELINED
+        full = self._blocked or self._starved or self._framer.has_more or len(self._waiting) > MAX_PIPELINED
         if full != self._paused:
             self._set_paused(full)
+            if not full and self._framer.held_bytes:
+                self._expires = self._loop.time() + PROGRESS_SECONDS
 
     def _advance(self) -> None:
+        allowance = MAX_ANSWERS_PER_TURN
         while self._waiting and not (self._answering or self._blocked or self._ended):
+            if not allowance:
+                self._continue_later()
+                return
+            allowance -= 1
             message = self._waiting.popleft()
             # Before `_run`: an answer without waits resets it within that call.
-            self._answering = True
+            self._answering = message
             self._run(message, self._factory.app.answer(message, self.state))
+        if self._framer.has_more and self._may_parse():
+            self._continue_later()
         self._end_if_done()
 
     def _end_if_done(self) -> None:
-        if self._answering or self._waiting or self._ended:
+        if self._answering or self._waiting or self._ended or self._framer.has_more:
             return
         broken = self._framer.broken
         # Messages before the broken bytes are answered first: the client counts answers.
@@ -174,11 +254,18 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         """End the connection where the application hangs up. The application answers all other errors itself."""
         if not isinstance(error, Hangup):
             raise error
-        self._answering = False
+        self._finish_answering()
         self._end()
 
+    def _finish_answering(self) -> None:
+        self._answering = None
+        if self._charged:
+            self._charge(self._count_held_bytes())
+
     def _respond(self, request: Message, answer: bytes) -> None:
-        self._answering = False
+        self._answering = None
+        if self._charged:
+            self._charge(self._count_held_bytes())
         if self._ended or self._transport.is_closing():
             return
         self._set_frame_limits()
@@ -194,12 +281,15 @@ class Connection(OrderedConnection[Message, bytes, Message]):
         if not self._outgoing:
             self._work.post(self)
         self._outgoing.append(frame)
+        if len(frame) > SMALL_ANSWER:
+            self._charge_unread(self._unread + len(frame))
 
     def _check_deadline(self) -> None:
         now = self._loop.time()
         # The timer is not moved with each message, which would cost more than most messages: it looks again when it
-        # fires.
-        if self._expires > now or self._answering:
+        # fires. A client whose message is not read, for its messages before that one, is not late with it.
+        waits = self._answering is not None and not self._framer.held_bytes
+        if self._expires > now or waits or (self._paused and not self._starved):
             self._timer = self._loop.call_at(max(self._expires, now + 1.0), self._check_deadline)
         else:
             self.abort()

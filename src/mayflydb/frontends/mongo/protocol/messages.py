@@ -14,6 +14,9 @@ import msgspec
 OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG = 1, 2004, 2012, 2013
 
 HEADER_BYTES: Final = 16
+MAX_MESSAGES: Final = 64
+"""Messages that one call of `Framer.feed` returns: one read of a socket may have brought thousands."""
+
 MAX_MESSAGE_BYTES: Final = 48_000_000
 """Maximum bytes of a message: `maxMessageSizeBytes` of hello."""
 
@@ -64,7 +67,8 @@ class Message(msgspec.Struct, gc=False):
 
     `request`: its id. `body`: the command's document. `sequences`: the documents of sections of kind 1, by the argument that
     they stand for. `without_reply`: the client wants no answer. `collection`: the full name in an OP_QUERY, empty for OP_MSG.
-    `compressor`: that of the message, which its answer uses too; 0: the message was not compressed.
+    `compressor`: that of the message, which its answer uses too; 0: the message was not compressed. `size`: the bytes that it
+    holds, decompressed.
     """
 
     request: int
@@ -74,6 +78,7 @@ class Message(msgspec.Struct, gc=False):
     without_reply: bool = False
     collection: str = ""
     compressor: int = 0
+    size: int = 0
 
 
 class Framer:
@@ -90,6 +95,7 @@ class Framer:
         self._chunks: list[bytes] = []
         self._held_bytes = 0
         self._needed_bytes = HEADER_BYTES
+        self.has_more = False
         self.broken: FramingFailure | None = None
 
     @property
@@ -97,9 +103,18 @@ class Framer:
         """The number of bytes held of an incomplete message."""
         return self._held_bytes
 
-    def feed(self, data: bytes) -> list[Message]:
-        """The messages that are complete with these bytes. Once `broken` is set, nothing more may be fed."""
+    @property
+    def needed_bytes(self) -> int:
+        """The size of the incomplete message, or of its header."""
+        return self._needed_bytes
+
+    def feed(self, data: bytes = b"") -> list[Message]:
+        """The messages that are complete with these bytes, up to MAX_MESSAGES. Once `broken` is set, nothing more may be fed.
+
+        `has_more` is set afterwards if more may be complete: call it again.
+        """
         found: list[Message] = []
+        self.has_more = False
         try:
             self._split(data, found)
         except BadFrame as error:
@@ -125,7 +140,10 @@ class Framer:
             if size - position < length:
                 self._needed_bytes = length
                 break
-            found.append(self._parse_message(opcode, request, data[position + HEADER_BYTES : position + length], 0))
+            if len(found) == MAX_MESSAGES:
+                self.has_more, self._needed_bytes = True, HEADER_BYTES
+                break
+            found.append(self._parse_message(opcode, request, data, position + HEADER_BYTES, position + length, 0))
             position += length
         else:
             self._needed_bytes = HEADER_BYTES
@@ -133,14 +151,15 @@ class Framer:
             self._chunks.append(data[position:] if position else data)
             self._held_bytes = size - position
 
-    def _parse_message(self, opcode: int, request: int, data: bytes, compressor: int) -> Message:
+    def _parse_message(self, opcode: int, request: int, data: bytes, start: int, end: int, compressor: int) -> Message:
+        """Parse the message behind its header, which is in `data` from `start` to `end`. Not cut out first: it may be large."""
         if opcode == OP_MSG:
-            return _parse_op_msg(request, data, compressor)
+            return _parse_op_msg(request, data, start, end, compressor)
         if opcode == OP_QUERY:
-            return _parse_op_query(request, data, compressor)
+            return _parse_op_query(request, data, start, end, compressor)
         # A compressed message within a compressed one is refused: each level could multiply the size again.
         if opcode == OP_COMPRESSED and not compressor:
-            return self._decompress(request, data)
+            return self._decompress(request, data[start:end])
         raise BadFrame(f"opcode {opcode} is not served")
 
     def _decompress(self, request: int, data: bytes) -> Message:
@@ -157,25 +176,25 @@ class Framer:
         if len(payload) != size:
             raise BadFrame("a compressed message is not as long as it says")
         # A message under compressor 0 (no compression) must differ from a plain message, which is 0 in Message.
-        return self._parse_message(opcode, request, payload, compressor or NOOP_COMPRESSOR)
+        return self._parse_message(opcode, request, payload, 0, size, compressor or NOOP_COMPRESSOR)
 
 
 NOOP_COMPRESSOR: Final = 256
 """Represents compressor 0 in a Message, where 0 stands for a message without compression."""
 
 
-def _parse_op_msg(request: int, data: bytes, compressor: int) -> Message:
+def _parse_op_msg(request: int, data: bytes, first: int, last: int, compressor: int) -> Message:
     # Flags, the kind of one section, and the shortest document (its size and the final NUL).
-    if len(data) < 4 + 1 + 5:
+    if last - first < 4 + 1 + 5:
         raise BadFrame("a message is cut off")
-    flags = int.from_bytes(data[:4], "little")
+    flags = int.from_bytes(data[first : first + 4], "little")
     if flags & REQUIRED_FLAGS & ~(CHECKSUM | MORE_TO_COME):
         raise BadFrame("Message contains illegal flags value", 223, request)
     # The checksum is cut off and not verified: TCP and TLS detect changed bytes by themselves.
-    end = len(data) - 4 if flags & CHECKSUM else len(data)
+    end = last - 4 if flags & CHECKSUM else last
     body = b""
     sequences: dict[str, list[bytes]] = {}
-    position = 4
+    position = first + 4
     while position < end:
         kind = data[position]
         start = position + 1
@@ -190,22 +209,22 @@ def _parse_op_msg(request: int, data: bytes, compressor: int) -> Message:
         if kind == 0 and not body:
             body = data[start:position]
         elif kind == 1:
-            _add_sequence(sequences, data[start + 4 : position])
+            _add_sequence(sequences, data, start + 4, position)
         else:
             raise BadFrame("a section that may not be here")
     if not body:
         raise BadFrame("a message without a command")
-    return Message(request, OP_MSG, body, sequences, bool(flags & MORE_TO_COME), "", compressor)
+    return Message(request, OP_MSG, body, sequences, bool(flags & MORE_TO_COME), "", compressor, last - first)
 
 
-def _add_sequence(sequences: dict[str, list[bytes]], data: bytes) -> None:
-    name_end = data.find(b"\0")
+def _add_sequence(sequences: dict[str, list[bytes]], data: bytes, start: int, end: int) -> None:
+    name_end = data.find(b"\0", start, end)
     # Latin-1 decodes any byte. A wrong name is refused later, as an unknown argument.
-    name = data[:name_end].decode("latin-1")
+    name = data[start:name_end].decode("latin-1")
     if name_end < 0 or name in sequences:
         raise BadFrame("a sequence that may not be here")
     found = sequences[name] = []
-    position, end = name_end + 1, len(data)
+    position = name_end + 1
     while position < end:
         size = int.from_bytes(data[position : position + 4], "little", signed=True)
         if size < 5 or position + size > end:
@@ -214,18 +233,18 @@ def _add_sequence(sequences: dict[str, list[bytes]], data: bytes) -> None:
         position += size
 
 
-def _parse_op_query(request: int, data: bytes, compressor: int) -> Message:
-    name_end = data.find(b"\0", 4)
+def _parse_op_query(request: int, data: bytes, first: int, end: int, compressor: int) -> Message:
+    name_end = data.find(b"\0", first + 4, end)
     # Behind the name: its NUL, skip and limit. Drivers send 0 and -1, which a single document does not need.
     start = name_end + 9
-    if name_end < 0 or len(data) < start + 5:
+    if name_end < 0 or end < start + 5:
         raise BadFrame("a query is cut off")
     size = int.from_bytes(data[start : start + 4], "little", signed=True)
     # A second document, with a projection, may follow. The commands that are accepted here do not use it.
-    if size < 5 or start + size > len(data):
+    if size < 5 or start + size > end:
         raise BadFrame(f"a query of {size} bytes")
-    collection = data[4:name_end].decode("utf-8", "replace")
-    return Message(request, OP_QUERY, data[start : start + size], {}, False, collection, compressor)
+    collection = data[first + 4 : name_end].decode("utf-8", "replace")
+    return Message(request, OP_QUERY, data[start : start + size], {}, False, collection, compressor, size)
 
 
 def build_reply(message: Message, document: bytes, id: int) -> bytes:

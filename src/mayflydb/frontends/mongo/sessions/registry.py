@@ -10,6 +10,7 @@ import msgspec
 from bson import Binary
 
 from mayflydb.frontends.mongo.state import PricedCommand
+from mayflydb.model.quota import Quota
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import type_name
 
@@ -18,9 +19,6 @@ IDLE_LIMIT: Final = 30 * 60 * 1_000_000
 
 The default of `localLogicalSessionTimeoutMinutes`; hello announces it.
 """
-
-MAX_SESSIONS: Final = 1_000_000
-"""The default of the server parameter `maxSessions`."""
 
 UUID_SUBTYPE: Final = 4
 
@@ -44,8 +42,9 @@ class Sessions:
     takes awaits, which the methods here do not have: `Services.close_ended_sessions` does it.
     """
 
-    def __init__(self, monotonic: Callable[[], int]) -> None:
+    def __init__(self, monotonic: Callable[[], int], limit: Quota) -> None:
         self._monotonic = monotonic
+        self._limit = limit
         self._sessions: OrderedDict[tuple[str, bytes], LogicalSession] = OrderedDict()
         self.ended: list[LogicalSession] = []
 
@@ -60,7 +59,7 @@ class Sessions:
         key = (owner, id)
         session = self._sessions.get(key)
         if session is None:
-            if len(self._sessions) >= MAX_SESSIONS:
+            if not self._limit.take():
                 raise MqlError(
                     227, "Unable to add session into the cache because the number of active sessions is too high"
                 )
@@ -99,6 +98,7 @@ class Sessions:
     def _end(self, key: tuple[str, bytes]) -> None:
         session = self._sessions.pop(key, None)
         if session is not None:
+            self._limit.give()
             self.ended.append(session)
 
 

@@ -10,7 +10,7 @@ from mayflydb.engine import prices
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.mongo.collections import Collection, identity_of
+from mayflydb.frontends.mongo.collections import Collection, Identity, identity_of
 from mayflydb.frontends.mongo.cursors import ReadTime
 from mayflydb.frontends.mongo.decisions import Decision, DecisionWorkspace, Steps
 from mayflydb.frontends.mongo.reading import (
@@ -20,12 +20,12 @@ from mayflydb.frontends.mongo.reading import (
     Selection,
     find_id_equality,
     index_of,
-    matching_rows,
+    match_rows,
     plan_query,
 )
 from mayflydb.frontends.mongo.sessions.retries import RetryableWrite
 from mayflydb.frontends.mongo.spending import QUERY_PRICE, SpentUnits
-from mayflydb.model.errors import MayflyError, WriteConflict
+from mayflydb.model.errors import MayflyError, Overloaded, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
@@ -68,6 +68,9 @@ class TransactionWork:
         """Mark the transaction as failed: a refused statement aborts it."""
         self.ended = True
 
+    async def get(self, collection: Collection, identity: Identity, now: Instant) -> Record | None:
+        return await self.snapshot.get(collection.id, identity.partition, identity.key)
+
     async def perform(self, decide: Decision[T]) -> T:
         """Run a decision and return its reply. Raise MqlError 251 if the transaction has ended meanwhile."""
         # A decision asks by yielding a request. `resume` passes the answer in, or the error, so that the decision gets
@@ -91,6 +94,11 @@ class TransactionWork:
             written = await self.snapshot.run(container, command)
         except WriteConflict as conflict:
             raise WriteConflict(WRITE_CONFLICT_TEXT, **conflict.detail) from conflict
+        except Overloaded as overloaded:
+            # As in MongoDB: a transaction that has most of the memory would fail again, another one may be repeated.
+            if 2 * self.snapshot.written_bytes > self.snapshot.bytes_limit:
+                raise MqlError(313, overloaded.message) from overloaded
+            raise WriteConflict(overloaded.message) from overloaded
         self.spent.add(container, prices.charge(written))
         return written
 
@@ -170,7 +178,7 @@ class SnapshotView:
         async for records in self._candidates(collection, plan):
             fresh = [record for record in records if record.seq not in seen]
             seen.update(record.seq for record in fresh)
-            found = matching_rows(fresh, selection.filter)
+            found = await match_rows(fresh, selection, read_time.evaluation)
             self._spent.add_query_read(collection.id, fresh, len(found))
             yield found if index is None else [row for row in found if keys_of(index, row.document)]
 

@@ -38,6 +38,9 @@ COSMOS_LIFETIME: Final[Span] = 5 * SECOND
 TIMER_SLACK: Final = 0.01
 """Seconds from the end of a lifetime to the timer: a timer that fires too early would find nothing."""
 
+TRANSIENT_LABEL: Final = "TransientTransactionError"
+"""The label by which a driver begins a transaction again."""
+
 SessionKey: TypeAlias = tuple[str, bytes]
 """The owner of a session, and the session's id."""
 
@@ -155,17 +158,27 @@ class Transactions:
             raise MqlError(50911, f"{text} is in state {'none' if before is None else before.phase}")
         if before is not None:
             await self._end(key, before, "aborted")
-        space = await self._engine.node(SPACE)
-        databases = [] if space is None else await self._engine.children(space.id)
-        # The snapshot begins now for every collection that exists, also for one that the transaction first uses later.
-        parents = [node.id for node in databases]
-        snapshot = await Snapshot.begin(self._engine, command.now, parents, exclusive=True)
+        if not self._engine.open_transactions.take():
+            text = f"{self._engine.open_transactions.limit} transactions are open, and no more may be."
+            raise MqlError(365, text, (TRANSIENT_LABEL,))
+        try:
+            snapshot = await self._begin(command)
+        except BaseException:
+            self._engine.open_transactions.give()
+            raise
         ends_at = self._monotonic() + (COSMOS_LIFETIME if command.cosmos_rules else self.lifetime)
         work = TransactionWork(self._engine, snapshot, number)
         transaction = TransactionState(number, "open", work, ends_at, command.cosmos_rules)
         self._latest[key] = self._open[key] = transaction
         self._schedule_end(ends_at)
         return transaction
+
+    async def _begin(self, command: TransactionCommand) -> Snapshot:
+        space = await self._engine.node(SPACE)
+        databases = [] if space is None else await self._engine.children(space.id)
+        # The snapshot begins now for every collection that exists, also for one that the transaction first uses later.
+        parents = [node.id for node in databases]
+        return await Snapshot.begin(self._engine, command.now, parents, exclusive=True)
 
     async def _last_number(self, session: LogicalSession) -> int:
         """The last number that the session has used for a stored write; -1: none."""
@@ -336,6 +349,7 @@ class Transactions:
         # All three before the first await: no other command may see a part of it.
         transaction.phase, transaction.work, work.ended = phase, None, True
         work.snapshot.close()
+        self._engine.open_transactions.give()
         if self._open.get(key) is transaction:
             del self._open[key]
         await self._cursors.end_transaction(work)

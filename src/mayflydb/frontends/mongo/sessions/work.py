@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from mayflydb.engine.transactions import WriteTransaction
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collection, Identity
 from mayflydb.frontends.mongo.concerns import member_count
 from mayflydb.frontends.mongo.decisions import Decision, Steps
 from mayflydb.frontends.mongo.reading import CommittedView, ReadView
@@ -23,6 +24,8 @@ from mayflydb.frontends.mongo.sessions.retries import RetryableWrite
 from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork
 from mayflydb.frontends.mongo.sessions.transactions import TransactionCommand
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, is_number
 
@@ -44,6 +47,9 @@ class ImmediateWork:
         view = CommittedView(services.engine, services.indexing.request_id_index)
         self.view: ReadView = view
         self.spent = view.spent
+
+    async def get(self, collection: Collection, identity: Identity, now: Instant) -> Record | None:
+        return await self._engine.get(collection.node, identity.partition, identity.key, now)
 
     async def perform(self, decide: Decision[T]) -> T:
         runs: list[WriteTransaction] = []

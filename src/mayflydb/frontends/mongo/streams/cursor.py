@@ -12,12 +12,16 @@ from mayflydb.frontends.mongo.streams.feed import Feed
 from mayflydb.frontends.mongo.streams.tokens import ResumeToken
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.stages import Batches, Pipeline
+from mayflydb.query.mongo.stages import Pipeline
+from mayflydb.query.mongo.stages.base import one_batch
 from mayflydb.query.mongo.values import Document, encode
 
 
 class StreamCursor(Cursor):
-    """Events of committed changes. `last_token`: the token of an event that only the invalidation can follow."""
+    """Events of committed changes.
+
+    `cheap`: the pipeline is cheap. `last_token`: the token of an event that only the invalidation can follow.
+    """
 
     def __init__(
         self,
@@ -25,16 +29,19 @@ class StreamCursor(Cursor):
         feed: Feed,
         builder: EventBuilder,
         pipeline: Pipeline | None,
+        cheap: bool,
         session: bytes | None,
         notifier: ChangeNotifier,
+        read_time: ReadTime,
         last_token: ResumeToken | None = None,
     ) -> None:
-        super().__init__(namespace, no_results(), ReadTime(0), lambda: (), 0, session)
+        super().__init__(namespace, no_results(), read_time, lambda: (), 0, session)
         self.awaits_data = True
         self._notifier = notifier
         self._feed = feed
         self._builder = builder
         self._pipeline = pipeline
+        self._cheap = cheap
         self._events: deque[tuple[bytes, Document]] = deque()
         self._token = feed.build_token("idle").document
         self._fault: MqlError | None = None
@@ -86,7 +93,7 @@ class StreamCursor(Cursor):
                     continue
                 last = self._builder.invalidates(event)
                 token = self._feed.build_token("last" if last else "event").document
-                await self._add_event({"_id": token, **event})
+                await self._add_event({"_id": token, **event}, len(line.value))
             except MqlError as error:
                 self._fail(error)
                 return bool(self._events)
@@ -101,10 +108,14 @@ class StreamCursor(Cursor):
         if not self._events:
             raise error
 
-    async def _add_event(self, event: Document) -> None:
+    async def _add_event(self, event: Document, size: int = 0) -> None:
         shown = event
         if self._pipeline is not None:
-            out = [each async for batch in self._pipeline.run_over(_single_batch(event)) for each in batch]
+            # One event is small, and most pipelines of streams only select.
+            self.read_time.evaluation.taken = size
+            batches = self._pipeline.run_over(one_batch([event]))
+            steps = self.read_time.evaluation.iterate(batches, self._cheap)
+            out = [each async for batch in steps for each in batch]
             if not out:
                 return
             shown = out[0]
@@ -130,7 +141,3 @@ class StreamCursor(Cursor):
     async def close(self) -> None:
         self._closed = True
         self._notifier.notify()
-
-
-async def _single_batch(event: Document) -> Batches:
-    yield [event]

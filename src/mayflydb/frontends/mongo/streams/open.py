@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mayflydb.evaluation.statement import CHEAP_BYTES
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import INTERNAL_DATABASES, Collection
 from mayflydb.frontends.mongo.services import Services
@@ -11,6 +12,7 @@ from mayflydb.frontends.mongo.streams.cursor import StreamCursor
 from mayflydb.frontends.mongo.streams.events import EventBuilder
 from mayflydb.frontends.mongo.streams.feed import Feed, StreamScope
 from mayflydb.frontends.mongo.streams.options import ALLOWED_STAGES, StreamOptions, parse_stream_options
+from mayflydb.query.mongo.cheapness import is_cheap_pipeline
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.stages import PipelineSource, compile_pipeline
@@ -47,11 +49,15 @@ async def open_stream(
     if collection is not None and collection.view_on is not None:
         raise MqlError(166, f"Namespace {namespace} is a view, not a collection")
     # Errors of stages have priority over the error of a stage that streams exclude.
-    compile_pipeline(stages, env, source)
+    compute = services.evaluation_of(call).compute
+    await compute(True, call.size, compile_pipeline, stages, env, source)
     for name in (next(iter(stage)) for stage in stages[1:]):
         if name not in ALLOWED_STAGES:
             raise MqlError(20, f"{name} is not permitted in a $changeStream pipeline")
-    pipeline = compile_pipeline(stages[1:], env, source) if len(stages) > 1 else None
+    pipeline = None
+    if len(stages) > 1:
+        pipeline = await compute(True, call.size, compile_pipeline, stages[1:], env, source)
+    cheap = call.size <= CHEAP_BYTES and env.collation.is_simple and is_cheap_pipeline(stages[1:])
     # History begins before the position is taken, so that no change falls between.
     orderer = await services.collections.start_histories(scope.database, scope.collection, call.now)
     engine = services.engine
@@ -65,7 +71,9 @@ async def open_stream(
         await feed.begin_now(call.now)
     builder = EventBuilder(engine, feed, scope, options, services.collections)
     last_token = token if token is not None and token.purpose == "last" else None
-    return StreamCursor(namespace, feed, builder, pipeline, call.session_id, engine.reaper.notifier, last_token)
+    read_time = services.read_time_of(call)
+    notifier = engine.reaper.notifier
+    return StreamCursor(namespace, feed, builder, pipeline, cheap, call.session_id, notifier, read_time, last_token)
 
 
 def _resolve_scope(call: Call, target: Any, options: StreamOptions) -> tuple[StreamScope, str]:
