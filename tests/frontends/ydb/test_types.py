@@ -13,6 +13,7 @@ import pytest
 
 from mayflydb.cli.ydb import json_values
 from mayflydb.engine.catalog import Node
+from mayflydb.evaluation.statement import HERE
 from mayflydb.frontends.ydb import arrow, packing, values, wire
 from mayflydb.frontends.ydb.descriptors import enum_name, message, pool
 from mayflydb.frontends.ydb.rows import RowLayout
@@ -88,7 +89,7 @@ def arrow_column(type: Primitive) -> bool:
     classes = dict.fromkeys(ARROW, lambda size=None: "type")
     pyarrow = SimpleNamespace(schema=list, field=lambda *of, **options: of, **classes)
     try:
-        arrow.ArrowMessages(pyarrow, None, (("c", type),), schema_once=False)
+        arrow.ArrowMessages(pyarrow, None, (("c", type),), False, HERE)
     except Fault:
         return type.name in {*ZONED, "DyNumber"}
     return type.name not in {*ZONED, "DyNumber"}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hmac
 from collections.abc import Callable
-from hashlib import sha256
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from typing import Any, Final
 
@@ -21,8 +21,9 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.errors import LoginRequired
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
-from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
+from mayflydb.model.instant import HOUR, SECOND, Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.sockets.guesses import Guesses, TooManyGuesses
 
 SPACE, USERS_SPACE = "ydb", "ydb users"
 
@@ -34,14 +35,11 @@ ADMINISTRATORS_GROUP: Final = "ADMINS"
 ALL_USERS_GROUP: Final = "all-users@well-known"
 
 TOKEN_LIFETIME: Final[Span] = 12 * HOUR
-MAX_FAILURES: Final = 5
-"""Wrong passwords in a row before a user is locked out."""
+MEMBERS_AT_ONCE: Final = 50
+"""Users that leave a dropped group in one transaction."""
 
-LOCKOUT: Final[Span] = MINUTE
-"""The time for which a user is locked out."""
-
-MAX_UNKNOWN_NAMES: Final = 10_000
-"""Unknown names whose failed logins are counted. Clients choose the names, so the number has a limit."""
+MAX_HASHES_AT_ONCE: Final = 2
+"""Computations of Argon2id at once: each takes a thread, 19 MiB and tens of milliseconds."""
 
 WRONG_PASSWORD: Final = "Invalid password"  # noqa: S105 - a text
 _NO_TOKEN: Final = "Access denied without user token"  # noqa: S105 - a text
@@ -85,9 +83,15 @@ class Accounts:
     """The users and groups of one server. The user `root` always exists."""
 
     def __init__(
-        self, engine: Engine, chance: Random, login_required: bool, secret: bytes, root_password: str | None
+        self,
+        engine: Engine,
+        chance: Random,
+        login_required: bool,
+        secret: bytes,
+        root_password: str | None,
+        max_users: int = 1_000,
     ) -> None:
-        """Take the login policy.
+        """Take the login policy. `max_users`: the most users and groups.
 
         `login_required`: calls without a token are refused. `secret`: the key that signs tokens. `root_password`: None:
         any password is accepted, as no login is needed.
@@ -99,36 +103,30 @@ class Accounts:
         self._root_password = root_password
         self._cached_version = -1
         self._cached_users: dict[str, User] = {}
-        self._failures: dict[bytes, tuple[int, Instant]] = {}
-        self._unknown_failures: dict[bytes, tuple[int, Instant]] = {}
-        """Failed logins of names without a user.
-
-        They are counted as those of users are, so that a lockout does not reveal which users exist.
-        """
-        self._login_lock = asyncio.Lock()
+        self._max_users = max_users
+        self._creating = asyncio.Lock()
+        self._guesses = Guesses()
+        self._hashing = asyncio.Semaphore(MAX_HASHES_AT_ONCE)
 
     # --- logins and tokens -------------------------------------------------------------------------------------------
 
-    async def login(self, name: str, password: str, now: Instant) -> str:
-        """Return a token for a name and its password. Faults: UNAUTHORIZED."""
-        # Logins are checked one after the other. Of many concurrent attempts, each would see the count before the
-        # first.
-        async with self._login_lock:
+    async def login(self, name: str, password: str, now: Instant, address: str = "") -> str:
+        """Return a token for a name and its password. `address`: the client's, without a port. Faults: UNAUTHORIZED."""
+        user = None
+
+        async def check() -> bool:
+            nonlocal user
+            # Looked up at its turn: the password may have been changed meanwhile.
             user = await self.find(name)
-            failures = self._unknown_failures if user is None else self._failures
-            # Clients choose the names: digests are of one length.
-            digest = sha256(name.encode()).digest()
-            count, last = failures.get(digest, (0, 0))
-            # `0 <=`: after the clock was set back, a failure lies in the future, and must not lock the user out until
-            # then.
-            if count >= MAX_FAILURES and 0 <= now - last < LOCKOUT:
-                raise fault(f"User {name} login denied: too many failed password attempts", status="UNAUTHORIZED")
-            if user is None or not user.login or not await self._verify_password(user, password):
-                if len(self._unknown_failures) >= MAX_UNKNOWN_NAMES:
-                    self._unknown_failures.clear()
-                failures[digest] = (count + 1, now)
-                raise fault(WRONG_PASSWORD, status="UNAUTHORIZED")
-            failures.pop(digest, None)
+            return user is not None and await self._verify_password(user, password) and user.login
+
+        try:
+            right = await self._guesses.attempt(address, name, check)
+        except TooManyGuesses:
+            text = f"User {name} login denied: too many failed password attempts"
+            raise fault(text, status="UNAUTHORIZED") from None
+        if not right or user is None:
+            raise fault(WRONG_PASSWORD, status="UNAUTHORIZED")
         return self.token(user, now)
 
     def token(self, user: User, now: Instant) -> str:
@@ -175,7 +173,7 @@ class Accounts:
             return not password
         salt, kept = (base64.b64decode(part) for part in (user.secret.salt, user.secret.hash))
         # Argon2id is slow by design: a thread keeps the event loop free.
-        return hmac.compare_digest(kept, await asyncio.to_thread(derive_hash, password, salt))
+        return hmac.compare_digest(kept, await self._derive(password, salt))
 
     def _signature(self, signed: str) -> bytes:
         return hmac.digest(self._signing_key, signed.encode(), "sha256")
@@ -196,7 +194,7 @@ class Accounts:
         return self._cached_users[name]
 
     async def create(self, name: str, password: str | None, login: bool, now: Instant) -> None:
-        """Create a user. GENERIC_ERROR if the name is taken."""
+        """Create a user. GENERIC_ERROR if the name is taken, PRECONDITION_FAILED if there are too many users and groups."""
         taken = fault(f"User already exists: {name}")
         if name == ROOT:
             raise taken
@@ -208,7 +206,9 @@ class Accounts:
             raise taken from None
 
     async def create_group(self, name: str, now: Instant) -> None:
-        """Create a group. GENERIC_ERROR if the name is taken."""
+        """Create a group. GENERIC_ERROR if the name is taken, PRECONDITION_FAILED if there are too many users and groups."""
+        # A group of that name may have been dropped halfway: its members must not become members of this one.
+        await self._end_memberships(name, now)
         try:
             await self._create_node(_group_node(name), {}, now)
         except Conflict:
@@ -251,28 +251,51 @@ class Accounts:
 
     async def drop_group(self, name: str, now: Instant, if_exists: bool = False) -> None:
         """Drop a group and all memberships in it. GENERIC_ERROR for an unknown group."""
+        # An earlier call may have been interrupted.
+        await self._end_memberships(name, now)
+        node = await self._find_node(_group_node(name))
+        try:
+            if node is None:
+                raise NotFound(name)
+            # From here on no user joins, and no group of that name is created before the last member has left.
+            marker = _dropped_node(name)
+            await self._engine.companions.replace(node.id, marker, lambda _: Definition({}, now), now)
+        except (NotFound, Conflict):
+            if not if_exists:
+                raise unknown_group(name) from None
+        await self._end_memberships(name, now)
+
+    async def _end_memberships(self, name: str, now: Instant) -> None:
+        """Take all users out of a group that is being dropped, in batches, so that other writes come in between."""
+        marker = await self._find_node(_dropped_node(name))
+        if marker is None:
+            return
 
         def leave(node: Node) -> Definition | None:
-            if not node.name.startswith(_user_node("")):
-                return None
             user = msgspec.convert(node.body, User)
             if name not in user.groups:
                 return None
             groups = tuple(each for each in user.groups if each != name)
             return Definition(msgspec.to_builtins(msgspec.structs.replace(user, groups=groups)), now)
 
-        node = await self._find_node(_group_node(name))
-        # In one transaction: a later group of that name must not inherit members.
-        dropped = node is not None and await self._engine.companions.drop_with_mentions(
-            node.parent, node.name, leave, now
-        )
-        if not dropped and not if_exists:
-            raise unknown_group(name)
+        rows = await self._engine.children(marker.parent)
+        members = [each.name for each in rows if each.name.startswith(_user_node("")) and leave(each) is not None]
+        for start in range(0, len(members), MEMBERS_AT_ONCE):
+            batch = members[start : start + MEMBERS_AT_ONCE]
+            if not await self._engine.companions.redefine_each(marker, batch, leave, now):
+                return  # Another call has dropped the group meanwhile.
+        with contextlib.suppress(NotFound):
+            await self._engine.definitions.drop(marker.id)
 
     async def _create_node(self, name: str, body: dict[str, Any], now: Instant) -> None:
         space = await self._engine.definitions.space(SPACE, now)
         home = await self._engine.companions.home(USERS_SPACE, space.id, now)
-        await self._engine.companions.create(home.id, name, lambda _: Definition(body, now))
+        # One after the other: of several at once, each would count before the first.
+        async with self._creating:
+            if len(await self._engine.children(home.id)) >= self._max_users:
+                text = f"There are {self._max_users} users and groups, and no more may be created (--ydb-max-users)"
+                raise fault(text, status="PRECONDITION_FAILED")
+            await self._engine.companions.create(home.id, name, lambda _: Definition(body, now))
 
     async def _update_user(
         self, name: str, update: Callable[[User], User], now: Instant, group: str | None = None
@@ -301,8 +324,12 @@ class Accounts:
         if not password:
             return None
         salt = self._chance.getrandbits(128).to_bytes(16, "big")
-        kept = await asyncio.to_thread(derive_hash, password, salt)
+        kept = await self._derive(password, salt)
         return Secret(base64.b64encode(salt).decode(), base64.b64encode(kept).decode())
+
+    async def _derive(self, password: str, salt: bytes) -> bytes:
+        async with self._hashing:
+            return await asyncio.to_thread(derive_hash, password, salt)
 
     async def _find_node(self, name: str) -> Node | None:
         space = await self._engine.node(SPACE)
@@ -337,6 +364,11 @@ def _user_node(name: str) -> str:
 
 def _group_node(name: str) -> str:
     return f"group {name}"
+
+
+def _dropped_node(name: str) -> str:
+    """Return the name of the row of a group whose members are being taken out."""
+    return f"dropped group {name}"
 
 
 def _encode_base64url(content: bytes) -> str:

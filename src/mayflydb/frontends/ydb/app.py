@@ -13,15 +13,16 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.slow_log import SlowLog
 from mayflydb.frontends.ydb.accounts import DEFAULT_USER
 from mayflydb.frontends.ydb.calls import GrpcCall, ServedPort
 from mayflydb.frontends.ydb.commands.table import COMMANDS
-from mayflydb.frontends.ydb.errors import LoginRequired, describe_error, internal_error
+from mayflydb.frontends.ydb.errors import ANSWERED, LoginRequired, describe_error, internal_error
 from mayflydb.frontends.ydb.methods import Method
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes.paths import join_path
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
-from mayflydb.model.errors import MayflyError
+from mayflydb.model.errors import drop_frames
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Status, fault
 
@@ -38,7 +39,9 @@ SERVICES_WITHOUT_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *SER
 
 
 class CallMetadata(msgspec.Struct):
-    """The metadata of a request. `remaining`: seconds until the client's deadline; None: no deadline."""
+    """The metadata of a request. `remaining`: seconds until the client's deadline; None: no deadline. `user`: the one that the
+    ticket stands for; None: it was not judged yet.
+    """
 
     database: str = ""
     ticket: str | None = None
@@ -46,6 +49,7 @@ class CallMetadata(msgspec.Struct):
     peer: str = ""
     remaining: float | None = None
     served_port: ServedPort | None = None
+    user: str | None = None
 
 
 class YdbApp:
@@ -74,6 +78,8 @@ class YdbApp:
 
     async def answer(self, method: Method, data: bytes, metadata: CallMetadata) -> bytes:
         """Return the response to a request. LoginRequired: the caller has to log in."""
+        slow_log, call = self.services.engine.slow_log, None
+        began = slow_log.stopwatch()
         try:
             call, request = await self._parse_call(method, data, metadata)
             handler: Any = _get_handler(method)
@@ -89,7 +95,8 @@ class YdbApp:
                     raise
         except TimeoutError:
             return method.refuse("TIMEOUT", fault(_TIMEOUT_TEXTS["TIMEOUT"], status="TIMEOUT").issues)
-        except MayflyError as error:
+        except ANSWERED as error:
+            drop_frames(error)
             return method.refuse(*describe_error(error))
         # The server ends the call with a status of gRPC instead of an answer.
         except LoginRequired:
@@ -99,9 +106,14 @@ class YdbApp:
             # minute.
             log.exception("a call was not answered: %s", method.name)
             return method.refuse(*internal_error())
+        finally:
+            if call is not None and slow_log.is_slow(began):
+                _note_slow(slow_log, began, method, call)
 
     async def stream(self, method: Method, data: bytes, metadata: CallMetadata) -> AsyncIterator[bytes]:
         """Yield the messages that answer a request. Errors as in `answer`."""
+        slow_log, call = self.services.engine.slow_log, None
+        began = slow_log.stopwatch()
         try:
             call, request = await self._parse_call(method, data, metadata)
             handler: Any = _get_handler(method)
@@ -110,13 +122,23 @@ class YdbApp:
             async with aclosing(handler(self.services, call, request)) as messages:
                 async for each in messages:
                     yield _check_size(each)
-        except MayflyError as error:
+        except ANSWERED as error:
+            drop_frames(error)
             yield method.refuse(*describe_error(error))
         except LoginRequired:
             raise
         except Exception:
             log.exception("a stream was broken off: %s", method.name)
             yield method.refuse(*internal_error())
+        finally:
+            # A stream without a query, such as that of a session, lasts as long as its client likes.
+            if call is not None and call.row_counts and slow_log.is_slow(began):
+                _note_slow(slow_log, began, method, call)
+
+    async def admit(self, method: Method, metadata: CallMetadata) -> None:
+        """Judge the ticket of a request before its message is taken. LoginRequired: the caller has to log in."""
+        if self.services.accounts.login_required:
+            metadata.user = await self._authenticate(method, metadata, await self.services.engine.now())
 
     async def _parse_call(self, method: Method, data: bytes, metadata: CallMetadata) -> tuple[GrpcCall, Any]:
         try:
@@ -125,10 +147,19 @@ class YdbApp:
             raise fault("The request cannot be read.", status="BAD_REQUEST") from None
         # Read once: token, TTL and CurrentUtcTimestamp() of one call see the same instant.
         now = await self.services.engine.now()
-        user = await self._authenticate(method, metadata, now)
+        user = metadata.user
+        if user is None:
+            user = await self._authenticate(method, metadata, now)
         database = self._resolve_database(method, metadata.database)
         return GrpcCall(
-            database, now, user, metadata.peer, metadata.trace, metadata.remaining, metadata.served_port
+            database,
+            now,
+            user,
+            metadata.peer,
+            metadata.trace,
+            metadata.remaining,
+            metadata.served_port,
+            len(data),
         ), request
 
     def _resolve_database(self, method: Method, named: str) -> str:
@@ -145,6 +176,11 @@ class YdbApp:
         if method.service in SERVICES_WITHOUT_LOGIN:
             return DEFAULT_USER
         return await self.services.accounts.authenticate(metadata.ticket, now)
+
+
+def _note_slow(slow_log: SlowLog, began: int, method: Method, call: GrpcCall) -> None:
+    rows = sum(counts.reads for query in call.row_counts for counts in query.values())
+    slow_log.note(began, "ydb", call.trace or call.peer, f"{method.name} {call.database}", f"{rows} rows")
 
 
 def _check_size(answer: bytes) -> bytes:

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
+from mayflydb.evaluation.statement import Computing
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.query_run import Columns
-from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, SLICE_ROWS, ResultFormat, ResultMessages
+from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, SLICE_BYTES, SLICE_ROWS, ResultFormat, ResultMessages
 from mayflydb.frontends.ydb.values import columns_field
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
@@ -41,15 +42,16 @@ class ArrowFormat:
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._schema_once = schema_once
 
-    def begin(self, columns: Columns) -> ResultMessages:
+    def begin(self, columns: Columns, computing: Computing) -> ResultMessages:
         """See `ResultFormat.begin`."""
-        return ArrowMessages(self._arrow, self._options, columns, self._schema_once)
+        return ArrowMessages(self._arrow, self._options, columns, self._schema_once, computing)
 
 
 class ArrowMessages:
     """Encodes rows as record batches of about DEFAULT_MESSAGE_BYTES bytes, one in each message."""
 
-    def __init__(self, pa: Any, options: Any, columns: Columns, schema_once: bool) -> None:
+    def __init__(self, pa: Any, options: Any, columns: Columns, schema_once: bool, computing: Computing) -> None:
+        self._computing = computing
         self._arrow = pa
         self._options = options
         self._columns = columns
@@ -68,7 +70,7 @@ class ArrowMessages:
     async def add(self, rows: Sequence[Row]) -> AsyncGenerator[bytes, None]:
         """See `ResultMessages.add`."""
         for start in range(0, len(rows), SLICE_ROWS):
-            for batch in _split_batch(self._build_batch(rows[start : start + SLICE_ROWS])):
+            for batch in await self._computing.call(SLICE_BYTES, self._build_batches, rows[start : start + SLICE_ROWS]):
                 if self._batches and self._size + batch.nbytes > DEFAULT_MESSAGE_BYTES:
                     yield self.flush()
                 self._batches.append(batch)
@@ -99,6 +101,9 @@ class ArrowMessages:
         # Rows were converted slice by slice, and a message holds a single record batch.
         table = self._arrow.Table.from_batches(self._batches).combine_chunks()
         return table.to_batches()[0]
+
+    def _build_batches(self, rows: Sequence[Row]) -> list[Any]:
+        return _split_batch(self._build_batch(rows))
 
     def _build_batch(self, rows: Sequence[Row]) -> Any:
         arrays = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from mayflydb.engine.commands import Command
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import WriteTransaction
+from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.rows import RowLayout
 from mayflydb.frontends.ydb.verbs import BATCH_ROWS, GivenRows, batches, command_factory, key_conflict, keyed_rows
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
@@ -16,7 +16,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Effect
 
 
-async def build_commands(layout: RowLayout, effect: Effect) -> list[Command]:
+async def build_commands(layout: RowLayout, effect: Effect, crossing: Crossing = ON_LOOP) -> list[Command]:
     """Return the commands of an effect, one for each row, for every verb but UPDATE.
 
     PRECONDITION_FAILED if an INSERT names a key twice.
@@ -24,21 +24,25 @@ async def build_commands(layout: RowLayout, effect: Effect) -> list[Command]:
     rows = GivenRows(layout, effect.columns, effect.generated)
     command = command_factory(effect, rows)
     commands: list[Command] = []
-    for batch in batches(await keyed_rows(effect, rows)):
+    for batch in batches(await keyed_rows(effect, rows, crossing)):
         commands += [command(key, row) for key, row in batch]
         if len(batch) == BATCH_ROWS:
-            await asyncio.sleep(0)
+            await crossing.take_turn()
     return commands
 
 
-async def write_effects(engine: Engine, effects: Sequence[tuple[RowLayout, Effect]], now: Instant) -> None:
+async def write_effects(
+    engine: Engine, effects: Sequence[tuple[RowLayout, Effect]], now: Instant, crossing: Crossing = ON_LOOP
+) -> None:
     """Apply all effects in order, or none. Errors: PRECONDITION_FAILED for a taken unique key, OwnerNotFound.
+
+    `crossing`: gives turns before the decision.
 
     WriteConflict if the definition of a table has changed, or if a hidden row is in the way that an open transaction
     may have updated.
     """
     commands_by_table = [
-        (layout.view.node.id, effect, await build_commands(layout, effect)) for layout, effect in effects
+        (layout.view.node.id, effect, await build_commands(layout, effect, crossing)) for layout, effect in effects
     ]
 
     def decide(transaction: WriteTransaction) -> Steps[None]:

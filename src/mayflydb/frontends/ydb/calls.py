@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
 import msgspec
 
 from mayflydb.model.instant import Instant
@@ -22,7 +26,8 @@ class GrpcCall(msgspec.Struct, frozen=True):
 
     `user`: the authenticated user, `root@builtin` on a server without login. `peer`: the client's address as gRPC
     writes it, `ipv4:127.0.0.1:40000`. `trace`: the client's trace id. `remaining`: seconds until the client's deadline;
-    None: no deadline. `served_port`: the port; None for calls from within this process.
+    None: no deadline. `served_port`: the port; None for calls from within this process. `size`: the bytes of the request.
+    `row_counts`: of each query of the call, the `RowCounts` by table so far.
     """
 
     database: str
@@ -32,3 +37,10 @@ class GrpcCall(msgspec.Struct, frozen=True):
     trace: str = ""
     remaining: float | None = None
     served_port: ServedPort | None = None
+    size: int = 0
+    row_counts: list[Mapping[str, Any]] = []
+
+    @property
+    def address(self) -> str:
+        """The client's address without a port: `127.0.0.1`, `::1`. gRPC writes IPv6 as `ipv6:%5B::1%5D:40000`."""
+        return unquote(self.peer.partition(":")[2]).rpartition(":")[0].strip("[]")

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb import bulk
+from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.reading import READ_CHANGED, point_key
 from mayflydb.frontends.ydb.rows import RowLayout, RowLayouts, partition_of
 from mayflydb.frontends.ydb.sequences import Sequences
@@ -25,6 +26,7 @@ class DirectTables:
     """Implements `Tables` for one run of a plan.
 
     `open_tables` opens the tables of a snapshot; the run does so when it needs more than a point read or blind writes.
+    `crossing`: see `TableReader`.
     """
 
     def __init__(
@@ -37,7 +39,9 @@ class DirectTables:
         accessed: dict[str, RowCounts],
         open_tables: Callable[[], Awaitable[StoreTables]],
         sequences: Sequences,
+        crossing: Crossing = ON_LOOP,
     ) -> None:
+        self._crossing = crossing
         self._sequences = sequences
         self._engine = engine
         self._now = now
@@ -57,10 +61,11 @@ class DirectTables:
         if self._tables is None and self._point_read is None and self._plan.read_only and isinstance(view, TableView):
             key = point_key(view, access)
             if key is not None and access.limit != 0:
-                for row in await self._read_point(view, access, key):
+                for row in await self._crossing.wait(self._read_point, view, access, key):
                     yield [row]
                 return
-        async for rows in (await self._switch_to_snapshot()).read(access):
+        tables = await self._crossing.wait(self._switch_to_snapshot)
+        async for rows in tables.read(access):
             yield rows
 
     async def _read_point(self, view: TableView, access: Access, key: Row) -> list[Row]:
@@ -80,9 +85,10 @@ class DirectTables:
         if self._tables is None and effect.returning is None and effect.verb != "UPDATE" and not self._plan.reads:
             view = self._views[effect.table]
             assert isinstance(view, TableView)
-            self._effects.append(await self._sequences.fill_serials(view, effect, self._now))
+            self._effects.append(await self._crossing.wait(self._sequences.fill_serials, view, effect, self._now))
             return ()
-        return await (await self._switch_to_snapshot()).write(effect)
+        tables = await self._crossing.wait(self._switch_to_snapshot)
+        return await tables.write(effect)
 
     async def _switch_to_snapshot(self) -> StoreTables:
         if self._tables is None:
@@ -97,7 +103,7 @@ class DirectTables:
             # Statements see the snapshot from now on, so the effects that were kept before are written into it.
             effects, self._effects = self._effects, []
             for effect in effects:
-                await self._tables.write(effect)
+                await self._tables.write_here(effect)
         return self._tables
 
     async def finish(self) -> None:
@@ -109,4 +115,4 @@ class DirectTables:
             planned.append((self._layouts.of(view), effect))
             self._accessed.setdefault(effect.table, RowCounts()).count(effect)
         if planned:
-            await bulk.write_effects(self._engine, planned, self._now)
+            await bulk.write_effects(self._engine, planned, self._now, self._crossing)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.rows import RowLayouts
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.store_tables import RowCounts, StoreTables, Views
@@ -36,10 +38,22 @@ class Environment:
         return await Snapshot.begin(self.engine, call.now, parents, serializable=serializable)
 
     def tables(
-        self, snapshot: Snapshot, views: Views, mode: TransactionMode, accessed: dict[str, RowCounts]
+        self,
+        snapshot: Snapshot,
+        views: Views,
+        mode: TransactionMode,
+        accessed: dict[str, RowCounts],
+        crossing: Crossing = ON_LOOP,
     ) -> StoreTables:
         """Return the tables of a transaction over its snapshot."""
-        return StoreTables(snapshot, views, self.layouts, mode, accessed, self.schemes.system_rows, self.sequences)
+        return StoreTables(
+            snapshot, views, self.layouts, mode, accessed, self.schemes.system_rows, self.sequences, crossing
+        )
+
+    def begin_statement(self, call: GrpcCall) -> Statement:
+        """Return the evaluation of a call's query, which begins now. It computes in the turn of the client's connection."""
+        evaluators = self.engine.evaluators
+        return Statement(evaluators, call.peer or call.user, evaluators.deadline())
 
     def build_run(self, call: GrpcCall, parameters: Mapping[str, Value]) -> Run:
         """Build the run of a plan: instant, parameters, user and database of one execution."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from hashlib import sha256
 from typing import Final, TypeAlias, get_args
 
 import msgspec
 
+from mayflydb.evaluation.statement import CHEAP_BYTES, Statement
 from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.environment import Environment
-from mayflydb.frontends.ydb.query_cache import PreparedQuery, QueryCache
-from mayflydb.frontends.ydb.query_run import Columns, PlanTiming, QueryRun, ResultPart, verb_of
+from mayflydb.frontends.ydb.planner import SHORT_TEXT, Planner
+from mayflydb.frontends.ydb.query_run import Columns, PlanTiming, QueryRun, ResultPart, explain_plan, verb_of
 from mayflydb.frontends.ydb.schemes import ddl
-from mayflydb.frontends.ydb.store_tables import Readable, Views
 from mayflydb.frontends.ydb.transactions import (
     OpenTransaction,
     TransactionControl,
@@ -27,13 +26,12 @@ from mayflydb.frontends.ydb.transactions import (
     definition_refusal,
     mixed_statements_refusal,
 )
+from mayflydb.frontends.ydb.user_statements import check_administrator
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
-from mayflydb.query.yql import plans
-from mayflydb.query.yql.definitions import Definition, ShowCreate
+from mayflydb.query.yql.definitions import Definition, ShowCreate, UserSpec
 from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
-from mayflydb.query.yql.schemas import Schemas, Table, View
 from mayflydb.query.yql.statements import Commit, Pragma, Script
 from mayflydb.query.yql.types import UTF8, Type, Value
 
@@ -58,6 +56,7 @@ class QueryDescription(msgspec.Struct, frozen=True):
     id: str
     text: str
     plan: Plan
+    statement: Statement
 
     @property
     def parameters(self) -> Mapping[str, Type]:
@@ -74,21 +73,22 @@ class QueryDescription(msgspec.Struct, frozen=True):
         """True if the query changes data."""
         return not self.plan.read_only
 
-    @property
-    def plan_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(plans.explain(self.plan))
+    async def explain(self) -> str:
+        """Return the plan as JSON. That of a long text is made on a thread."""
+        if len(self.text) <= SHORT_TEXT:
+            return explain_plan(self.plan)
+        return await self.statement.call(CHEAP_BYTES + 1, explain_plan, self.plan)
 
 
 class Executor:
     """Runs the queries of all services."""
 
-    def __init__(self, environment: Environment, accounts: Accounts) -> None:
+    def __init__(self, environment: Environment, accounts: Accounts, max_session_transactions: int = 10) -> None:
         self.environment = environment
-        self.cache = QueryCache()
-        self._engine = environment.engine
+        self.planner = Planner(environment.engine, environment.schemes)
         self._schemes = environment.schemes
         self._accounts = accounts
+        self._max_transactions = max_session_transactions
         self._stopwatch = environment.stopwatch
 
     # --- queries -------------------------------------------------------------------------------------------------------
@@ -101,47 +101,73 @@ class Executor:
         parameters: Parameters,
         control: TransactionControl | None = None,
         stats: bool = False,
+        statement: Statement | None = None,
     ) -> AsyncGenerator[ResultPart, None]:
         """Run a query and yield its results.
 
         `session`: the session of the request; without a session no transaction stays open. `stats`: the last part
-        carries statistics.
+        carries statistics. `statement`: the evaluation of the request, if it has begun.
 
         Faults: those of parsing, planning and tables; NOT_FOUND for an unknown transaction; ABORTED for a write
         conflict.
         """
         began_us = self._stopwatch()
+        statement = statement or self.environment.begin_statement(call)
         # Errors of parsing and planning end the transaction too. From there on, `QueryRun.run` ends it.
         with self._end_on_failure(session, control):
-            script = self.cache.parse(text)
+            script = await self.planner.parse(statement, text)
             if _changes_scheme(script):
                 async for part in self._run_definitions(call, script, control):
                     yield part
                 return
             types = {name: type for name, (type, _) in parameters.items()}
-            prepared, cached = await self._prepare(call, text, script, types)
+            prepared, cached = await self.planner.prepare(call, statement, text, script, types)
         query_run = QueryRun(
-            self.environment, call, script, prepared, {name: value for name, (_, value) in parameters.items()}
+            self.environment,
+            call,
+            statement,
+            script,
+            prepared,
+            {name: value for name, (_, value) in parameters.items()},
         )
         if stats:
             query_run.timing = PlanTiming(cached, began_us, self._stopwatch() - began_us)
-        if control is None:
-            parts = self._run_with_retries(query_run, text, parameters, "serializable_read_write")
-        elif control.id:
-            open_transactions = self.transactions(session)
-            parts = query_run.run(open_transactions, open_transactions.get(control.id), control.commit)
-        elif control.begin is None:
-            raise fault("Empty TxControl", status="BAD_REQUEST")
-        elif control.commit:
-            parts = self._run_with_retries(query_run, text, parameters, control.begin)
-        else:
-            open_transactions = self.transactions(session)
-            parts = query_run.run(open_transactions, open_transactions.add(control.begin), False)
+        parts = self._run_in_transaction(query_run, session, text, parameters, control)
+        if prepared.plan.writes and not query_run.is_small:
+            parts = self._gather(parts)
         warnings = prepared.plan.warnings
         async with aclosing(parts):
             async for part in parts:
                 yield msgspec.structs.replace(part, warnings=warnings) if warnings else part
                 warnings = ()
+
+    async def _gather(self, parts: AsyncGenerator[ResultPart, None]) -> AsyncGenerator[ResultPart, None]:
+        """Yield the parts of a query that may write many rows."""
+        with self.environment.engine.evaluators.keep_collector_away():
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+
+    def _run_in_transaction(
+        self,
+        query_run: QueryRun,
+        session: TransactionOwner | None,
+        text: str,
+        parameters: Parameters,
+        control: TransactionControl | None,
+    ) -> AsyncGenerator[ResultPart, None]:
+        """Run a query in the transaction that its request names. NOT_FOUND for an unknown one."""
+        if control is None:
+            return self._run_with_retries(query_run, text, parameters, "serializable_read_write")
+        if control.id:
+            open_transactions = self.transactions(session)
+            return query_run.run(open_transactions, open_transactions.get(control.id), control.commit)
+        if control.begin is None:
+            raise fault("Empty TxControl", status="BAD_REQUEST")
+        if control.commit:
+            return self._run_with_retries(query_run, text, parameters, control.begin)
+        open_transactions = self.transactions(session)
+        return query_run.run(open_transactions, open_transactions.add(control.begin), False)
 
     @contextmanager
     def _end_on_failure(self, session: TransactionOwner | None, control: TransactionControl | None) -> Iterator[None]:
@@ -175,7 +201,9 @@ class Executor:
                     raise
             # The conflict may be a changed table, so the plan is made anew.
             types = {name: type for name, (type, _) in parameters.items()}
-            query_run.prepared, _ = await self._prepare(query_run.call, text, query_run.script, types)
+            query_run.prepared, _ = await self.planner.prepare(
+                query_run.call, query_run.statement, text, query_run.script, types
+            )
 
     async def _run_definitions(
         self, call: GrpcCall, script: Script, control: TransactionControl | None
@@ -210,7 +238,7 @@ class Executor:
 
         Faults: those of parsing; GENERIC_ERROR for any other statement; the refusal of a definition.
         """
-        script = self.cache.parse(text)
+        script = await self.planner.parse(self.environment.begin_statement(call), text)
         for each in script.statements:
             if not isinstance(each, (*_DEFINITION_TYPES, *_ALLOWED_AMONG_DEFINITIONS)):
                 raise data_statement_refusal(verb_of(each))
@@ -224,83 +252,48 @@ class Executor:
         return tuple(notices)
 
     async def describe_query(
-        self, call: GrpcCall, text: str, parameters: Mapping[str, Type] | None = None
+        self,
+        call: GrpcCall,
+        text: str,
+        parameters: Mapping[str, Type] | None = None,
+        statement: Statement | None = None,
     ) -> QueryDescription:
         """Parse, bind and plan a query without running it.
 
-        The query may then be executed by its id. Faults as of `execute`.
+        The query may then be executed by its id. `statement` and faults as of `execute`: a query is described to those who may
+        run it.
         """
-        script = self.cache.parse(text)
+        statement = statement or self.environment.begin_statement(call)
+        script = await self.planner.parse(statement, text)
+        if any(isinstance(each, UserSpec) for each in script.statements):
+            await check_administrator(self._accounts, call)
         if _changes_scheme(script):
             # Definitions have no plan.
             script = Script(())
-        prepared, _ = await self._prepare(call, text, script, parameters or {})
+        prepared, _ = await self.planner.prepare(call, statement, text, script, parameters or {})
         # The same text gets the same id, so a client that prepares a query again does not fill the cache.
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
-        self.cache.keep_text(id, text)
-        return QueryDescription(id, text, prepared.plan)
+        self.planner.cache.keep_text(id, text)
+        return QueryDescription(id, text, prepared.plan, statement)
 
     def transactions(self, session: TransactionOwner | None) -> Transactions:
         """Return the open transactions of a session. BAD_REQUEST without a session."""
         if session is None:
             raise fault("A transaction that stays open needs a session", status="BAD_REQUEST")
-        return Transactions(session, self.environment.chance)
+        limit = self.environment.engine.open_transactions
+        return Transactions(session, self.environment.chance, limit, self._max_transactions)
 
     async def commit(self, call: GrpcCall, session: TransactionOwner, id: str) -> None:
         """Commit an open transaction. Faults: NOT_FOUND, ABORTED."""
         transactions = self.transactions(session)
         transaction = transactions.get(id)
         try:
-            await transaction.commit(call.now)
+            with self.environment.engine.evaluators.keep_collector_away():
+                await transaction.commit(call.now)
         except (WriteConflict, OwnerNotFound) as error:
             raise await self.environment.conflict_fault(error, {}) from error
         finally:
             transactions.end(transaction)
-
-    # --- preparation -------------------------------------------------------------------------------------------------
-
-    async def _prepare(
-        self, call: GrpcCall, text: str, script: Script, types: Mapping[str, Type]
-    ) -> tuple[PreparedQuery, bool]:
-        """Return the plan of a query, and True if the plan was cached."""
-        key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
-        # Read before the tables. A change in between makes the plan look older than it is, and it is checked once more;
-        # the other way round, an outdated plan would pass as new.
-        version = self._engine.catalog_version
-        known = self.cache.plans.get(key)
-        if known is not None and known.version == version:
-            return known, True
-        schemas = await self._schemas(plans.tables_of(script, call.database), call.database)
-        # The catalogue changed, but the tables of this plan may not have: then the plan stays valid for the new
-        # version.
-        if known is not None and known.schemas == schemas and await self._are_current(known.views):
-            known.version = version
-            return known, True
-        found = {path: await self._schemes.find(path) for path in schemas}
-        views = {path: entry for path, entry in found.items() if isinstance(entry, Readable)}
-        prepared = PreparedQuery(plans.bind(script, schemas, call.database, types), schemas, views, version)
-        self.cache.plans.put(key, prepared, len(text))
-        return prepared, False
-
-    async def _schemas(self, paths: Sequence[str], database: str) -> Schemas:
-        """Return the tables and views at these paths, and those that the queries of views name."""
-        found: dict[str, Table | View] = {}
-        # Queries of views name tables and further views. Each path is looked up once, so views that name each other
-        # end.
-        while paths:
-            new = await self._schemes.schemas(paths)
-            found.update(new)
-            texts = [each.text for each in new.values() if isinstance(each, View)]
-            named = [path for text in texts for path in plans.tables_of(self.cache.parse(text), database)]
-            paths = [path for path in dict.fromkeys(named) if path not in found]
-        return found
-
-    async def _are_current(self, views: Views) -> bool:
-        for path, view in views.items():
-            # A lookup returns the same object as long as the definition is the same.
-            if await self._schemes.find(path) is not view:
-                return False
-        return True
 
 
 def _changes_scheme(script: Script) -> bool:

@@ -11,9 +11,8 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.frontends.ydb.errors import describe_error, internal_error
+from mayflydb.frontends.ydb.errors import ANSWERED, describe_error, internal_error
 from mayflydb.frontends.ydb.query_run import QueryStats, ResultPart
-from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY, Instant, Span
 from mayflydb.query.yql.faults import Fault, Issue, Status, fault
 from mayflydb.query.yql.schemas import Row
@@ -137,7 +136,7 @@ async def _run(script: ScriptRun, parts: AsyncIterator[ResultPart]) -> None:
     # Cancelling is an outcome of the script. The task itself ends without an error.
     except asyncio.CancelledError:
         script.status, script.issues = "CANCELLED", (Issue("Operation cancelled."),)
-    except MayflyError as error:
+    except ANSWERED as error:
         script.status, script.issues = describe_error(error)
     except Exception:
         log.exception("a script was broken off")

@@ -15,8 +15,10 @@ class Options(msgspec.Struct, frozen=True):
     `hide_expired`: hide due rows until the next removal run erases them. `run_interval`: time between the removal runs
     of a table without a setting of its own; `min_run_interval`: the least value of that setting. `session_idle`: how
     long an unused session of the table service lives. `result_rows`: limit of rows in one result set of the table
-    service; 0: no limit. `auth`: clients must log in. `secret`: the key that signs tokens. `password`: the password of
-    `root`; None: any password is accepted. `version`: Mayfly's version.
+    service; 0: no limit. `max_sessions`, `max_session_transactions`, `max_calls`: limits of sessions, open transactions of
+    one session, and calls in work. `auth`: clients must log in. `secret`: the key that signs tokens. `password`: the password of
+    `root`; None: any password is accepted. `max_users`: the most users and groups.
+    `version`: Mayfly's version.
     """
 
     databases: tuple[str, ...] = ("/local", "/Root")
@@ -26,8 +28,14 @@ class Options(msgspec.Struct, frozen=True):
     min_run_interval: Span = 15 * MINUTE
     session_idle: Span = 20 * MINUTE
     max_sessions: int = 1_000
+    max_session_transactions: int = 10
+    max_calls: int = 2_000
     result_rows: int = 1000
     auth: bool = False
     secret: bytes = b""
     password: str | None = None
+    max_users: int = 1_000
     version: str = "0"
+
+    def __repr__(self) -> str:
+        return f"Options(databases={self.databases}, auth={self.auth})"

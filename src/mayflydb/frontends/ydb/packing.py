@@ -111,8 +111,12 @@ def _fixed_size_encoder(tag: bytes, form: str) -> ColumnEncoder:
 
 def _add_lengths(contents: Sequence[bytes], heads: Sequence[bytes], tag: bytes) -> list[bytes]:
     return [
-        heads[len(content)] + content
-        if len(content) < _SHORT_BYTES
-        else wire.bytes_field(12, tag + wire.varint(len(content)) + content)
+        heads[len(content)] + content if len(content) < _SHORT_BYTES else _large_item(content, tag)
         for content in contents
     ]
+
+
+def _large_item(content: bytes, tag: bytes) -> bytes:
+    # Joined once: a value may have megabytes.
+    head = tag + wire.varint(len(content))
+    return b"".join((b"\x62", wire.varint(len(head) + len(content)), head, content))

@@ -9,8 +9,8 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from mayflydb.frontends.ydb.store_tables import Views
-from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.plans import Plan
+from mayflydb.query.yql.plans.effort import Effort
 from mayflydb.query.yql.schemas import Schemas
 from mayflydb.query.yql.statements import Script
 from mayflydb.query.yql.types import Type
@@ -70,6 +70,7 @@ class PreparedQuery(msgspec.Struct, eq=False):
     """A plan and its premises: the tables by path, and the last version of the catalogue for which they were confirmed."""
 
     plan: Plan
+    effort: Effort
     schemas: Schemas
     views: Views
     version: int
@@ -83,17 +84,9 @@ class QueryCache:
     """The query caches of one server."""
 
     def __init__(self) -> None:
-        self._trees: LruCache[str, Script] = LruCache(MAX_TREES, MAX_CACHED_LENGTH)
+        self.trees: LruCache[str, Script] = LruCache(MAX_TREES, MAX_CACHED_LENGTH)
         self._texts_by_id: LruCache[str, str] = LruCache(MAX_PREPARED_TEXTS, MAX_PREPARED_LENGTH)
         self.plans: LruCache[PlanKey, PreparedQuery] = LruCache(MAX_PLANS, MAX_CACHED_LENGTH)
-
-    def parse(self, text: str) -> Script:
-        """Return the syntax tree of a text. Faults: syntax errors."""
-        found = self._trees.get(text)
-        if found is None:
-            found = parse(text)
-            self._trees.put(text, found, len(text))
-        return found
 
     def keep_text(self, id: str, text: str) -> None:
         """Keep a text under an id, under which any session may execute it."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
+from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing, FromThread
 from mayflydb.frontends.ydb.direct import DirectTables
 from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.query_cache import PreparedQuery
@@ -19,9 +21,14 @@ from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
 from mayflydb.query.yql.faults import Issue
 from mayflydb.query.yql.plans import Plan
+from mayflydb.query.yql.plans.effort import Effort
 from mayflydb.query.yql.schemas import Row, Tables
-from mayflydb.query.yql.statements import Delete, Script, Statement, Update, Write
+from mayflydb.query.yql.statements import Delete, Script, Update, Write
+from mayflydb.query.yql.statements import Statement as StatementTree
 from mayflydb.query.yql.types import Type, Value
+
+SMALL_REQUEST: Final = 16 << 10
+"""Bytes of a request whose parameters are handled in about a millisecond."""
 
 Columns: TypeAlias = tuple[tuple[str, Type], ...]
 
@@ -40,7 +47,12 @@ class QueryStats(msgspec.Struct, frozen=True):
     @property
     def plan_json(self) -> str:
         """The plan as JSON."""
-        return json.dumps(plans.explain(self.plan))
+        return explain_plan(self.plan)
+
+
+def explain_plan(plan: Plan) -> str:
+    """Return a plan as JSON."""
+    return json.dumps(plans.explain(plan))
 
 
 class ResultPart(msgspec.Struct, frozen=True):
@@ -79,11 +91,13 @@ class QueryRun:
         self,
         environment: Environment,
         call: GrpcCall,
+        statement: Statement,
         script: Script,
         prepared: PreparedQuery,
         parameters: Mapping[str, Value],
     ) -> None:
         self.call = call
+        self.statement = statement
         self.script = script
         self.prepared = prepared
         self.timing: PlanTiming | None = None
@@ -108,12 +122,14 @@ class QueryRun:
         )
         held_back: list[ResultPart] = []
         row_counts: dict[str, RowCounts] = {}
+        self.call.row_counts.append(row_counts)
         try:
             if plan.writes and transaction.mode in READ_ONLY_MODES:
                 writes = (each for each in self.script.statements if isinstance(each, (Write, Update, Delete)))
                 raise write_refusal(next(map(verb_of, writes), "Write"))
-            tables = await self._open_tables(transaction, transactions is None, row_counts)
-            async with aclosing(self._run_plan(tables, id)) as parts:
+            crossing = self._choose_crossing()
+            tables = await self._open_tables(transaction, transactions is None, row_counts, crossing)
+            async with aclosing(self._run_plan(tables, id, crossing)) as parts:
                 async for part in parts:
                     # The latest part is always held: the last one carries the statistics.
                     if held_back and not holds_back:
@@ -137,8 +153,21 @@ class QueryRun:
             yield part
         yield self._with_stats(held_back[-1] if held_back else ResultPart(-1, (), (), id), row_counts)
 
+    @property
+    def is_small(self) -> bool:
+        """True if the query handles few rows."""
+        return self.prepared.effort is Effort.SMALL and self.call.size <= SMALL_REQUEST
+
+    def _choose_crossing(self) -> Crossing:
+        """Return how the plan reaches the event loop: a small plan of a small request is run there itself."""
+        small = self.is_small
+        self.statement.cheap = small or (
+            self.prepared.effort is not Effort.UNBOUNDED and self.call.size <= SMALL_REQUEST
+        )
+        return ON_LOOP if small else FromThread(self.statement)
+
     async def _open_tables(
-        self, transaction: OpenTransaction, alone: bool, row_counts: dict[str, RowCounts]
+        self, transaction: OpenTransaction, alone: bool, row_counts: dict[str, RowCounts], crossing: Crossing
     ) -> DirectTables | StoreTables:
         """Return the tables of a transaction. `alone`: the transaction has no other query, and may need no snapshot."""
         environment, plan, views = self._environment, self.prepared.plan, self.prepared.views
@@ -148,7 +177,7 @@ class QueryRun:
                 # A transaction that writes nothing has no conflicts, so its reads need no record.
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
                 transaction.snapshot = await environment.snapshot(self.call, serializable)
-            return environment.tables(transaction.snapshot, views, transaction.mode, row_counts)
+            return environment.tables(transaction.snapshot, views, transaction.mode, row_counts, crossing)
 
         # A plan without tables reads nothing, so it needs no snapshot in any transaction.
         if alone or not plan.tables:
@@ -161,13 +190,17 @@ class QueryRun:
                 row_counts,
                 open_snapshot_tables,
                 environment.sequences,
+                crossing,
             )
         return await open_snapshot_tables()
 
-    async def _run_plan(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:
+    async def _run_plan(self, tables: Tables, id: str, crossing: Crossing) -> AsyncGenerator[ResultPart, None]:
         plan = self.prepared.plan
         run = self._environment.build_run(self.call, self._parameters)
-        async for part in plans.execute(plan, run, tables):
+        parts = plans.execute(plan, run, tables)
+        if crossing is not ON_LOOP:
+            parts = self.statement.iterate(parts, begins_here=True)
+        async for part in parts:
             yield ResultPart(part.index, plan.results[part.index], part.rows, id)
 
     def _with_stats(self, part: ResultPart, row_counts: Mapping[str, RowCounts]) -> ResultPart:
@@ -185,6 +218,6 @@ def _end_transaction(transactions: Transactions | None, transaction: OpenTransac
         transactions.end(transaction)
 
 
-def verb_of(statement: Statement) -> str:
+def verb_of(statement: StatementTree) -> str:
     """Return the verb of a statement."""
     return statement.verb if isinstance(statement, Write) else statement.__class__.__name__

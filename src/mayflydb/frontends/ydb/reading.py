@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -9,6 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.crossing import BYTES_OF_ROW, ON_LOOP, Crossing
 from mayflydb.frontends.ydb.rows import PREFIX_BYTES, RowLayout, Values, is_ordered_exactly, partition_of
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.order import HASH_BYTES
@@ -22,6 +24,9 @@ READ_CHANGED: Final = "A concurrent transaction changed a row that was read."
 
 READ_BATCH: Final = 256
 """Rows in one batch of a read."""
+
+POINTS_PER_TURN: Final = 32
+"""Points that are read before other tasks of the event loop run."""
 
 # For the prefix (1) of a key (Int64, Utf8), in hex:
 #     an entry's key:   20 <8 bytes of 1> 20 61 00 00 | 8 bytes of the partition
@@ -86,11 +91,12 @@ def point_key(view: TableView, access: Access) -> Row | None:
 
 
 class TableReader:
-    """Reads of one table in one transaction."""
+    """Reads of one table in one transaction. `crossing`: leads from where the rows are decoded to the event loop."""
 
-    def __init__(self, snapshot: Snapshot, layout: RowLayout) -> None:
+    def __init__(self, snapshot: Snapshot, layout: RowLayout, crossing: Crossing = ON_LOOP) -> None:
         self._snapshot = snapshot
         self._layout = layout
+        self._crossing = crossing
 
     async def read(self, access: Access) -> AsyncIterator[list[Row]]:
         """Yield the rows of an access in batches. Errors: WriteConflict, OwnerNotFound."""
@@ -112,21 +118,25 @@ class TableReader:
         if access.ranges is None:
             return self._walk_range(index, KeyRange(), access.descending, access.limit)
         if index is self._layout.view.primary and all(map(self._is_point, access.ranges)):
-            return self._read_points([each.lower for each in access.ranges])
+            keys = dict.fromkeys(self._layout.key_from(each.lower) for each in access.ranges)
+            return self._crossing.batches(self._read_points(keys), _size_of_records)
         return self._read_ranges(index, access.ranges, access.descending, access.limit)
 
     def _is_point(self, within: KeyRange) -> bool:
         return within.is_prefix and len(within.lower) == self._layout.key_width
 
-    async def _read_points(self, keys: Iterable[Row]) -> AsyncIterator[list[Record]]:
+    async def _read_points(self, keys: Iterable[bytes]) -> AsyncIterator[list[Record]]:
         found: list[Record] = []
-        for key in dict.fromkeys(map(self._layout.key_from, keys)):
+        for number, key in enumerate(keys, 1):
             record = await self.get(key)
             if record is not None:
                 found.append(record)
                 if len(found) >= READ_BATCH:
                     yield found
                     found = []
+            # A get waits for nothing if the record is in a cache.
+            if not number % POINTS_PER_TURN:
+                await asyncio.sleep(0)
         if found:
             yield found
 
@@ -159,7 +169,9 @@ class TableReader:
             return
         batch = READ_BATCH if limit is None else max(1, min(limit, READ_BATCH))
         container = self._layout.view.node.id
-        walk = self._snapshot.walk(container, index, entry_range, descending, self._layout.keys, batch)
+        walk = self._crossing.batches(
+            self._snapshot.walk(container, index, entry_range, descending, self._layout.keys, batch), _size_of_pairs
+        )
         async for records in self._sort_long_keys(walk, index, bounds, descending):
             yield records
 
@@ -194,6 +206,14 @@ class TableReader:
             yield done
         if same_prefix:
             yield sort_same_prefix()
+
+
+def _size_of_records(records: Sequence[Record]) -> int:
+    return sum([len(record.value) for record in records]) + BYTES_OF_ROW * len(records)
+
+
+def _size_of_pairs(records: Sequence[KeyedRecord]) -> int:
+    return sum([len(record.value) for _, record in records]) + BYTES_OF_ROW * len(records)
 
 
 def get_index(view: TableView, name: str | None) -> Index:

@@ -8,12 +8,13 @@ from typing import Final, Protocol
 
 import msgspec
 
+from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.packing import RowsEncoder, result_encoder
 from mayflydb.frontends.ydb.query_run import Columns, QueryStats, ResultPart
 from mayflydb.query.yql.faults import Issue
 from mayflydb.query.yql.schemas import Row
-from mayflydb.query.yql.types import Type
+from mayflydb.query.yql.types import Primitive, Type, bare
 
 DEFAULT_MESSAGE_BYTES: Final = 1 << 20
 """Bytes of rows in one message, unless the client asks for another limit."""
@@ -42,8 +43,8 @@ class ResultMessages(Protocol):
 class ResultFormat(Protocol):
     """A format of ResultSet messages."""
 
-    def begin(self, columns: Columns) -> ResultMessages:
-        """Begin a new result set."""
+    def begin(self, columns: Columns, computing: Computing) -> ResultMessages:
+        """Begin a new result set. `computing` runs the encoding of its rows."""
 
 
 class ProtobufFormat:
@@ -56,22 +57,33 @@ class ProtobufFormat:
         self._limit = limit
         self._columns_once = columns_once
 
-    def begin(self, columns: Columns) -> ResultMessages:
+    def begin(self, columns: Columns, computing: Computing) -> ResultMessages:
         """See `ResultFormat.begin`."""
         head, encode = result_encoder(tuple(columns))
-        return RowMessages(head, encode, self._limit, columns_once=self._columns_once)
+        plain = all(isinstance(bare(type), Primitive) for _, type in columns)
+        return RowMessages(head, encode, self._limit, columns_once=self._columns_once, computing=computing, plain=plain)
 
 
 class RowMessages:
     """Encodes rows in slices, and collects slices in messages of about `limit` bytes, each beginning with `head`.
 
     `limit` 0: the default. `max_rows`: limit of rows in a message; 0: none. `columns_once`: only the first message has the
-    head. A row above the limit has a message of its own. At most one message and one slice are in memory.
+    head. A row above the limit has a message of its own. At most one message and one slice are in memory. `computing`
+    encodes each slice. `plain`: no value is a container.
     """
 
     def __init__(
-        self, head: bytes, encode: RowsEncoder, limit: int = 0, max_rows: int = 0, columns_once: bool = False
+        self,
+        head: bytes,
+        encode: RowsEncoder,
+        limit: int = 0,
+        max_rows: int = 0,
+        columns_once: bool = False,
+        computing: Computing = HERE,
+        plain: bool = True,
     ) -> None:
+        self._computing = computing
+        self._plain = plain
         self._head = head
         self._encode = encode
         self._limit = min(limit or DEFAULT_MESSAGE_BYTES, MAX_REQUESTED_BYTES)
@@ -92,7 +104,11 @@ class RowMessages:
             slice_rows = rows[start : start + min(self._slice_rows, room)]
             start += len(slice_rows)
             encoded = 0
-            for content, count in _encode_within(self._encode, slice_rows, self._limit):
+            # Few rows of plain values are copied, whatever their length.
+            computing = HERE if len(slice_rows) <= FIRST_ROWS and self._plain else self._computing
+            for content, count in await computing.call(
+                SLICE_BYTES, _encode_slice, self._encode, slice_rows, self._limit
+            ):
                 if self._slices and (self._size + len(content) > self._limit or self._rows + count > self._max_rows):
                     yield self.flush()
                 self._slices.append(content)
@@ -115,6 +131,10 @@ class RowMessages:
         if self._columns_once:
             self._head = b""
         return content
+
+
+def _encode_slice(encode: RowsEncoder, rows: Sequence[Row], limit: int) -> list[tuple[bytes, int]]:
+    return list(_encode_within(encode, rows, limit))
 
 
 def _encode_within(encode: RowsEncoder, rows: Sequence[Row], limit: int) -> Iterator[tuple[bytes, int]]:
@@ -144,9 +164,9 @@ class ResponsePart(msgspec.Struct, frozen=True):
 
 
 async def encode_results(
-    results: AsyncIterator[ResultPart], result_format: ResultFormat
+    results: AsyncIterator[ResultPart], result_format: ResultFormat, computing: Computing
 ) -> AsyncGenerator[ResponsePart, None]:
-    """Yield the messages of a query's result sets, at least one for each."""
+    """Yield the messages of a query's result sets, at least one for each. `computing` encodes their rows."""
     messages: ResultMessages | None = None
     last: ResultPart | None = None
     warnings: tuple[Issue, ...] = ()
@@ -162,7 +182,7 @@ async def encode_results(
             yield ResponsePart(part.index, None, part.tx_id, part.stats, warnings)
             warnings = ()
             continue
-        messages = messages or result_format.begin(part.columns)
+        messages = messages or result_format.begin(part.columns, computing)
         async for content in messages.add(part.rows):
             yield ResponsePart(part.index, content, part.tx_id, None, warnings)
             warnings = ()

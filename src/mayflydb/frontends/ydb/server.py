@@ -11,7 +11,9 @@ import grpc.aio
 from mayflydb.frontends.ydb.app import MAX_MESSAGE_BYTES, CallMetadata, YdbApp
 from mayflydb.frontends.ydb.calls import ServedPort
 from mayflydb.frontends.ydb.errors import LoginRequired
+from mayflydb.frontends.ydb.intake import TOO_MANY_BYTES, CallEnded, Charge, Intake
 from mayflydb.frontends.ydb.methods import SERVICES, Method, all_methods
+from mayflydb.sockets.in_flight import BytesInFlight
 
 GRPC_OPTIONS: Final = (
     # Clients ping every ten seconds while a stream is open. By default, gRPC counts these pings as abuse and closes the
@@ -38,10 +40,21 @@ _DATABASE_KEY, _TICKET_KEY, _TRACE_KEY = "x-ydb-database", "x-ydb-auth-ticket", 
 class GrpcServer:
     """One port. The port takes calls from `open` to `close`."""
 
-    def __init__(self, app: YdbApp, served_port: ServedPort) -> None:
+    def __init__(
+        self,
+        app: YdbApp,
+        served_port: ServedPort,
+        in_flight: BytesInFlight | None = None,
+        max_connections: int = 1_000,
+    ) -> None:
+        """`in_flight`: the account of the process; by default one of this port's own. `max_connections`: more are closed."""
         self._app = app
         self._served_port = served_port
-        self._server = grpc.aio.server(options=GRPC_OPTIONS)
+        self._in_flight = in_flight or BytesInFlight()
+        calls = app.services.engine.quotas.get("ydb_calls", app.services.options.max_calls)
+        self._intake = Intake(self._in_flight, calls, MAX_MESSAGE_BYTES)
+        connections = (("grpc.max_allowed_incoming_connections", max_connections),)
+        self._server = grpc.aio.server(options=GRPC_OPTIONS + connections)
         methods_by_service: dict[str, list[Method]] = {}
         for each in all_methods(app.handlers):
             methods_by_service.setdefault(each.service, []).append(each)
@@ -82,23 +95,34 @@ class GrpcServer:
         return {each.method: self._rpc_handler(each) for each in methods}
 
     def _rpc_handler(self, method: Method) -> Any:
-        if method.streams_requests:
-            return grpc.stream_stream_rpc_method_handler(self._refusing_handler(method))
-        if method.streams_responses:
-            return grpc.unary_stream_rpc_method_handler(self._stream_handler(method))
-        return grpc.unary_unary_rpc_method_handler(self._unary_handler(method))
+        # All take a stream of requests, also where clients send one: gRPC would collect a single request before the handler is
+        # called, and judge nothing.
+        if method.streams_requests or method.streams_responses:
+            return grpc.stream_stream_rpc_method_handler(self._stream_handler(method))
+        return grpc.stream_unary_rpc_method_handler(self._unary_handler(method))
 
-    def _unary_handler(self, method: Method) -> Callable[[bytes, Any], Any]:
-        app = self._app
+    def _unary_handler(self, method: Method) -> Callable[[Any, Any], Any]:
+        app, intake = self._app, self._intake
         served_port = self._served_port
 
-        async def handle(data: bytes, context: Any) -> bytes:
+        async def handle(_: Any, context: Any) -> bytes:
+            await intake.enter(context)
+            charge = Charge(self._in_flight)
             try:
-                answer = await app.answer(method, data, _metadata_of(context, served_port))
+                metadata = _metadata_of(context, served_port)
+                await app.admit(method, metadata)
+                data = await intake.read(context, charge)
+                answer = await app.answer(method, data, metadata)
+                await intake.check_answer(context, len(answer))
             except LoginRequired as denied:
                 # `abort` raises; the `raise` below shows readers and type checkers that the function ends here.
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
                 raise
+            except CallEnded:
+                return b""
+            finally:
+                charge.set(0)
+                intake.leave()
             if app.stopping:
                 # Sessions of the table service have no stream that could announce the shutdown, so each answer does.
                 context.set_trailing_metadata(SESSION_CLOSE_HINT)
@@ -106,33 +130,33 @@ class GrpcServer:
 
         return handle
 
-    def _stream_handler(self, method: Method) -> Callable[[bytes, Any], Any]:
-        async def handle(data: bytes, context: Any) -> AsyncIterator[bytes]:
+    def _stream_handler(self, method: Method) -> Callable[[Any, Any], Any]:
+        """Return the handler of a method whose answer is a stream.
+
+        No method with a stream of requests is supported: the first request gets the refusal, and is the only one that is read.
+        """
+        app, intake = self._app, self._intake
+
+        async def handle(_: Any, context: Any) -> AsyncIterator[bytes]:
+            await intake.enter(context)
+            charge = Charge(self._in_flight)
             try:
+                metadata = _metadata_of(context, self._served_port)
+                await app.admit(method, metadata)
+                data = await intake.read(context, charge)
                 # gRPC asks for the next message when the transport has room for it (flow control of HTTP/2). So a slow
                 # client slows its query down, and does not fill the memory.
-                async for each in self._app.stream(method, data, _metadata_of(context, self._served_port)):
+                async for each in app.stream(method, data, metadata):
+                    if not charge.take_answer(len(each)):
+                        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_BYTES)
                     yield each
             except LoginRequired as denied:
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
-
-        return handle
-
-    def _refusing_handler(self, method: Method) -> Callable[[Any, Any], Any]:
-        """Return the handler of a method with a stream of requests.
-
-        No such method is supported: the first request gets the refusal.
-        """
-
-        async def handle(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            async for first in requests:
-                try:
-                    async for each in self._app.stream(method, first, _metadata_of(context, self._served_port)):
-                        yield each
-                except LoginRequired as denied:
-                    await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
-                # The refusal is the whole answer. A client may keep its own stream open for ever.
+            except CallEnded:
                 return
+            finally:
+                charge.set(0)
+                intake.leave()
 
         return handle
 

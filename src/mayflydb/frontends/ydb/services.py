@@ -24,11 +24,12 @@ class Services:
         """Build all parts. `chance`: an unguessable source of ids."""
         self.engine = engine
         self.options = options
-        self.sessions = Sessions(chance, options.session_idle, options.max_sessions)
-        self.accounts = Accounts(engine, chance, options.auth, options.secret, options.password)
+        sessions = engine.quotas.get("ydb_sessions", options.max_sessions)
+        self.sessions = Sessions(chance, options.session_idle, sessions)
+        self.accounts = Accounts(engine, chance, options.auth, options.secret, options.password, options.max_users)
         self.schemes = Schemes(engine, options)
         self.environment = Environment(engine, self.schemes, chance)
-        self.executor = Executor(self.environment, self.accounts)
+        self.executor = Executor(self.environment, self.accounts, options.max_session_transactions)
         self.operations = Operations(chance)
 
     async def resume(self) -> None:

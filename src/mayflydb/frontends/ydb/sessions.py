@@ -13,8 +13,11 @@ from random import Random  # noqa: TID251 - the type; what draws comes in from o
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
+from mayflydb.evaluation.statement import Statement
+from mayflydb.evaluation.stops import StopReason
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.model.instant import SECOND, Span
+from mayflydb.model.quota import Quota
 from mayflydb.query.yql.faults import Fault, Issue, fault
 
 SessionKind = Literal["table", "query"]
@@ -37,7 +40,8 @@ class Closeable(Protocol):
 class Session:
     """One session, used by one request at a time.
 
-    `transactions`: the open ones, by id. `last_used`: the begin of the last request, by the loop's clock.
+    `transactions`: the open ones, by id. `last_used`: the begin of the last request, by the loop's clock. `statement`: the
+    query that runs, or None.
     """
 
     __slots__ = (
@@ -50,6 +54,7 @@ class Session:
         "id",
         "kind",
         "last_used",
+        "statement",
         "transactions",
         "user",
     )
@@ -61,6 +66,7 @@ class Session:
         self.user = user
         self.last_used = last_used
         self.transactions: dict[str, Closeable] = {}
+        self.statement: Statement | None = None
         self.busy = False
         self.closed = False
         self.attached_streams = 0
@@ -87,6 +93,9 @@ class Session:
         self.set_close_timer(None)
         if not self._close_hint.done():
             self._close_hint.set_result(hint)
+        # A session that its client closes, or that was not used, ends its query. At a shutdown, queries have time to end.
+        if hint != "node_shutdown" and self.statement is not None:
+            self.statement.stop(StopReason.ABANDONED)
         # A running request still works with its transactions; `SessionHold.release` rolls them back after it.
         if not self.busy:
             self.roll_back()
@@ -118,6 +127,7 @@ class SessionHold:
             return
         self._active = False
         self.session.busy = False
+        self.session.statement = None
         if self.session.closed:
             self.session.roll_back()
 
@@ -133,17 +143,17 @@ class SessionHold:
 class Sessions:
     """The sessions of one server, on its event loop."""
 
-    def __init__(self, chance: Random, idle: Span, max_sessions: int, time: Callable[[], float] | None = None) -> None:
+    def __init__(self, chance: Random, idle: Span, limit: Quota, time: Callable[[], float] | None = None) -> None:
         """Build an empty registry.
 
-        `idle`: how long an unused session of the table service lives. `most`: limit of sessions. `time`: seconds of
-        real time, by default the event loop's; sessions do not follow Mayfly's clock, since a test that moves time must
-        not close its clients' sessions.
+        `idle`: how long an unused session of the table service lives. `limit`: of sessions. `time`: seconds of
+        real time, by default the event loop's; sessions do not follow Mayfly's clock, since a test that moves time must not
+        close its clients' sessions.
         """
         self._time = time or asyncio.get_running_loop().time
         self._chance = chance
         self._idle = idle / SECOND
-        self._max_sessions = max_sessions
+        self._limit = limit
         self._sessions: dict[str, Session] = {}
         # The least recently used session is the first, so `_close_idle` looks at the head alone.
         self._table_sessions_by_use: OrderedDict[str, Session] = OrderedDict()
@@ -154,7 +164,7 @@ class Sessions:
     def create(self, call: GrpcCall, kind: SessionKind) -> Session:
         """Create a session. Faults: OVERLOADED if the limit is reached."""
         self._close_idle()
-        if len(self._sessions) >= self._max_sessions:
+        if not self._limit.take():
             raise fault("Active sessions limit exceeded", status="OVERLOADED")
         # Without login, an id is all that protects a session: 192 bits cannot be guessed.
         secret = base64.urlsafe_b64encode(self._chance.getrandbits(192).to_bytes(24)).decode()
@@ -199,6 +209,7 @@ class Sessions:
         # Timers, clients and shutdown may all close a session. Only the first of them counts.
         if self._sessions.pop(session.id, None) is not None:
             self._table_sessions_by_use.pop(session.id, None)
+            self._limit.give()
             session.mark_closed(hint)
 
     def close_all(self, hint: CloseHint | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.reading import TableReader
 from mayflydb.frontends.ydb.rows import RowLayouts, partition_of
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
@@ -46,7 +47,7 @@ class RowCounts(msgspec.Struct):
 
 
 class StoreTables:
-    """Implements `Tables` over a snapshot. `accessed` collects the numbers of rows by table."""
+    """Implements `Tables` over a snapshot. `accessed` collects the numbers of rows by table. `crossing`: see `TableReader`."""
 
     def __init__(
         self,
@@ -57,7 +58,9 @@ class StoreTables:
         accessed: dict[str, RowCounts],
         system_rows: SystemRows,
         sequences: Sequences,
+        crossing: Crossing = ON_LOOP,
     ) -> None:
+        self._crossing = crossing
         self._sequences = sequences
         self._accessed = accessed
         self._snapshot = snapshot
@@ -71,7 +74,7 @@ class StoreTables:
         view = self._views[access.table]
         counts = self._row_counts(access.table)
         if isinstance(view, SystemEntry):
-            rows = select_rows(access, view.table, await self._system_rows(view))
+            rows = select_rows(access, view.table, await self._crossing.wait(_rows_of, self._system_rows, view))
             counts.reads += len(rows)
             yield rows
             return
@@ -79,19 +82,23 @@ class StoreTables:
             access = msgspec.structs.replace(access, table=view.view.table.path, index=view.index)
             view = view.view
         self._check_index(view, access.index)
-        async for rows in TableReader(self._snapshot, self._layouts.of(view)).read(access):
+        async for rows in TableReader(self._snapshot, self._layouts.of(view), self._crossing).read(access):
             counts.reads += len(rows)
             yield rows
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Apply an effect. Return the rows of `returning`. Errors: constraints, WriteConflict, OwnerNotFound."""
+        return await self._crossing.wait(self.write_here, effect)
+
+    async def write_here(self, effect: Effect) -> Sequence[Row]:
+        """Apply an effect as `write` does, for callers on the event loop."""
         self._row_counts(effect.table).count(effect)
         view = self._views[effect.table]
         assert isinstance(view, TableView)
         effect = await self._sequences.fill_serials(view, effect, self._snapshot.now)
         # In snapshot modes, two transactions that write the same row conflict; no read is validated.
         blind = self._mode == "serializable_read_write"
-        return await TableWriter(self._snapshot, self._layouts.of(view), blind).write(effect)
+        return await TableWriter(self._snapshot, self._layouts.of(view), blind, self._crossing).write(effect)
 
     async def finish(self) -> None:
         """Do nothing: the snapshot has all writes, and its commit makes them durable."""
@@ -112,6 +119,10 @@ class StoreTables:
                 f"Read from async index '{name}' of table '{view.table.path}' is possible only in stale read only mode"
             )
             raise fault(f"{text}, and the transaction's is {self._mode}", status="BAD_REQUEST")
+
+
+async def _rows_of(system_rows: SystemRows, view: SystemEntry) -> Sequence[Row]:
+    return await system_rows(view)
 
 
 def select_rows(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:

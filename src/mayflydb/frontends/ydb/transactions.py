@@ -13,6 +13,7 @@ import msgspec
 
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.instant import Instant
+from mayflydb.model.quota import Quota
 from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.schemas import RandomSource
 
@@ -51,12 +52,15 @@ class TransactionControl(msgspec.Struct, frozen=True):
 
 
 class OpenTransaction(msgspec.Struct, eq=False):
-    """A transaction between two requests. `snapshot` None: nothing was read or written yet."""
+    """A transaction between two requests. `snapshot` None: nothing was read or written yet. `counted`: the quota of open
+    transactions that counts it, until it is closed.
+    """
 
     id: str
     mode: TransactionMode
     # The first statement begins the snapshot, and not BeginTransaction: until then, no old versions are kept for it.
     snapshot: Snapshot | None = None
+    counted: Quota | None = None
 
     async def commit(self, now: Instant) -> None:
         """Commit the writes. Errors: WriteConflict, OwnerNotFound."""
@@ -69,13 +73,19 @@ class OpenTransaction(msgspec.Struct, eq=False):
         if self.snapshot is not None:
             self.snapshot.close()
             self.snapshot = None
+        if self.counted is not None:
+            self.counted.give()
+            self.counted = None
 
 
 class Transactions:
-    """The open transactions of one session. `chance`: an unguessable source of ids."""
+    """The open transactions of one session."""
 
-    def __init__(self, session: TransactionOwner, chance: RandomSource) -> None:
+    def __init__(self, session: TransactionOwner, chance: RandomSource, limit: Quota, most: int) -> None:
+        """`chance`: an unguessable source of ids. `limit`: of open transactions of all sessions; `most`: of this one."""
         self._chance = chance
+        self._limit = limit
+        self._most = most
         self._open = session.transactions
 
     def begin(self, mode: TransactionMode) -> OpenTransaction:
@@ -85,8 +95,13 @@ class Transactions:
         return self.add(mode)
 
     def add(self, mode: TransactionMode) -> OpenTransaction:
-        """Begin a transaction for a query."""
-        transaction = OpenTransaction(new_id(self._chance), mode)
+        """Begin a transaction for a query. Faults: BAD_SESSION, code 2014, or OVERLOADED for too many open ones."""
+        if len(self._open) >= self._most:
+            text = f"Too many transactions, current active: {len(self._open)} MaxTxPerSession: {self._most}"
+            raise fault(text, status="BAD_SESSION", code=2014)
+        if not self._limit.take():
+            raise fault(f"Too many transactions, current active: {self._limit.used}", status="OVERLOADED", code=2014)
+        transaction = OpenTransaction(new_id(self._chance), mode, counted=self._limit)
         self._open[transaction.id] = transaction
         return transaction
 

@@ -18,12 +18,17 @@ async def execute(accounts: Accounts, call: GrpcCall, statement: UserSpec) -> No
 
     Faults: UNAUTHORIZED without administrator's rights, GENERIC_ERROR, unsupported phrases by name.
     """
-    if not await accounts.is_administrator(call.user):
-        raise fault("Access denied", status="UNAUTHORIZED", code=2018)
+    await check_administrator(accounts, call)
     if statement.kind == "GROUP":
         await _execute_group(accounts, call, statement)
     else:
         await _execute_user(accounts, call, statement)
+
+
+async def check_administrator(accounts: Accounts, call: GrpcCall) -> None:
+    """Raise UNAUTHORIZED unless the caller may create and change users."""
+    if not await accounts.is_administrator(call.user):
+        raise fault("Access denied", status="UNAUTHORIZED", code=2018)
 
 
 async def _execute_user(accounts: Accounts, call: GrpcCall, statement: UserSpec) -> None:

@@ -13,12 +13,12 @@ Columns that a created or replaced row does not give have their defaults. UPDATE
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Final, TypeVar
 
 from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.reading import constraint_violation
 from mayflydb.frontends.ydb.rows import RowLayout, Values, partition_of
 from mayflydb.model.record import Record
@@ -46,7 +46,7 @@ UNMEASURED_BYTES: Final = 32 << 10
 20 key columns of ASCII text of this length stay below MAX_KEY_BYTES.
 """
 
-BATCH_ROWS: Final = 64
+BATCH_ROWS: Final = 16
 """Rows after which a loop over a client's rows lets other tasks run. The loop can be cancelled there."""
 
 
@@ -55,7 +55,7 @@ def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
     return (rows[start : start + BATCH_ROWS] for start in range(0, len(rows), BATCH_ROWS))
 
 
-async def keyed_rows(effect: Effect, rows: GivenRows) -> list[tuple[bytes, Row]]:
+async def keyed_rows(effect: Effect, rows: GivenRows, crossing: Crossing = ON_LOOP) -> list[tuple[bytes, Row]]:
     """Return the rows of an effect with their keys.
 
     An INSERT that names a key twice is refused with PRECONDITION_FAILED; OR IGNORE keeps the first row.
@@ -64,7 +64,7 @@ async def keyed_rows(effect: Effect, rows: GivenRows) -> list[tuple[bytes, Row]]
     for batch in batches(effect.rows):
         keyed += [(rows.key_of(row), row) for row in batch]
         if len(batch) == BATCH_ROWS:
-            await asyncio.sleep(0)
+            await crossing.take_turn()
     if effect.verb != "INSERT" or len({key for key, _ in keyed}) == len(keyed):
         return keyed
     if not effect.ignore_existing:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.crossing import ON_LOOP, Crossing
 from mayflydb.frontends.ydb.reading import TableReader, pick_columns
 from mayflydb.frontends.ydb.rows import RowLayout, Values, partition_of
 from mayflydb.frontends.ydb.verbs import BATCH_ROWS, GivenRows, command_factory, key_conflict, keyed_rows, merges_rows
@@ -19,10 +19,11 @@ class TableWriter:
     """Writes of one table in one transaction.
 
     `blind`: an UPSERT, REPLACE or DELETE conflicts with another transaction's write only if this transaction has read
-    the row.
+    the row. `crossing`: gives turns between rows.
     """
 
-    def __init__(self, snapshot: Snapshot, layout: RowLayout, blind: bool) -> None:
+    def __init__(self, snapshot: Snapshot, layout: RowLayout, blind: bool, crossing: Crossing = ON_LOOP) -> None:
+        self._crossing = crossing
         self._snapshot = snapshot
         self._blind = blind
         self._layout = layout
@@ -33,14 +34,14 @@ class TableWriter:
         """Apply an effect. Errors: PRECONDITION_FAILED for taken keys, WriteConflict, OwnerNotFound."""
         written_rows: list[Values] = []
         rows = GivenRows(self._layout, effect.columns, effect.generated)
-        keyed = await keyed_rows(effect, rows)
+        keyed = await keyed_rows(effect, rows, self._crossing)
         if effect.verb == "INSERT":
             keyed = await self._new_rows(effect, keyed)
         command = None if effect.verb == "UPDATE" else command_factory(effect, rows)
         for number, (key, row) in enumerate(keyed, 1):
             # Writes into the snapshot do not wait for anything, so without this no other task would run.
             if not number % BATCH_ROWS:
-                await asyncio.sleep(0)
+                await self._crossing.take_turn()
             try:
                 if command is None:
                     after = await self._update_row(effect, rows, key, row)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mayflydb.engine import version_cache
+from mayflydb.evaluation.stops import EvaluationStopped, StopReason, TooManyEvaluations
 from mayflydb.frontends.ydb.errors import describe_error
 from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.model.errors import WriteConflict
@@ -72,6 +73,24 @@ def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.Mon
 def test_conflicts_outside_of_queries_are_told_alike(error: WriteConflict, codes: list[int]) -> None:
     status, issues = describe_error(error)
     assert (status, [issue.code for issue in issues]) == ("ABORTED", codes)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (EvaluationStopped(StopReason.DEADLINE), "TIMEOUT"),
+        (EvaluationStopped(StopReason.MEMORY), "PRECONDITION_FAILED"),
+        (EvaluationStopped(StopReason.ABANDONED), "CANCELLED"),
+        (EvaluationStopped(StopReason.CLOSING), "UNAVAILABLE"),
+        (TooManyEvaluations(), "OVERLOADED"),
+    ],
+)
+def test_computations_that_are_stopped_have_a_status(
+    error: EvaluationStopped | TooManyEvaluations, status: str
+) -> None:
+    found, issues = describe_error(error)
+    assert found == status
+    assert all(issue.message for issue in issues)
 
 
 SIZED = "CREATE TABLE sized (id Utf8, n Int64, s String, u Utf8, PRIMARY KEY (id, n))"

@@ -14,6 +14,7 @@ from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.sessions import Sessions
 from mayflydb.frontends.ydb.values import encode_type, encode_typed_value
 from mayflydb.model.instant import HOUR
+from mayflydb.model.quota import Quota
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import INT64, UINT64, UTF8, ListType, OptionalType, StructType, TupleType
 
@@ -32,7 +33,7 @@ class Asker:
         self.session = place.run(self.new_session())
 
     async def _opened(self) -> Sessions:
-        return Sessions(Random(1), HOUR, 10)
+        return Sessions(Random(1), HOUR, Quota("ydb_sessions", 10))
 
     async def new_session(self) -> str:
         id: str = self.sessions.create(self.place.call, "table").id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayflydb.frontends.ydb.query_cache import MAX_CACHED_LENGTH, LruCache, QueryCache
+from mayflydb.query.yql.statements import Script
 
 
 @pytest.mark.parametrize(
@@ -38,5 +39,5 @@ def test_what_is_put_again_counts_once() -> None:
 def test_large_texts_do_not_pile_up() -> None:
     texts = QueryCache()
     for number in range(5):
-        texts.parse(f"SELECT {number} -- {'x' * (MAX_CACHED_LENGTH // 3)}")
-    assert len(texts._trees) == 2
+        texts.trees.put(f"SELECT {number}", Script(()), MAX_CACHED_LENGTH // 3 + 1)
+    assert len(texts.trees) == 2

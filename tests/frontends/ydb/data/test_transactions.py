@@ -310,6 +310,6 @@ def test_a_query_is_described_without_being_run(t: Any, text: str) -> None:
     described = t.run(t.executor.describe_query(t.call, text, types))
     assert described.parameters == types
     assert described.writes == bool(types)
-    assert described.plan_json.startswith("{")
-    assert t.executor.cache.text_of(described.id) == text
+    assert t.run(described.explain()).startswith("{")
+    assert t.executor.planner.cache.text_of(described.id) == text
     assert rows(t) == BOTH

@@ -219,7 +219,7 @@ def test_batches_of_a_table_have_as_many_rows_as_asked_for(filled_table: Raw, ro
 
 
 def test_a_row_larger_than_a_message_has_one_of_its_own(ydb_server: RunningServer) -> None:
-    large = "ListConcat(ListReplicate('x', 3000000)) ?? ''"
+    large = "ListConcat(ListReplicate('xxx', 1000000)) ?? ''"
     text = f"SELECT * FROM AS_TABLE([<|n: 1, t: 'a'|>, <|n: 2, t: {large}|>, <|n: 3, t: 'b'|>])"
     with connected(ydb_server.ydb.endpoint) as raw:
         session = raw.ask(f"{QUERY}/CreateSession").session_id

@@ -14,6 +14,7 @@ from mayflydb.embedded import RunningServer, serve
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.sessions import Sessions
 from mayflydb.model.instant import MINUTE
+from mayflydb.model.quota import Quota
 from mayflydb.query.yql.faults import Fault
 from ydb_raw import Raw, connected
 
@@ -126,7 +127,7 @@ def run(body: Any) -> None:
 
 
 def made(most: int = 3, time: Callable[[], float] | None = None) -> Sessions:
-    return Sessions(Random(1), idle=20 * MINUTE, max_sessions=most, time=time)
+    return Sessions(Random(1), idle=20 * MINUTE, limit=Quota("ydb_sessions", most), time=time)
 
 
 def test_one_request_at_a_time_has_a_session() -> None:

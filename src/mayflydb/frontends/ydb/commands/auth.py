@@ -12,7 +12,7 @@ from mayflydb.frontends.ydb.services import Services, Unary
 
 async def login(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`Login`"""
-    token = await services.accounts.login(request.user, request.password, call.now)
+    token = await services.accounts.login(request.user, request.password, call.now, call.address)
     return wire.operation_response(result=wire.text_field(1, token), type_name="Ydb.Auth.LoginResult")
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import bulk, values, wire
 from mayflydb.frontends.ydb.calls import GrpcCall
+from mayflydb.frontends.ydb.crossing import FromThread
+from mayflydb.frontends.ydb.query_run import SMALL_REQUEST
 from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.tables import TableView
@@ -32,14 +34,22 @@ async def bulk_upsert(services: Services, call: GrpcCall, request: Any) -> bytes
     form = request.WhichOneof("data_format")
     if form == "arrow_batch_settings":
         raise fault("BulkUpsert of Apache Arrow batches is not supported", status="UNSUPPORTED")
+    statement = services.environment.begin_statement(call)
+    statement.cheap = call.size <= SMALL_REQUEST
+    effect = await statement.call(0, _read_effect, view, form, request)
+    with services.engine.evaluators.keep_collector_away():
+        layout = services.environment.layouts.of(view)
+        await bulk.write_effects(services.engine, [(layout, effect)], call.now, FromThread(statement))
+    return wire.operation_response(type_name="Ydb.Table.BulkUpsertResult")
+
+
+def _read_effect(view: TableView, form: str | None, request: Any) -> Effect:
     if form == "csv_settings":
         names, rows = _from_csv(view, request.csv_settings, request.data)
     else:
         names, rows = _from_list(view, request.rows)
     _check_nulls(view, names, rows)
-    effect = Effect("UPSERT", view.table.path, tuple(names), rows)
-    await bulk.write_effects(services.engine, [(services.environment.layouts.of(view), effect)], call.now)
-    return wire.operation_response(type_name="Ydb.Table.BulkUpsertResult")
+    return Effect("UPSERT", view.table.path, tuple(names), rows)
 
 
 def _from_list(view: TableView, given: Any) -> tuple[list[str], list[Row]]:

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
+from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.ydb import arrow, wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.query_run import QueryStats, ResultPart
-from mayflydb.frontends.ydb.results import ProtobufFormat, ResultFormat, encode_results
+from mayflydb.frontends.ydb.query_run import SMALL_REQUEST, QueryStats
+from mayflydb.frontends.ydb.results import ProtobufFormat, ResponsePart, ResultFormat, encode_results
 from mayflydb.frontends.ydb.services import Services, Streaming
 from mayflydb.frontends.ydb.transactions import TransactionControl, TransactionMode
 from mayflydb.frontends.ydb.values import decode_typed_value
@@ -58,6 +59,11 @@ def parameters_of(given: Any) -> dict[str, tuple[Type, Value]]:
     return found
 
 
+async def decode_parameters(call: GrpcCall, statement: Statement, given: Any) -> dict[str, tuple[Type, Value]]:
+    """Return the parameters of a request as `parameters_of` does; those of a large request are decoded on a thread."""
+    return parameters_of(given) if call.size <= SMALL_REQUEST else await statement.call(call.size, parameters_of, given)
+
+
 def _query_text(request: Any) -> str:
     if request.WhichOneof("query") is None or not request.query_content.text.strip():
         raise fault("Query content is empty", status="BAD_REQUEST")
@@ -75,7 +81,8 @@ async def execute_query(services: Services, call: GrpcCall, request: Any) -> Asy
     with services.sessions.hold(call, request.session_id) as hold:
         text = _query_text(request)
         if request.exec_mode in (PARSE, VALIDATE, EXPLAIN):
-            answer = await _explain(services, call, request, text)
+            hold.session.statement = services.environment.begin_statement(call)
+            answer = await _explain(services, call, hold.session.statement, request, text)
             hold.release()
             yield answer
             return
@@ -83,15 +90,21 @@ async def execute_query(services: Services, call: GrpcCall, request: Any) -> Asy
             raise fault("Unexpected query mode", status="BAD_REQUEST")
         control = control_of(request)
         stats_mode = request.stats_mode
+        statement = hold.session.statement = services.environment.begin_statement(call)
+        parameters = await decode_parameters(call, statement, request.parameters)
         results = services.executor.execute(
-            call, hold.session, text, parameters_of(request.parameters), control, stats_mode >= STATS_BASIC
+            call, hold.session, text, parameters, control, stats_mode >= STATS_BASIC, statement
         )
         held: bytes | None = None
         # A client that disconnects ends the query at once, before its session is free.
         async with (
             aclosing(results),
             aclosing(
-                _encode_messages(results, _result_format(request), control is not None, stats_mode >= STATS_FULL)
+                _encode_messages(
+                    encode_results(results, _result_format(request), statement),
+                    control is not None,
+                    stats_mode >= STATS_FULL,
+                )
             ) as messages,
         ):
             async for message in messages:
@@ -110,11 +123,11 @@ def _result_format(request: Any) -> ResultFormat:
 
 
 async def _encode_messages(
-    results: AsyncIterator[ResultPart], result_format: ResultFormat, in_transaction: bool, with_plan: bool
+    parts: AsyncGenerator[ResponsePart, None], in_transaction: bool, with_plan: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield the messages of a stream. The first message names the transaction."""
     is_tx_named = not in_transaction
-    async with aclosing(encode_results(results, result_format)) as pieces:
+    async with aclosing(parts) as pieces:
         async for piece in pieces:
             # Clients read the transaction from the first message, and need it before they ask for more.
             tx_id = None if is_tx_named else piece.tx_id
@@ -125,16 +138,19 @@ async def _encode_messages(
             )
 
 
-async def _explain(services: Services, call: GrpcCall, request: Any, text: str) -> bytes:
+async def _explain(services: Services, call: GrpcCall, statement: Statement, request: Any, text: str) -> bytes:
     """Return the answer to a query that is only parsed, validated or explained: success alone, or the plan."""
-    types = {name: type for name, (type, _) in parameters_of(request.parameters).items()}
+    parameters = await decode_parameters(call, statement, request.parameters)
+    types = {name: type for name, (type, _) in parameters.items()}
     if request.exec_mode == PARSE:
-        services.executor.cache.parse(text)
+        await services.executor.planner.parse(statement, text)
         return wire.query_response_part()
-    described = await services.executor.describe_query(call, text, types or None)
+    described = await services.executor.describe_query(call, text, types or None, statement)
     if request.exec_mode == VALIDATE:
         return wire.query_response_part()
-    return wire.query_response_part(stats=wire.text_field(4, described.plan_json) + wire.text_field(5, described.text))
+    return wire.query_response_part(
+        stats=wire.text_field(4, await described.explain()) + wire.text_field(5, described.text)
+    )
 
 
 def stats_message(stats: QueryStats, with_plan: bool) -> bytes:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
-from mayflydb.engine.snapshot import Snapshot
+from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import GrpcCall
 from mayflydb.frontends.ydb.commands import bulk
-from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
+from mayflydb.frontends.ydb.commands.queries import decode_parameters, stats_message
 from mayflydb.frontends.ydb.commands.table_queries import COLLECT_BASIC, COLLECT_FULL, query_text
+from mayflydb.frontends.ydb.crossing import BYTES_OF_ROW, FromThread
 from mayflydb.frontends.ydb.packing import rows_encoder
-from mayflydb.frontends.ydb.query_run import Columns
+from mayflydb.frontends.ydb.query_run import SMALL_REQUEST, Columns
 from mayflydb.frontends.ydb.results import DEFAULT_MESSAGE_BYTES, ProtobufFormat, RowMessages, encode_results
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.schemes.faults import unknown_path
 from mayflydb.frontends.ydb.schemes.paths import resolve_path
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
-from mayflydb.frontends.ydb.store_tables import StoreTables
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import TransactionControl
 from mayflydb.query.yql.faults import Fault, fault
@@ -44,12 +44,21 @@ def _columns(table: Table, names: Sequence[str]) -> Columns:
     return tuple((name, types[name]) for name in names or types)
 
 
-async def _open_tables(
-    services: Services, call: GrpcCall, view: TableView | IndexEntry
-) -> tuple[Snapshot, StoreTables]:
+async def _read(
+    services: Services, call: GrpcCall, statement: Statement, view: TableView | IndexEntry, access: Access
+) -> AsyncGenerator[Sequence[Row], None]:
+    """Yield the rows of an access from one snapshot. They are decoded as those of a query are."""
     environment = services.environment
     snapshot = await environment.snapshot(call, serializable=False)
-    return snapshot, environment.tables(snapshot, {view.table.path: view}, "snapshot_read_only", {})
+    statement.cheap = call.size <= SMALL_REQUEST
+    crossing = FromThread(statement)
+    tables = environment.tables(snapshot, {view.table.path: view}, "snapshot_read_only", {}, crossing)
+    try:
+        async with aclosing(statement.iterate(tables.read(access), begins_here=True)) as batches:
+            async for rows in batches:
+                yield rows
+    finally:
+        snapshot.close()
 
 
 # --- ReadRows ------------------------------------------------------------------------------------------------------------
@@ -59,22 +68,20 @@ async def read_rows(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ReadRows`: the existing rows among these keys."""
     view = await _get_readable(services, call, request.path)
     columns = _columns(view.table, request.columns)
-    keys = _parse_keys(view.table, request.keys)
-    access = Access(
-        view.table.path, tuple(name for name, _ in columns), None, tuple(KeyRange(key, key) for key in keys)
-    )
-    snapshot, tables = await _open_tables(services, call, view)
+    statement = services.environment.begin_statement(call)
+    statement.cheap = call.size <= SMALL_REQUEST
+    ranges = await statement.call(0, _parse_keys, view.table, request.keys)
+    access = Access(view.table.path, tuple(name for name, _ in columns), None, ranges)
     found: list[Row] = []
-    try:
-        async for rows in tables.read(access):
+    async with aclosing(_read(services, call, statement, view, access)) as batches:
+        async for rows in batches:
             found.extend(rows)
-    finally:
-        snapshot.close()
     encode = rows_encoder(type for _, type in columns)
-    return wire.plain_response(rest=wire.bytes_field(3, values.columns_field(columns) + encode(found)))
+    content = await statement.call(BYTES_OF_ROW * len(found), encode, found)
+    return wire.plain_response(rest=wire.bytes_field(3, values.columns_field(columns) + content))
 
 
-def _parse_keys(table: Table, given: Any) -> list[Row]:
+def _parse_keys(table: Table, given: Any) -> tuple[KeyRange, ...]:
     type = values.decode_type(given.type)
     if not isinstance(type, ListType) or not isinstance(type.item, StructType):
         raise _bad_request("Keys must be a list of structs")
@@ -87,7 +94,8 @@ def _parse_keys(table: Table, given: Any) -> list[Row]:
     types = dict(members)
     _check_types(table, [types[name] for name in table.key])
     places = [names.index(name) for name in table.key]
-    return [tuple(row[place] for place in places) for row in values.decoder(type)(given.value)]
+    keys = (tuple(row[place] for place in places) for row in values.decoder(type)(given.value))
+    return tuple(KeyRange(key, key) for key in keys)
 
 
 def _bad_request(text: str) -> Fault:
@@ -122,18 +130,16 @@ async def stream_read_table(services: Services, call: GrpcCall, request: Any) ->
     block = values.columns_field(sent_columns)
     encode = rows_encoder(type for _, type in sent_columns)
     most_bytes = min(request.batch_limit_bytes or DEFAULT_MESSAGE_BYTES, DEFAULT_MESSAGE_BYTES)
-    messages = RowMessages(block, encode, most_bytes, request.batch_limit_rows)
+    statement = services.environment.begin_statement(call)
+    messages = RowMessages(block, encode, most_bytes, request.batch_limit_rows, computing=statement)
     node = view.node if isinstance(view, TableView) else view.view.node
     # A VirtualTimestamp: plan_step in milliseconds, and the table's lsn as tx_id. Read before the snapshot begins, so
     # it is never newer than the rows.
     snapshot_field = wire.int_field(1, call.now // 1000) + wire.int_field(2, await services.engine.lsn(node.id))
-    snapshot, tables = await _open_tables(services, call, view)
-    try:
-        async for rows in tables.read(access):
+    async with aclosing(_read(services, call, statement, view, access)) as batches:
+        async for rows in batches:
             async for content in messages.add(rows):
                 yield _read_message(content, snapshot_field)
-    finally:
-        snapshot.close()
     yield _read_message(messages.flush(), snapshot_field)
 
 
@@ -171,21 +177,23 @@ async def stream_execute_scan_query(services: Services, call: GrpcCall, request:
     """`StreamExecuteScanQuery`: a query with a single result set of any length, over one snapshot."""
     executor = services.executor
     text = query_text(services, request.query)
-    parameters = parameters_of(request.parameters)
-    described = await executor.describe_query(call, text, {name: type for name, (type, _) in parameters.items()})
+    statement = services.environment.begin_statement(call)
+    parameters = await decode_parameters(call, statement, request.parameters)
+    types = {name: type for name, (type, _) in parameters.items()}
+    described = await executor.describe_query(call, text, types, statement)
     if described.writes:
         raise fault("Scan query cannot have data modifications.", status="PRECONDITION_FAILED", code=2029)
     # A stream of a scan query does not number its result sets.
     if len(described.results) != 1:
         raise fault("Scan query should have a single result set.", status="PRECONDITION_FAILED", code=2029)
     if request.mode == _EXPLAIN:
-        stats = wire.text_field(4, described.plan_json) + wire.text_field(5, described.text)
+        stats = wire.text_field(4, await described.explain()) + wire.text_field(5, described.text)
         yield wire.plain_response(rest=wire.bytes_field(3, wire.bytes_field(6, stats)))
         return
     control = TransactionControl(begin="snapshot_read_only", commit=True)
     with_stats = request.collect_stats >= COLLECT_BASIC
-    results = executor.execute(call, None, text, parameters, control, with_stats)
-    async with aclosing(results), aclosing(encode_results(results, ProtobufFormat())) as pieces:
+    results = executor.execute(call, None, text, parameters, control, with_stats, statement)
+    async with aclosing(results), aclosing(encode_results(results, ProtobufFormat(), statement)) as pieces:
         async for piece in pieces:
             content = wire.bytes_field(1, piece.content or b"")
             yield wire.plain_response(rest=wire.bytes_field(3, content), issues=piece.warnings)

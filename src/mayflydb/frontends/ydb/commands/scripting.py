@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
+from mayflydb.frontends.ydb.commands.queries import decode_parameters, stats_message
 from mayflydb.frontends.ydb.commands.table_queries import (
     COLLECT_BASIC,
     COLLECT_FULL,
@@ -22,17 +22,18 @@ from mayflydb.query.yql.faults import Issue
 
 async def execute_yql(services: Services, call: GrpcCall, request: Any) -> bytes:
     """`ExecuteYql`"""
-    parameters = parameters_of(request.parameters)
+    statement = services.environment.begin_statement(call)
+    parameters = await decode_parameters(call, statement, request.parameters)
     sets = CollectedResults(services.options.result_rows)
     stats = None
     warnings: list[Issue] = []
     with_stats = request.collect_stats >= COLLECT_BASIC
-    async for part in services.executor.execute(call, None, request.script, parameters, None, with_stats):
+    async for part in services.executor.execute(call, None, request.script, parameters, None, with_stats, statement):
         if part.index >= 0:
             sets.add(part.index, part.columns, part.rows)
         stats = part.stats
         warnings += part.warnings
-    result = sets.encode_fields(1)
+    result = await sets.encode_fields(statement, 1)
     if stats is not None:
         result += wire.bytes_field(2, stats_message(stats, request.collect_stats >= COLLECT_FULL))
     return wire.operation_response(result=result, type_name="Ydb.Scripting.ExecuteYqlResult", issues=warnings)
@@ -40,10 +41,11 @@ async def execute_yql(services: Services, call: GrpcCall, request: Any) -> bytes
 
 async def stream_execute_yql(services: Services, call: GrpcCall, request: Any) -> AsyncIterator[bytes]:
     """`StreamExecuteYql`"""
-    parameters = parameters_of(request.parameters)
+    statement = services.environment.begin_statement(call)
+    parameters = await decode_parameters(call, statement, request.parameters)
     with_stats = request.collect_stats >= COLLECT_BASIC
-    results = services.executor.execute(call, None, request.script, parameters, None, with_stats)
-    async with aclosing(results), aclosing(encode_results(results, ProtobufFormat())) as pieces:
+    results = services.executor.execute(call, None, request.script, parameters, None, with_stats, statement)
+    async with aclosing(results), aclosing(encode_results(results, ProtobufFormat(), statement)) as pieces:
         async for piece in pieces:
             index = wire.int_field(1, max(0, piece.index))
             content = b"" if piece.content is None else wire.bytes_field(3, index + wire.bytes_field(2, piece.content))
@@ -65,7 +67,7 @@ async def explain_yql(services: Services, call: GrpcCall, request: Any) -> bytes
     described = await services.executor.describe_query(call, request.script)
     result = parameter_types_field(1, described.parameters)
     if request.mode == _PLAN:
-        result += wire.text_field(2, described.plan_json)
+        result += wire.text_field(2, await described.explain())
     return wire.operation_response(result=result, type_name="Ydb.Scripting.ExplainYqlResult")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.commands.queries import EXECUTE, STATS_BASIC, SYNTAX_PG, parameters_of, stats_message
+from mayflydb.frontends.ydb.commands.queries import EXECUTE, STATS_BASIC, SYNTAX_PG, decode_parameters, stats_message
 from mayflydb.frontends.ydb.operations import DEFAULT_LIFETIME, ScriptRun
 from mayflydb.frontends.ydb.results import encode_result_set
 from mayflydb.frontends.ydb.services import Services, Unary
@@ -33,10 +33,10 @@ async def execute_script(services: Services, call: GrpcCall, request: Any) -> by
     lifetime = request.results_ttl.seconds * SECOND or DEFAULT_LIFETIME
     operations = services.operations
     script = ScriptRun(operations.new_id(), text, request.exec_mode, call.database, call.user, call.now, lifetime)
-    parameters = parameters_of(request.parameters)
-    operations.start(
-        script, services.executor.execute(call, None, text, parameters, None, request.stats_mode >= STATS_BASIC)
-    )
+    statement = services.environment.begin_statement(call)
+    parameters = await decode_parameters(call, statement, request.parameters)
+    with_stats = request.stats_mode >= STATS_BASIC
+    operations.start(script, services.executor.execute(call, None, text, parameters, None, with_stats, statement))
     return encode_operation(script)
 
 

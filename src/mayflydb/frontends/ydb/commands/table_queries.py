@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from mayflydb.evaluation.statement import Statement
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import GrpcCall
-from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
+from mayflydb.frontends.ydb.commands.queries import control_of, decode_parameters, mode_of, stats_message
 from mayflydb.frontends.ydb.packing import result_encoder
 from mayflydb.frontends.ydb.query_run import Columns, QueryStats
+from mayflydb.frontends.ydb.results import SLICE_ROWS
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.transactions import QUERY_ONLY_MODES, uncommitted_refusal
 from mayflydb.query.yql.faults import Issue, fault
@@ -41,8 +43,9 @@ class CollectedResults:
         self._max_rows = max_rows
         self._columns: dict[int, Columns] = {}
         self._rows: dict[int, list[Row]] = {}
+        self._count = 0
 
-    def add(self, index: int, columns: Columns, rows: Iterable[Row]) -> None:
+    def add(self, index: int, columns: Columns, rows: Sequence[Row]) -> None:
         """Add rows to a result set."""
         self._columns[index] = columns
         kept = self._rows.setdefault(index, [])
@@ -50,9 +53,15 @@ class CollectedResults:
         # bounded.
         if not self._max_rows or len(kept) <= self._max_rows:
             kept.extend(rows)
+            self._count += len(rows)
 
-    def encode_fields(self, field: int) -> bytes:
-        """Encode all result sets in order."""
+    async def encode_fields(self, statement: Statement, field: int) -> bytes:
+        """Encode all result sets in order. Many rows are encoded on a thread."""
+        if self._count <= SLICE_ROWS:
+            return self._encode_all(field)
+        return await statement.call(0, self._encode_all, field)
+
+    def _encode_all(self, field: int) -> bytes:
         return b"".join(wire.bytes_field(field, self._encode(index)) for index in sorted(self._columns))
 
     def _encode(self, index: int) -> bytes:
@@ -68,7 +77,7 @@ def query_text(services: Services, query: Any) -> str:
     if query.WhichOneof("query") != "id":
         text: str = query.yql_text
         return text
-    found = services.executor.cache.text_of(query.id)
+    found = services.executor.planner.cache.text_of(query.id)
     if found is None:
         raise fault(f"Prepared query not found: {query.id}", status="NOT_FOUND")
     return found
@@ -84,21 +93,22 @@ async def execute_data_query(services: Services, call: GrpcCall, request: Any) -
             raise fault("Empty TxControl.", status="BAD_REQUEST")
         if control.begin in QUERY_ONLY_MODES and not control.commit:
             raise uncommitted_refusal(control.begin)
-        parameters = parameters_of(request.parameters)
+        statement = hold.session.statement = services.environment.begin_statement(call)
+        parameters = await decode_parameters(call, statement, request.parameters)
         sets = CollectedResults(services.options.result_rows)
         tx_id, stats = "", None
         warnings: list[Issue] = []
         with_stats = request.collect_stats >= COLLECT_BASIC
-        async for part in executor.execute(call, hold.session, text, parameters, control, with_stats):
+        async for part in executor.execute(call, hold.session, text, parameters, control, with_stats, statement):
             if part.index >= 0:
                 sets.add(part.index, part.columns, part.rows)
             tx_id, stats = part.tx_id, part.stats
             warnings += part.warnings
         # Fields of ExecuteQueryResult: 1 result_sets, 2 tx_meta, 3 query_meta (id, types of parameters), 4 query_stats.
-        result = sets.encode_fields(1) + wire.bytes_field(2, wire.text_field(1, tx_id))
+        result = await sets.encode_fields(statement, 1) + wire.bytes_field(2, wire.text_field(1, tx_id))
         if request.query_cache_policy.keep_in_cache or request.query.WhichOneof("query") == "id":
             described = await executor.describe_query(
-                call, text, {name: type for name, (type, _) in parameters.items()}
+                call, text, {name: type for name, (type, _) in parameters.items()}, statement
             )
             result += wire.bytes_field(
                 3, wire.text_field(1, described.id) + parameter_types_field(2, described.parameters)
@@ -130,7 +140,7 @@ async def explain_data_query(services: Services, call: GrpcCall, request: Any) -
     """`ExplainDataQuery`"""
     with services.sessions.hold(call, request.session_id):
         described = await services.executor.describe_query(call, request.yql_text)
-    result = wire.text_field(1, described.text) + wire.text_field(2, described.plan_json)
+    result = wire.text_field(1, described.text) + wire.text_field(2, await described.explain())
     return wire.operation_response(result=result, type_name="Ydb.Table.ExplainQueryResult")
 
 

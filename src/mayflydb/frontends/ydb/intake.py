@@ -1,0 +1,143 @@
+"""Takes the message of a call within the account of bytes in flight.
+
+gRPC collects a message out of sight of this process's code, and only when it is asked for one. So a call is judged before it is
+asked. What has arrived of a message is not known until it is complete: a message that is not there at once is charged as the
+largest that could come, until it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from mayflydb.model.quota import Quota
+from mayflydb.sockets.in_flight import SMALL_ANSWER, BytesInFlight
+
+ENTRANCES: Final = 4
+"""Messages that may be asked for at once, until they are complete or charged."""
+
+GRACE_SECONDS: Final = 0.01
+"""Seconds after which a message that is not complete is charged. Small ones come together with their call."""
+
+MESSAGE_SECONDS: Final = 30.0
+"""Seconds in which a message must be complete."""
+
+TOO_MANY_BYTES: Final = "The server holds as many bytes for its clients as it may."
+
+
+class CallEnded(Exception):
+    """The client has left before its message was complete."""
+
+
+class Intake:
+    """The messages that one server's calls wait for, and the answers that they wait to send."""
+
+    def __init__(self, in_flight: BytesInFlight, calls: Quota, largest: int) -> None:
+        """`calls`: the quota of calls in work. `largest`: the limit of a message, in bytes."""
+        self._in_flight = in_flight
+        self._calls = calls
+        self._largest = largest
+        self._aborting: set[asyncio.Task[None]] = set()
+        self._entrance = asyncio.Semaphore(ENTRANCES)
+
+    async def enter(self, context: Any) -> None:
+        """Count a call until it ends. End it with RESOURCE_EXHAUSTED if there are too many."""
+        if not self._calls.take():
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"More than {self._calls.limit} calls are in work.")
+
+    def leave(self) -> None:
+        """Note the end of a call."""
+        self._calls.give()
+
+    async def read(self, context: Any, charge: Charge) -> bytes:
+        """Return the first message of a call. CallEnded without one; the call ends with RESOURCE_EXHAUSTED if it cannot be taken.
+
+        `charge`: of the call; it stays until the caller sets it to 0.
+        """
+        await self._entrance.acquire()
+        charge.entrance = self._entrance
+        charge.timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._reserve, context, charge)
+        try:
+            data = await context.read()
+        finally:
+            charge.timer.cancel()
+            charge.release_entrance()
+        if data is grpc.aio.EOF:
+            raise CallEnded
+        message: bytes = data
+        size = len(message)
+        charge.set(0)
+        if size > SMALL_ANSWER:
+            if not self._in_flight.may_hold(size):
+                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_BYTES)
+            charge.set(size)
+        return message
+
+    async def check_answer(self, context: Any, size: int) -> None:
+        """End a call with RESOURCE_EXHAUSTED if its answer is too large to be held for it now, else charge the answer."""
+        if size <= SMALL_ANSWER:
+            return
+        if not self._in_flight.may_hold(size):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_BYTES)
+        self._in_flight.charge(size)
+        context.add_done_callback(lambda _: self._in_flight.charge(-size))
+
+    def _reserve(self, context: Any, charge: Charge) -> None:
+        """Charge the largest message for one that is on its way, or refuse it."""
+        # Where less than the largest message may be held, a slow small one must come in all the same.
+        size = min(self._largest, self._in_flight.quota.limit)
+        if self._in_flight.may_hold(size):
+            charge.set(size)
+            charge.release_entrance()
+            late = grpc.StatusCode.DEADLINE_EXCEEDED, "The message took too long."
+            charge.timer = asyncio.get_running_loop().call_later(MESSAGE_SECONDS, self._abort, context, *late)
+        else:
+            self._abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY_BYTES)
+
+    def _abort(self, context: Any, code: grpc.StatusCode, text: str) -> None:
+        async def abort() -> None:
+            # It raises here too; the reading call gets the same exception.
+            try:
+                await context.abort(code, text)
+            except Exception:  # noqa: BLE001 -- gRPC's AbortError, or UsageError where the call has ended meanwhile.
+                return
+
+        task = asyncio.get_running_loop().create_task(abort())
+        self._aborting.add(task)
+        task.add_done_callback(self._aborting.discard)
+
+
+class Charge:
+    """The bytes that are charged for the message of one call."""
+
+    __slots__ = ("_in_flight", "_size", "entrance", "timer")
+
+    def __init__(self, in_flight: BytesInFlight) -> None:
+        self._in_flight = in_flight
+        self._size = 0
+        self.timer: asyncio.TimerHandle
+        self.entrance: asyncio.Semaphore | None = None
+
+    def release_entrance(self) -> None:
+        """Let the next call ask for its message."""
+        if self.entrance is not None:
+            self.entrance.release()
+            self.entrance = None
+
+    def take_answer(self, size: int) -> bool:
+        """Charge one message of a stream of answers, instead of what was charged. Return False if it may not be sent."""
+        self.set(0)
+        if size > SMALL_ANSWER:
+            if not self._in_flight.may_hold(size):
+                return False
+            self.set(size)
+        return True
+
+    def set(self, size: int) -> None:
+        """Charge so much, instead of what was charged."""
+        before, self._size = self._size, size
+        if size != before:
+            self._in_flight.charge(size - before)
