@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
+
+
+def without_password(uri: str) -> str:
+    """Return a URI that names its user alone."""
+    parts = urlsplit(uri)
+    if parts.password is None:
+        return uri
+    return parts._replace(netloc=f"{parts.username}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -14,9 +23,10 @@ class Announcement(msgspec.Struct, frozen=True):
     where the scheme setting says so) unless another address is advertised, `portal` the same with a path of `/`, `admin` ends in
     `/_mayfly`, `metrics` in `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`.
     `key_path` is set when the account key is not the well-known one, `ca_path` when a certificate authority has been written.
-    `mongo_uri` has the password of its user, where one is needed; `mongo_password_path` is set when that was made here.
+    `mongo_uri` has the password of its user, where one is needed; `mongo_password_path` and `ydb_password_path` name the files
+    of passwords. What is shown to others, or written, takes `public_key` and `public_mongo_uri`.
     `ydb_endpoint` is `grpc://127.0.0.1:2136`, `ydb_database` the path that is meant where none is named.
-    `either_scheme`: the Cosmos endpoint answers http and https.
+    `either_scheme`: the Cosmos endpoint answers http and https. `insecure`: other machines can connect without TLS.
     """
 
     pid: int
@@ -32,12 +42,26 @@ class Announcement(msgspec.Struct, frozen=True):
     key_path: str | None = None
     ca_path: str | None = None
     either_scheme: bool = True
+    insecure: bool = False
     mongo_uri: str | None = None
     mongo_password_path: str | None = None
     ydb_endpoint: str | None = None
     ydb_database: str | None = None
     ydb_tls_endpoint: str | None = None
     ydb_password_path: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Announcement(pid={self.pid}, cosmos_endpoint={self.cosmos_endpoint!r})"
+
+    @property
+    def public_key(self) -> str | None:
+        """The account key if it is the emulators', which is no secret."""
+        return self.cosmos_key if self.key_path is None else None
+
+    @property
+    def public_mongo_uri(self) -> str | None:
+        """MongoDB's URI with its user and without the password."""
+        return None if self.mongo_uri is None else without_password(self.mongo_uri)
 
 
 class StartFailed(Exception):

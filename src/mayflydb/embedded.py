@@ -128,7 +128,7 @@ class Events:
 
     @property
     def expired(self) -> list[Expired]:
-        """The records that age removed, in the order of their purges."""
+        """The records that age removed, in the order of their purges. BadRequest if some of them are no longer kept."""
         rows = self._home.call(self._admin.reports.list_expiries(0))
         return [_expired(row) for row in rows]
 

@@ -18,7 +18,13 @@ SESSIONS = "cosmos:shop/sessions"
 def test_the_clock_document(http: Http, sessions: ContainerProxy) -> None:
     clock = http.get("clock")
     assert isinstance(clock.pop("offset_seconds"), int)
-    assert clock == {"now": START, "mode": "virtual", "frozen": True, "next_expiry": "2030-01-01T00:01:00Z"}
+    assert clock == {
+        "now": START,
+        "mode": "virtual",
+        "frozen": True,
+        "jump": None,
+        "next_expiry": "2030-01-01T00:01:00Z",
+    }
 
 
 @pytest.mark.parametrize(
@@ -110,7 +116,7 @@ def test_a_real_clock_that_is_moved_becomes_virtual_and_can_go_back() -> None:
         http.post("reset", keep_clock=True)
         clock = http.post("clock/reset")
         assert (clock["mode"], clock["frozen"], clock["offset_seconds"]) == ("real", False, 0)
-        assert http.post("clock/confirm")["mode"] == "real"
+        assert [http("POST", f"/_mayfly/clock/{verdict}", {}).status for verdict in ("accept", "reject")] == [409, 409]
 
 
 def test_reset_counts_what_goes_and_puts_the_clock_back(http: Http, sessions: ContainerProxy) -> None:
@@ -267,7 +273,8 @@ def test_odd_names_are_percent_encoded(server: RunningServer, http: Http, name: 
         ("POST", "clock/set", {"to": "2030-01-01T00:00:00"}, 400),
         ("POST", "clock/set", {}, 400),
         ("POST", "clock/freeze", {"now": True}, 400),
-        ("POST", "clock/confirm", {}, 409),
+        ("POST", "clock/accept", {}, 409),
+        ("POST", "clock/reject", {}, 409),
         ("POST", "purge", {"target": "cosmos:nowhere"}, 404),
         ("POST", "purge", {"target": "cosmos:shop/nothing"}, 404),
         ("POST", "purge", {"target": "nosuch:shop"}, 400),
@@ -331,10 +338,11 @@ def test_info_names_the_address_that_was_used(server: RunningServer, http: Http)
         "endpoint": "http://db.test:99/",
         "key": server.cosmos.key,
         "connection_string": f"AccountEndpoint=http://db.test:99/;AccountKey={server.cosmos.key};",
+        "key_file": None,
     }
     mongo = urlsplit(server.mongo.uri).port
-    assert (info["storage"], info["mongo"]) == ("memory", {"uri": server.mongo.uri})
-    assert info["ydb"] == {"endpoint": server.ydb.endpoint, "database": "/local"}
+    assert (info["storage"], info["mongo"]) == ("memory", {"uri": server.mongo.uri, "password_file": None})
+    assert info["ydb"] == {"endpoint": server.ydb.endpoint, "database": "/local", "password_file": None}
     assert info["ports"] == {"http": http.port, "mongo": mongo, "ydb": urlsplit(server.ydb.endpoint).port}
 
 

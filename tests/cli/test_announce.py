@@ -40,7 +40,7 @@ def test_the_ready_document_has_these_keys_and_no_others() -> None:
     assert json.loads(ready_document(announcement())) == {
         "event": "ready",
         "pid": 4711,
-        "cosmos": {"endpoint": "http://127.0.0.1:8081/", "key": "c2VjcmV0"},
+        "cosmos": {"endpoint": "http://127.0.0.1:8081/", "key": "c2VjcmV0", "key_file": None},
         "mongo": None,
         "ydb": None,
         "portal": "http://127.0.0.1:8081/",
@@ -150,7 +150,7 @@ def test_a_place_that_cannot_be_used_is_found_before_the_start(tmp_path: Path) -
 
 def test_mongodb_is_shown_without_its_password() -> None:
     plain = "mongodb://127.0.0.1:27017/?directConnection=true"
-    assert json.loads(ready_document(announcement(mongo_uri=plain)))["mongo"] == {"uri": plain}
+    assert json.loads(ready_document(announcement(mongo_uri=plain)))["mongo"] == {"uri": plain, "password_file": None}
     assert (
         "  Mongo    mongodb://localhost:27017/?directConnection=true"
         in banner(announcement(mongo_uri=plain)).splitlines()
@@ -159,8 +159,18 @@ def test_mongodb_is_shown_without_its_password() -> None:
         mongo_uri="mongodb://admin:s3cret@127.0.0.1:27017/?authSource=admin", mongo_password_path="/p"
     )
     lines = banner(guarded).splitlines()
-    assert "  Mongo    mongodb://admin:...@localhost:27017/?authSource=admin" in lines
+    assert "  Mongo    mongodb://admin@localhost:27017/?authSource=admin" in lines
     assert "           password in /p" in lines
+    shown = {"uri": "mongodb://admin@127.0.0.1:27017/?authSource=admin", "password_file": "/p"}
+    assert json.loads(ready_document(guarded))["mongo"] == shown
+    assert "s3cret" not in repr(guarded)
+
+
+def test_the_ready_document_names_the_file_of_a_key() -> None:
+    own = announcement(key_path="/keys/account.key")
+    shown = {"endpoint": "http://127.0.0.1:8081/", "key": None, "key_file": "/keys/account.key"}
+    assert json.loads(ready_document(own))["cosmos"] == shown
+    assert "c2VjcmV0" not in repr(own)
 
 
 def test_the_banner_names_ydbs_ports() -> None:

@@ -43,6 +43,8 @@ Run = Callable[..., Result]
         (["clock", "freeze"], "POST", "clock/freeze", {}),
         (["clock", "resume"], "POST", "clock/resume", {}),
         (["clock", "reset"], "POST", "clock/reset", {}),
+        (["clock", "accept"], "POST", "clock/accept", {}),
+        (["clock", "reject"], "POST", "clock/reject", {}),
         (["ttl", "preview", "cosmos:a/b", "30m"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": 1800}),
         (["ttl", "preview", "cosmos:a/b", "off"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": None}),
         (["ttl", "preview", "cosmos:a/b", "on"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": -1}),

@@ -114,6 +114,15 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("storage.url", "sqlite:////data/a.db", "storage.url", "sqlite:///data/a.db"),
         ("storage.url", "sqlite:///data/a.db", "storage.path", Path("/data/a.db")),
         ("storage.url", "sqlite:////a.db", "storage.path", Path("/a.db")),
+        ("storage.history_limit", "5", "storage.history_limit", 5),
+        ("ttl.event_retention", "auto", "ttl.event_retention", None),
+        ("ttl.event_retention", "2h", "ttl.event_retention", 120 * MINUTE),
+        ("ttl.event_limit", "1", "ttl.event_limit", 1),
+        ("storage.reserve", "auto", "storage.reserve", None),
+        ("storage.reserve", "0", "storage.reserve", 0),
+        ("storage.reserve", 4096, "storage.reserve", 4096),
+        ("storage.min_free", "3 mib", "storage.min_free", 3 << 20),
+        ("storage.min_free", "1GB", "storage.min_free", 10**9),
         ("cosmos.check_date", "true", "cosmos.check_date", True),
         ("cosmos.throttling", "on", "cosmos.throttling", True),
         ("cosmos.capacity", "serverless", "cosmos.capacity", "serverless"),
@@ -231,6 +240,15 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"storage__url": "postgresql://h/d", "clock__mode": "virtual"}, 4, "share the real time", "clock.mode"),
         ({"storage__url": "sqlite:///a.db"}, 2, "could mean two places", "storage.url"),
         ({"storage__url": ""}, 2, "text is needed", "storage.url"),
+        ({"ttl__event_limit": "0"}, 2, "less than 1", "ttl.event_limit"),
+        ({"ttl__event_retention": "59s"}, 2, "not between 1m and 365d", "ttl.event_retention"),
+        ({"storage__history_limit": "0"}, 2, "less than 1", "storage.history_limit"),
+        ({"storage__reserve": "much"}, 2, "is no size", "storage.reserve"),
+        ({"storage__min_free": "-1"}, 2, "is no size", "storage.min_free"),
+        ({"storage__min_free": "1TiB"}, 2, "is no size", "storage.min_free"),
+        ({"storage__min_free": True}, 2, "is no size", "storage.min_free"),
+        ({"storage__reserve": "0", "storage__url": "memory"}, 2, "disk of a file alone", "storage.reserve"),
+        ({"storage__min_free": "1", "storage__url": "postgresql://h/d"}, 2, "disk of a file alone", "storage.min_free"),
         (
             {"cosmos__throttling": "1", "cosmos__capacity": "serverless"},
             2,
@@ -399,10 +417,12 @@ def test_loopback_needs_no_key_and_may_move_the_clock(host: str) -> None:
 
 @pytest.mark.parametrize("key", [{"cosmos__key_file": "key"}, {"cosmos__generate_key": True}])
 def test_elsewhere_needs_a_key_and_the_clock_stays(key: dict[str, Any]) -> None:
-    settings: Settings = read(server__host="0.0.0.0", **key).settings
+    settings: Settings = read(server__host="0.0.0.0", server__insecure=True, **key).settings
     assert not settings.server.loopback
     assert not settings.server.allow_time_travel
-    assert read(server__host="0.0.0.0", server__allow_time_travel=True, **key).settings.server.allow_time_travel
+    assert read(
+        server__host="0.0.0.0", server__insecure=True, server__allow_time_travel=True, **key
+    ).settings.server.allow_time_travel
 
 
 @pytest.mark.parametrize(

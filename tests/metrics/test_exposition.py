@@ -7,16 +7,20 @@ import asyncio
 import inspect
 import re
 from collections import Counter
+from functools import partial
+from pathlib import Path
 from typing import cast
 
 import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
 
+import mayflydb
 from mayflydb.admin.operations import Admin
+from mayflydb.clock import SystemClock, wall_us
 from mayflydb.embedded import RunningServer
 from mayflydb.metrics import exposition
-from mayflydb.model.instant import SECOND, from_rfc3339
-from served import START, Http
+from mayflydb.model.instant import DAY, SECOND, from_rfc3339
+from served import START, Http, port_of
 
 NAME = re.compile(r"(mayfly|SchemeShard|erase_rows)_[A-Za-z_]+")
 START_SECONDS = from_rfc3339(START) // SECOND
@@ -38,6 +42,44 @@ def test_metrics(http: Http, sessions: ContainerProxy) -> None:
         "mayfly_ttl_purge_lag_seconds": "10",
     }
     assert (samples["mayfly_ready"], samples["mayfly_clock_virtual"], samples["mayfly_clock_fenced"]) == ("1", "1", "0")
+
+
+def _host_after(step: int) -> int:
+    return wall_us() + step
+
+
+def test_a_jump_of_the_clock() -> None:
+    with mayflydb.serve(memory=True, port=0) as server:
+        clock = server._admin.engine.time.clock
+        assert isinstance(clock, SystemClock)
+        found = []
+        for step in (0, DAY, -DAY):
+            clock._wall = partial(_host_after, step)
+            text = Http(port_of(server))("GET", "/metrics").body.decode()
+            lines = [line.split() for line in text.splitlines() if line.startswith("mayfly_clock")]
+            samples = {name: round(float(value)) for name, value in lines}
+            found.append((samples["mayfly_clock_fenced"], samples["mayfly_clock_jump_seconds"]))
+            assert (
+                Http(port_of(server))
+                .get("ready")["clock"]
+                .startswith("real; the host's clock jumped: it says 2" if step else "real")
+            )
+    assert found == [(0, 0), (1, 86400), (1, -86400)]
+
+
+def test_the_disk_of_a_file(tmp_path: Path) -> None:
+    with mayflydb.serve(tmp_path / "x.db", storage_reserve="1MiB", storage_min_free="2KB") as server:
+        text = Http(port_of(server))("GET", "/metrics").body.decode()
+    lines = [line.split() for line in text.splitlines() if line.startswith("mayfly_disk")]
+    samples = {name: int(value) for name, value in lines}
+    assert samples.pop("mayfly_disk_free_bytes") > 2000
+    assert samples == {
+        "mayfly_disk_least_free_bytes": 2000,
+        "mayfly_disk_reserve_bytes": 1 << 20,
+        "mayfly_disk_reserve_wanted_bytes": 1 << 20,
+        "mayfly_disk_short": 0,
+        "mayfly_disk_refused_writes_total": 0,
+    }
 
 
 def test_containers_beyond_the_labelled_ones_are_combined(
@@ -73,7 +115,7 @@ def test_a_sample_without_help_is_refused_by_its_name(monkeypatch: pytest.Monkey
     async def samples(admin: object) -> list[exposition.Sample]:
         return [("mayfly_ready", {}, 1), ("mayfly_unheard_of", {}, 1)]
 
-    for source in ("_clock", "_containers", "_background_removal"):
+    for source in ("_clock", "_disk", "_queries", "_loop", "_containers", "_background_removal", "_budgets"):
         monkeypatch.setattr(exposition, source, samples)
     with pytest.raises(LookupError, match="mayfly_unheard_of has no row in _HELP"):
         asyncio.run(exposition.render_metrics(cast("Admin", None)))

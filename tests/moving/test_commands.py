@@ -136,13 +136,13 @@ def test_the_default_is_that_of_serve(old: str, tmp_path: Path) -> None:
     ],
 )
 def test_refused(old: str, new: str, tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
-    """With a sentence; nothing is made and nothing is changed."""
+    """With a sentence; beside the lock and the reserve of a store that is opened, nothing is made and nothing is changed."""
     before = contents(old)
     result = run(*[{"OLD": old, "NEW": new}.get(word, word) for word in arguments])
     assert result.exit_code in (1, 2)
     assert reason in result.stderr
     assert "Traceback" not in result.output
-    assert {path.name for path in tmp_path.iterdir()} <= {"old.db", "old.db-lock", "data"}
+    assert {path.name for path in tmp_path.iterdir()} <= {"old.db", "old.db-lock", "old.db-reserve", "data"}
     assert contents(old) == before
 
 

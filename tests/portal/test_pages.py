@@ -274,7 +274,10 @@ def test_a_real_clock_has_no_hands(real: RunningServer) -> None:
     assert visitor.post("/_explorer/clock", {"by": "+1 h"}).status == 403
 
 
-def test_a_clock_that_jumped_waits_for_somebody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("by", "time"), [("accept", "later"), ("reject", "earlier")])
+def test_a_clock_that_jumped_waits_for_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, time: str
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     with serve(memory=True, port=0) as running:
         visitor = Visitor(port_of(running))
@@ -282,10 +285,13 @@ def test_a_clock_that_jumped_waits_for_somebody(tmp_path: Path, monkeypatch: pyt
         clock = running._admin.engine.time.clock
         assert isinstance(clock, SystemClock)
         clock._wall = lambda: wall_us() + 40 * DAY
-        assert visitor.get("/").text("mf-clock").startswith("the host's clock jumped: it says 2")
-        page = visitor.post("/_explorer/clock", {"by": "confirm"})
-        assert page.text(SAID) == "The host's time is trusted: purging goes on"
-        assert page.text("mf-clock") == "real clock"
+        page = visitor.get("/")
+        assert page.text("mf-clock").startswith("the host's clock jumped: it says 2")
+        assert "nothing follows it yet: Mayfly goes by 2" in page.text("mf-clock")
+        assert page.text("mf-clock-accept").startswith("Accept: 2")
+        page = visitor.post("/_explorer/clock", {"by": by})
+        assert page.text(SAID).startswith(f"The {time} time holds: it is 2")
+        assert page.text("mf-clock") == "real clock" + (", -40 d from the host's" if by == "reject" else "")
 
 
 def test_who_asks_for_no_page_loads_no_templates() -> None:

@@ -152,6 +152,7 @@ def test_until_it_is_ready_a_server_says_so(path: str) -> None:
         "ready": False,
         "protocols": {"cosmos": "starting", "mongo": "off", "ydb": "off"},
         "store": "opening",
+        "disk": "ok",
         "seed": "waiting",
         "clock": "real",
     }
@@ -164,6 +165,7 @@ def test_the_ready_document() -> None:
         "ready": True,
         "protocols": {"cosmos": "ok", "mongo": "off", "ydb": "off"},
         "store": "ok",
+        "disk": "ok",
         "seed": "ok",
         "clock": "virtual",
     }
@@ -175,6 +177,14 @@ def test_a_store_that_ails_makes_the_server_unready() -> None:
 
     status, _, body = ask(opened(health=ailing), "GET", "/_mayfly/ready")
     assert (status, json.loads(body)["ready"], json.loads(body)["store"]) == (503, False, "the disk is full")
+
+
+def test_a_server_with_a_full_disk_is_ready_for_reads() -> None:
+    async def full() -> dict[str, str]:
+        return {"store": "ok", "disk": "full: 5 bytes are free"}
+
+    status, _, body = ask(opened(health=full), "GET", "/_mayfly/ready")
+    assert (status, json.loads(body)["ready"], json.loads(body)["disk"]) == (200, True, "full: 5 bytes are free")
 
 
 def test_a_client_without_a_key_is_answered_by_the_front_end() -> None:

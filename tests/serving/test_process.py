@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mayflydb.config import file_url
+from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY
 from postgres_cluster import PASSWORD, Cluster
 from served import Http
 
@@ -85,9 +86,9 @@ def test_the_ready_line_and_the_ready_file_are_the_contract(tmp_path: Path) -> N
         assert server.ready == {
             "event": "ready",
             "pid": server.process.pid,
-            "cosmos": {"endpoint": f"{base}/", "key": server.ready["cosmos"]["key"]},
-            "mongo": {"uri": server.ready["mongo"]["uri"]},
-            "ydb": {"endpoint": server.ready["ydb"]["endpoint"], "database": "/local"},
+            "cosmos": {"endpoint": f"{base}/", "key": WELL_KNOWN_KEY, "key_file": None},
+            "mongo": {"uri": server.ready["mongo"]["uri"], "password_file": None},
+            "ydb": {"endpoint": server.ready["ydb"]["endpoint"], "database": "/local", "password_file": None},
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",
             "metrics": f"{base}/metrics",

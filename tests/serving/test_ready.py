@@ -196,7 +196,11 @@ ASKED = ["HTTP", "HTTPS", "MongoDB", "MongoDB with TLS", "gRPC", "gRPC with TLS"
         (ALL | {"ydb_tls_port": -1}, ["HTTP", "MongoDB", "gRPC"]),
         (ALL | {"ydb_port": -1, "ydb_tls_port": -1, "scheme": "https"}, ASKED[:4]),
         (ALL | {"mongo_port": -1, "ydb_port": -1}, ["HTTP", "HTTPS", "gRPC with TLS"]),
-        (ALL | {"host": "0.0.0.0", "generate_key": True}, ASKED),
+        (ALL | {"host": "0.0.0.0", "generate_key": True, "insecure": True}, ASKED),
+        (
+            {"port": 0, "host": "0.0.0.0", "generate_key": True, "scheme": "https"},
+            ["HTTPS", "MongoDB with TLS", "gRPC with TLS"],
+        ),
     ],
 )
 def test_every_listener_is_asked_and_answers(settings: dict[str, Any], asked: list[str], monkeypatch: Patch) -> None:

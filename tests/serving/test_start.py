@@ -41,7 +41,7 @@ def test_a_port_that_is_taken() -> None:
 def test_an_address_of_another_machine(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text(base64.b64encode(b"k" * 64).decode())
-    assert failure(memory=True, host="192.0.2.1", key_file=str(key)).setting == "server.host"
+    assert failure(memory=True, host="192.0.2.1", key_file=str(key), insecure=True).setting == "server.host"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
@@ -111,7 +111,7 @@ def test_a_generated_key_is_kept_and_private(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_off_loopback_the_admin_api_asks_for_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    with serve(memory=True, port=0, host="0.0.0.0", generate_key=True) as server:
+    with serve(memory=True, port=0, host="0.0.0.0", generate_key=True, insecure=True) as server:
         assert server.announcement.admin == f"http://127.0.0.1:{port_of(server)}/_mayfly"
         http = Http(port_of(server))
         place = tmp_path / "mayfly" / "admin.token"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mayflydb.admin import formats
 from mayflydb.admin.targets import ContainerTarget, TargetResolver
-from mayflydb.clock import SystemClock, VirtualClock, wall_us
+from mayflydb.clock import Jump, SystemClock, VirtualClock, wall_us
 from mayflydb.engine.clock_mover import AdvanceResult, ClockMover, SweepMode, newest_write
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
 from mayflydb.model.instant import SECOND, Instant, Span
 
@@ -19,10 +20,18 @@ class ClockControl:
     """Reads and moves the clock.
 
     `allowed`: the clock may be moved. A move makes a real clock virtual. `shared`: other nodes use the same database, so a real
-    clock stays real.
+    clock stays real. `host_clock`: builds a clock that believes the host's.
     """
 
-    def __init__(self, engine: Engine, targets: TargetResolver, allowed: bool, shared: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        targets: TargetResolver,
+        allowed: bool,
+        shared: bool,
+        host_clock: Callable[[], SystemClock],
+    ) -> None:
+        self._host_clock = host_clock
         self._engine = engine
         self._targets = targets
         self._allowed = allowed
@@ -33,7 +42,9 @@ class ClockControl:
             self._clock_mover = ClockMover(engine, engine.time.clock)
 
     async def show(self) -> dict[str, Any]:
-        """Return now, mode, frozen, offset_seconds (ahead of the host's clock) and next_expiry (null: no record will expire)."""
+        """Return now, mode, frozen, offset_seconds (ahead of the host's clock), jump (null: the host's clock has not jumped) and
+        next_expiry (null: no record will expire).
+        """
         shown = self.describe(await self._engine.now())
         return shown | {"next_expiry": formats.time_or_none(await self.next_expiry())}
 
@@ -44,7 +55,8 @@ class ClockControl:
             "now": formats.time(now),
             "mode": clock.mode,
             "frozen": isinstance(clock, VirtualClock) and clock.frozen,
-            "offset_seconds": 0 if clock.mode == "real" else round((now - wall_us()) / SECOND),
+            "offset_seconds": round((clock.shift if isinstance(clock, SystemClock) else now - wall_us()) / SECOND),
+            "jump": _describe_jump(self._engine.time.observe()),
         }
 
     async def next_expiry(self) -> Instant | None:
@@ -110,11 +122,11 @@ class ClockControl:
         self.check_allowed("moved")
         async with self._moving:
             if self._clock_mover is not None:
-                wall = wall_us()
-                if wall < await self._engine.now():
+                clock = self._host_clock()
+                if (wall := clock.now()) < await self._engine.now():
                     await self._check_nothing_newer(wall, await self._targets.list_containers())
                     self._engine.roll_back(wall)
-                self._engine.time.follow(SystemClock())
+                self._engine.time.follow(clock)
                 self._clock_mover = None
                 self._engine.reaper.wake()
         return await self.show()
@@ -137,12 +149,15 @@ class ClockControl:
             self._clock_mover = ClockMover(self._engine, clock)
             self._engine.roll_back(instant)
 
-    async def confirm(self) -> dict[str, Any]:
-        """Confirm the host's time after a jump, which ends the fence: purging continues."""
-        clock = self._engine.time.clock
-        if not isinstance(clock, SystemClock):
-            raise Conflict("a virtual clock is never fenced: there is nothing to confirm")
-        clock.confirm()
+    async def settle(self, verdict: Verdict) -> dict[str, Any]:
+        """Take the later ("accept") or the earlier ("reject") time of a jump as right, which ends the fence.
+
+        Conflict if the host's clock has not jumped, or is not followed.
+        """
+        if self._engine.time.clock.mode == "virtual":
+            raise Conflict("a virtual clock is never fenced: there is nothing to decide")
+        async with self._moving:
+            await self._engine.time.settle(verdict)
         self._engine.reaper.wake()
         return await self.show()
 
@@ -179,6 +194,18 @@ class ClockControl:
                 f"the store holds something written at {formats.time(newest)}, later than {formats.time(instant)}",
                 hint="reset the store first: mayfly reset",
             )
+
+
+def _describe_jump(jump: Jump | None) -> dict[str, Any] | None:
+    if jump is None:
+        return None
+    return {
+        "host": formats.time(jump.host),
+        "time": formats.time(jump.time),
+        "seconds": round(jump.size / SECOND, 3),
+        "reads_follow": jump.followed,
+        "purging_waits_seconds": None if jump.wait is None else round(jump.wait / SECOND, 3),
+    }
 
 
 def _summarize_walk(walk: AdvanceResult, span: Span, containers: list[ContainerTarget]) -> dict[str, Any]:

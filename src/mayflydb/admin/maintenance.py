@@ -90,11 +90,31 @@ class Maintenance:
         }
 
     async def health(self) -> dict[str, str]:
-        """Return `store` (ok, or why it cannot answer) and `clock` (real or virtual)."""
+        """Return `store` (ok, why it cannot answer, or what is damaged), `disk` (ok, or why writes are refused) and `clock` (real
+        or virtual; after a jump of the host's clock, both times).
+        """
         store = "ok"
         try:
             await self._engine.now()
             await self._targets.list_databases()
+            store = await self._engine.known_damage() or "ok"
         except MayflyError as error:
             store = str(error)
-        return {"store": store, "clock": self._engine.time.clock.mode}
+        return {"store": store, "disk": await self._describe_disk(), "clock": self._describe_clock()}
+
+    def _describe_clock(self) -> str:
+        mode, jump = self._engine.time.clock.mode, self._engine.time.observe()
+        if jump is None:
+            return mode
+        return (
+            f"{mode}; the host's clock jumped: it says {formats.time(jump.host)}, and Mayfly {formats.time(jump.time)}"
+        )
+
+    async def _describe_disk(self) -> str:
+        if self._engine.disk is None:
+            return "ok"
+        try:
+            disk = await self._engine.disk()
+        except MayflyError as error:
+            return str(error)
+        return f"full: {disk.free} bytes are free; writes are refused, reads and deletes go on" if disk.short else "ok"

@@ -13,6 +13,7 @@ from mayflydb.admin.maintenance import Maintenance
 from mayflydb.admin.pausing import Pausing
 from mayflydb.admin.reports import ExpiryReports
 from mayflydb.admin.targets import TargetResolver, Targets
+from mayflydb.clock import SystemClock
 from mayflydb.engine.engine import Engine
 
 Handler = Callable[[Any], Awaitable[dict[str, Any]]]
@@ -31,7 +32,8 @@ class Admin:
     """All operations on a running server.
 
     `spaces`: one for each front end. `shared`: other nodes use the same database. `info`: returns version and addresses, by the
-    address that the client used. `ca_pem`: returns the certificate authority's certificate.
+    address that the client used. `ca_pem`: returns the certificate authority's certificate. `host_clock`: builds a clock that
+    believes the host's.
     """
 
     def __init__(
@@ -42,10 +44,11 @@ class Admin:
         shared: bool,
         info: Callable[[str | None], Mapping[str, Any]],
         ca_pem: Callable[[], Awaitable[bytes]],
+        host_clock: Callable[[], SystemClock],
     ) -> None:
         self.engine = engine
         self.targets = TargetResolver(engine, spaces)
-        self.clock = ClockControl(engine, self.targets, time_travel, shared)
+        self.clock = ClockControl(engine, self.targets, time_travel, shared, host_clock)
         self.reports = ExpiryReports(engine, self.targets)
         self.maintenance = Maintenance(engine, self.targets, self.clock, self.reports)
         self.pausing = Pausing(engine, self.targets)
@@ -63,7 +66,8 @@ class Admin:
             Operation("POST", "clock/freeze", r.NoMembers, lambda _: clock.freeze()),
             Operation("POST", "clock/resume", r.NoMembers, lambda _: clock.resume()),
             Operation("POST", "clock/reset", r.NoMembers, lambda _: clock.follow_host()),
-            Operation("POST", "clock/confirm", r.NoMembers, lambda _: clock.confirm()),
+            Operation("POST", "clock/accept", r.NoMembers, lambda _: clock.settle("accept")),
+            Operation("POST", "clock/reject", r.NoMembers, lambda _: clock.settle("reject")),
             Operation("POST", "purge", r.Purge, lambda body: maintenance.purge(body.target)),
             Operation("POST", "reset", r.Reset, lambda body: maintenance.reset(body.target, body.keep_clock)),
             Operation("GET", "ttl", r.Listing, lambda query: reports.list_containers(query.target)),

@@ -20,6 +20,8 @@ STATUS: Final[dict[type[kinds.MayflyError], tuple[int, str]]] = {
     kinds.WriteConflict: (409, "Conflict"),
     kinds.Throttled: (429, "Too many requests"),
     kinds.Unavailable: (503, "Store not available"),
+    kinds.OutOfSpace: (507, "Disk full"),
+    kinds.Overloaded: (503, "Overloaded"),
     kinds.OutcomeUnknown: (500, "Outcome unknown"),
     kinds.Corrupt: (500, "Stored data is damaged"),
     kinds.TimedOut: (503, "Timed out"),

@@ -176,10 +176,14 @@ class ExpiryReports:
         return {"now": formats.time(now), "records": rows}
 
     async def list_expiries(self, after: int) -> list[dict[str, Any]]:
-        """List the expiry events above the number `after`, in their order. Events of dropped containers are left out."""
+        """List the expiry events above the number `after`, in their order. Events of dropped containers are left out.
+
+        HistoryLost if events above `after` are no longer kept.
+        """
+        now = await self._engine.now()
         containers = {container.node.id: container for container in await self._list_targets(None)}
         found: list[dict[str, Any]] = []
-        while events := await self._engine.expiries(after, PAGE):
+        while events := await self._engine.expiries(after, PAGE, now):
             after = events[-1].id
             for event in events:
                 container = containers.get(event.container)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,12 +38,13 @@ class AdminClient:
     """Sends requests to the admin API. `url`: the server's address, with or without `/_mayfly`, or the path of its ready file.
 
     The file is read at each request, because a server that is starting has not written it yet. `timeout`: seconds to wait for an
-    answer; None: no limit, because an advance of the clock by years takes its time.
+    answer; None: no limit, because an advance of the clock by years takes its time. `token_file`: holds the admin token.
     """
 
-    def __init__(self, url: str, timeout: float | None = None) -> None:
+    def __init__(self, url: str, timeout: float | None = None, token_file: Path | None = None) -> None:
         self._url = url
         self._timeout = timeout
+        self._token_file = token_file
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
         """GET `/_mayfly/<path>`; query members that are None are left out."""
@@ -60,13 +62,16 @@ class AdminClient:
             raise CommandFailed(
                 f"{self._url!r} is neither an address nor a ready file", hint="--url http://127.0.0.1:8081"
             )
-        kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
-        if base.scheme == "https":
-            kind = http.client.HTTPSConnection
-        connection = kind(base.hostname, base.port, timeout=self._timeout)
         payload = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json"} | ({} if payload is None else {"Content-Type": "application/json"})
+        connection = http.client.HTTPConnection(base.hostname, base.port, timeout=self._timeout)
+        token = self._token_file
         try:
+            if base.scheme == "https":
+                connection, own = self._connect_with_tls(base.hostname, base.port)
+                token = token or own
+            if token is not None:
+                headers["Authorization"] = f"Bearer {token.read_text().strip()}"
             connection.request(method, f"{base.path}/{path}", payload, headers)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read() or b"null")
@@ -80,6 +85,27 @@ class AdminClient:
             raise CommandFailed(f"what answers at {self._base()} is not Mayfly", hint="check --url") from error
         finally:
             connection.close()
+
+    def _connect_with_tls(self, host: str, port: int | None) -> tuple[http.client.HTTPConnection, Path | None]:
+        """Return a connection, and the user's own token file if the server has a certificate of this user's authority.
+
+        The token goes to no other server by itself.
+        """
+        import ssl
+
+        from mayflydb.serving.certificates import user_data_directory
+
+        directory = user_data_directory(os.environ)
+        ca, token = directory / "ca.pem", directory / "admin.token"
+        if ca.exists():
+            context = ssl.create_default_context(cafile=str(ca))
+            own = http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
+            try:
+                own.connect()
+                return own, token if token.exists() else None
+            except ssl.SSLCertVerificationError:
+                own.close()
+        return http.client.HTTPSConnection(host, port, timeout=self._timeout), None
 
     def _base(self) -> str:
         address = self._url if "://" in self._url else self._address_in_file(Path(self._url))
@@ -116,9 +142,10 @@ def _fail(status: int, answer: Any) -> NoReturn:
     raise CommandFailed(message, hint=str(problem.get("hint") or ""), exit_code=_EXIT_CODES.get(status, FAILED))
 
 
-def admin_client(ctx: click.Context) -> AdminClient:
+def admin_client(ctx: click.Context, timeout: float | None = None) -> AdminClient:
     """Return the client of the server that `--url` names."""
-    return AdminClient(ctx.find_root().obj["url"])
+    given = ctx.find_root().obj
+    return AdminClient(given["url"], timeout, given["token_file"])
 
 
 def check_with(parse: Callable[[str], object]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 from mayflydb.announcement import Announcement, StartFailed
+from mayflydb.serving.private_files import write_private
 
 
 class Announcer:
@@ -37,7 +37,7 @@ class Announcer:
         self._pid = announcement.pid
         if self._ready_file is not None:
             try:
-                write_ready_file(self._ready_file, ready_document(announcement))
+                write_private(self._ready_file, (ready_document(announcement) + "\n").encode(), replace=True)
             except OSError as error:
                 raise _write_failure(self._ready_file, error) from error
         self._out.write(banner(announcement) if self._out.isatty() else ready_document(announcement) + "\n")
@@ -61,12 +61,18 @@ def _write_failure(path: Path, error: OSError) -> StartFailed:
 
 def ready_document(announcement: Announcement) -> str:
     """Return the ready document on one line. Its keys are a contract: these and no others, null for parts that are off."""
-    cosmos = {"endpoint": announcement.cosmos_endpoint, "key": announcement.cosmos_key}
+    # A key or password of one's own stays in its file: this line goes into logs of programs that start a server.
+    cosmos = {
+        "endpoint": announcement.cosmos_endpoint,
+        "key": announcement.public_key,
+        "key_file": announcement.key_path,
+    }
+    mongo = {"uri": announcement.public_mongo_uri, "password_file": announcement.mongo_password_path}
     document: dict[str, Any] = {
         "event": "ready",
         "pid": announcement.pid,
         "cosmos": None if announcement.cosmos_endpoint is None else cosmos,
-        "mongo": None if announcement.mongo_uri is None else {"uri": announcement.mongo_uri},
+        "mongo": None if announcement.mongo_uri is None else mongo,
         "ydb": None if announcement.ydb_endpoint is None else _ydb(announcement),
         "portal": announcement.portal,
         "admin": announcement.admin,
@@ -78,21 +84,11 @@ def ready_document(announcement: Announcement) -> str:
 
 
 def _ydb(announcement: Announcement) -> dict[str, str | None]:
-    return {"endpoint": announcement.ydb_endpoint, "database": announcement.ydb_database}
-
-
-def write_ready_file(path: Path, document: str) -> None:
-    """Write a file with mode 0600 (it has keys) under a temporary name and rename it, so that readers see all of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    # A killed process of the same id may have left one, and O_EXCL refuses a file that exists.
-    temporary.unlink(missing_ok=True)
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(document + "\n")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    return {
+        "endpoint": announcement.ydb_endpoint,
+        "database": announcement.ydb_database,
+        "password_file": announcement.ydb_password_path,
+    }
 
 
 def banner(announcement: Announcement) -> str:
@@ -102,6 +98,11 @@ def banner(announcement: Announcement) -> str:
     head = f"Mayfly {announcement.version}   {storage}   clock: {announcement.clock}"
     lines = [f"{head}   ready in {announcement.seconds_to_ready:.1f} s", ""]
     lines += [f"  {name:<8} {text}" for name, text in _banner_rows(announcement) if text is not None]
+    if announcement.insecure:
+        lines += [
+            "",
+            "Not secure: other machines can connect without TLS (--insecure), and what they send can be read.",
+        ]
     lines += ["", 'Ctrl+C stops. In another shell: eval "$(mayfly connect --format env)"', ""]
     return "\n".join(lines)
 
@@ -111,15 +112,15 @@ def _banner_rows(announcement: Announcement) -> list[tuple[str, str | None]]:
     if announcement.cosmos_endpoint is not None:
         endpoint = shown = _with_localhost(announcement.cosmos_endpoint)
         own = announcement.key_path
-        key = announcement.cosmos_key if own is None else "..."
+        key = announcement.public_key or "..."
         about = "well-known emulator key" if own is None else f"key in {own}"
         if announcement.either_scheme:
             plain, shown = (f"{scheme}://{endpoint.partition('://')[2]}" for scheme in ("http", "https"))
             about += f"; {plain} is the same port"
         rows.append(("Cosmos", f"AccountEndpoint={shown};AccountKey={key};"))
         rows.append(("", about))
-    if announcement.mongo_uri is not None:
-        rows.append(("Mongo", _without_password(_with_localhost(announcement.mongo_uri))))
+    if announcement.public_mongo_uri is not None:
+        rows.append(("Mongo", _with_localhost(announcement.public_mongo_uri)))
         if announcement.mongo_password_path is not None:
             rows.append(("", f"password in {announcement.mongo_password_path}"))
     if announcement.ydb_endpoint is not None:
@@ -147,11 +148,3 @@ def _with_localhost(url: str) -> str:
         return url
     user, at, _ = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{user}{at}localhost:{parts.port}").geturl()
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username}:...@{host}").geturl()

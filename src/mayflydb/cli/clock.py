@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING
+
 import click
 
-from mayflydb.cli.admin import admin_client, check_with
+from mayflydb.announcement import StartFailed
+from mayflydb.cli.admin import CommandFailed, admin_client, check_with
+from mayflydb.cli.options import load_settings_of, start_failure
 from mayflydb.cli.output import output_option, show
+from mayflydb.config.values import storage as storage_url
 from mayflydb.model.durations import parse_instant, parse_span
+from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, to_rfc3339
+
+if TYPE_CHECKING:
+    from mayflydb.engine.timekeeper import Verdict
+
+_stopped = click.option(
+    "--storage",
+    metavar="URL",
+    callback=check_with(storage_url),
+    help="Decide for this store, which no server serves now; its next server goes on from there.",
+)
 
 sweep_option = click.option(
     "--sweep",
@@ -85,3 +102,45 @@ def resume(ctx: click.Context) -> None:
 def reset(ctx: click.Context) -> None:
     """Return to the host's time. Refused while the store holds anything newer."""
     show(ctx, admin_client(ctx).post("clock/reset", {}))
+
+
+@clock.command()
+@_stopped
+@output_option
+@click.pass_context
+def accept(ctx: click.Context, storage: str | None) -> None:
+    """After a jump of the host's clock: take the LATER of the two times as right.
+
+    `clock show`, or the refusal of a start, names both times. After a jump forward Mayfly goes on from the host's time. After a
+    step back it runs ahead of the host's clock until that is set right.
+    """
+    _settle(ctx, "accept", storage)
+
+
+@clock.command()
+@_stopped
+@output_option
+@click.pass_context
+def reject(ctx: click.Context, storage: str | None) -> None:
+    """After a jump of the host's clock: take the EARLIER of the two times as right.
+
+    After a jump forward Mayfly runs behind the host's clock until that is set right, and what the jump hid is back. After a step
+    back it goes back to the host's time: this alone ever turns Mayfly's time back.
+    """
+    _settle(ctx, "reject", storage)
+
+
+def _settle(ctx: click.Context, verdict: Verdict, storage: str | None) -> None:
+    if storage is None:
+        show(ctx, admin_client(ctx).post(f"clock/{verdict}", {}))
+        return
+    from mayflydb.serving.clocks import settle_store
+
+    settings = load_settings_of(ctx, storage).settings
+    try:
+        jump, time = asyncio.run(settle_store(settings, verdict))
+    except StartFailed as failed:
+        raise start_failure(failed) from failed
+    except MayflyError as error:
+        raise CommandFailed(str(error)) from error
+    show(ctx, {"host": to_rfc3339(jump.host), "mayfly": to_rfc3339(jump.time), "goes_on_from": to_rfc3339(time)})

@@ -1,11 +1,14 @@
-"""`mayfly connect`: the running server's addresses and keys, for a shell, a file or a program."""
+"""`mayfly connect`: the running server's addresses and keys, for a shell, a file or a program.
+
+A key or password that is a secret is not printed: what is printed reads its file.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import click
 import msgspec
@@ -14,58 +17,115 @@ from mayflydb.cli.admin import CommandFailed, admin_client
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The addresses and keys of a running server. `mongo` is empty if MongoDB is off, `ydb` and `database` if YDB is."""
+    """The addresses and keys of a running server. `mongo` is empty if MongoDB is off, `ydb` and `database` if YDB is.
+
+    `key` is empty where it is a secret, which `key_file` holds. `mongo` has its user, and `mongo_password_file` the password.
+    """
 
     endpoint: str
     key: str
     mongo: str = ""
     ydb: str = ""
     database: str = ""
+    key_file: str = ""
+    mongo_password_file: str = ""
+    ydb_password_file: str = ""
+
+    @property
+    def mongo_user(self) -> str:
+        return unquote(urlsplit(self.mongo).username or "")
+
+    @property
+    def mongo_without_user(self) -> str:
+        """The URI for clients that are given user and password beside it."""
+        parts = urlsplit(self.mongo)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+_PERCENT_ENCODED = "$(printf %s \"$(cat {})\" | od -An -v -tx1 | tr -d ' \\n' | sed 's/../%&/g')"
+"""The password in a file, for a URI, as a POSIX shell computes it: each byte as %xx."""
 
 
 def _variables(access: Access) -> dict[str, str]:
+    """Return names, and values as a POSIX shell takes them."""
+    key = shlex.quote(access.key) if access.key else f'"$(cat {shlex.quote(access.key_file)})"'
+    account = shlex.quote(f"AccountEndpoint={access.endpoint};AccountKey=")
+    connection = shlex.quote(f"AccountEndpoint={access.endpoint};AccountKey={access.key};")
     found = {
-        "COSMOS_ENDPOINT": access.endpoint,
-        "COSMOS_KEY": access.key,
-        "COSMOS_CONNECTION_STRING": f"AccountEndpoint={access.endpoint};AccountKey={access.key};",
+        "COSMOS_ENDPOINT": shlex.quote(access.endpoint),
+        "COSMOS_KEY": key,
+        "COSMOS_CONNECTION_STRING": connection if access.key else f"{account}{key}';'",
     }
-    if access.mongo:
-        found["MONGODB_URI"] = access.mongo
+    if access.mongo_password_file:
+        head, at, tail = access.mongo.partition("@")
+        password = _PERCENT_ENCODED.format(shlex.quote(access.mongo_password_file))
+        found["MONGODB_URI"] = f'{shlex.quote(head + ":")}"{password}"{shlex.quote(at + tail)}'
+    elif access.mongo:
+        found["MONGODB_URI"] = shlex.quote(access.mongo)
     if access.ydb:
-        found["YDB_CONNECTION_STRING"] = f"{access.ydb}?database={access.database}"
+        found["YDB_CONNECTION_STRING"] = shlex.quote(f"{access.ydb}?database={access.database}")
     return found
 
 
 def _env(access: Access) -> str:
     """Return commands for `eval` in a POSIX shell."""
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in _variables(access).items())
+    return "\n".join(f"export {name}={value}" for name, value in _variables(access).items())
 
 
 def _dotenv(access: Access) -> str:
-    return "\n".join(f"{name}={json.dumps(value)}" for name, value in _variables(access).items())
+    found = {"COSMOS_ENDPOINT": access.endpoint}
+    if access.key:
+        found["COSMOS_KEY"] = access.key
+        found["COSMOS_CONNECTION_STRING"] = f"AccountEndpoint={access.endpoint};AccountKey={access.key};"
+    else:
+        found["COSMOS_KEY_FILE"] = access.key_file
+    if access.mongo:
+        found["MONGODB_URI"] = access.mongo
+    if access.mongo_password_file:
+        found["MONGODB_PASSWORD_FILE"] = access.mongo_password_file
+    if access.ydb:
+        found["YDB_CONNECTION_STRING"] = f"{access.ydb}?database={access.database}"
+    return "\n".join(f"{name}={json.dumps(value)}" for name, value in found.items())
 
 
 def _json(access: Access) -> str:
-    connection = _variables(access)["COSMOS_CONNECTION_STRING"]
-    document: dict[str, object] = {
-        "cosmos": {"endpoint": access.endpoint, "key": access.key, "connection_string": connection}
-    }
+    cosmos = {"endpoint": access.endpoint}
+    if access.key:
+        connection = f"AccountEndpoint={access.endpoint};AccountKey={access.key};"
+        cosmos |= {"key": access.key, "connection_string": connection}
+    else:
+        cosmos["key_file"] = access.key_file
+    document: dict[str, dict[str, str]] = {"cosmos": cosmos}
     if access.mongo:
         document["mongo"] = {"uri": access.mongo}
+    if access.mongo_password_file:
+        document["mongo"]["password_file"] = access.mongo_password_file
     if access.ydb:
         document["ydb"] = {"endpoint": access.ydb, "database": access.database}
+    if access.ydb_password_file:
+        document["ydb"]["password_file"] = access.ydb_password_file
     return json.dumps(document, indent=2)
 
 
 def _python(access: Access) -> str:
+    def secret(place: str) -> str:
+        return f"Path({json.dumps(place)}).read_text().strip()"
+
+    key = json.dumps(access.key) if access.key else secret(access.key_file)
     lines = [
         "from azure.cosmos import CosmosClient",
         "",
-        f"client = CosmosClient({json.dumps(access.endpoint)}, {json.dumps(access.key)})",
+        f"client = CosmosClient({json.dumps(access.endpoint)}, {key})",
     ]
     if access.mongo:
         lines.insert(1, "from pymongo import MongoClient")
         lines.append(f"mongo = MongoClient({json.dumps(access.mongo)})")
+    if access.mongo_password_file:
+        user, password = json.dumps(access.mongo_user), secret(access.mongo_password_file)
+        uri = json.dumps(access.mongo_without_user)
+        lines[-1] = f"mongo = MongoClient({uri}, username={user}, password={password})"
+    if access.key_file or access.mongo_password_file:
+        lines.insert(0, "from pathlib import Path")
     if access.ydb:
         lines.insert(1, "import ydb")
         lines.append(f"driver = ydb.Driver(endpoint={json.dumps(access.ydb)}, database={json.dumps(access.database)})")
@@ -73,7 +133,11 @@ def _python(access: Access) -> str:
 
 
 def _node(access: Access) -> str:
-    account = f"{{ endpoint: {json.dumps(access.endpoint)}, key: {json.dumps(access.key)} }}"
+    def secret(place: str) -> str:
+        return f'readFileSync({json.dumps(place)}, "utf8").trim()'
+
+    key = json.dumps(access.key) if access.key else secret(access.key_file)
+    account = f"{{ endpoint: {json.dumps(access.endpoint)}, key: {key} }}"
     lines = [
         'import { CosmosClient } from "@azure/cosmos";',
         "",
@@ -82,6 +146,13 @@ def _node(access: Access) -> str:
     if access.mongo:
         lines.insert(1, 'import { MongoClient } from "mongodb";')
         lines.append(f"const mongo = new MongoClient({json.dumps(access.mongo)});")
+    if access.mongo_password_file:
+        login = f"username: {json.dumps(access.mongo_user)}, password: {secret(access.mongo_password_file)}"
+        lines[-1] = (
+            f"const mongo = new MongoClient({json.dumps(access.mongo_without_user)}, {{ auth: {{ {login} }} }});"
+        )
+    if access.key_file or access.mongo_password_file:
+        lines.insert(0, 'import { readFileSync } from "node:fs";')
     if access.ydb:
         lines.insert(1, 'import { Driver } from "@ydbjs/core";')
         lines.append(f"const driver = new Driver({json.dumps(access.ydb + access.database)});")
@@ -90,10 +161,22 @@ def _node(access: Access) -> str:
 
 def _csharp(access: Access) -> str:
     imports = ["using Microsoft.Azure.Cosmos;"]
-    lines = [f"var client = new CosmosClient({json.dumps(access.endpoint)}, {json.dumps(access.key)});"]
+
+    def secret(place: str) -> str:
+        return f"File.ReadAllText({json.dumps(place)}).Trim()"
+
+    key = json.dumps(access.key) if access.key else secret(access.key_file)
+    lines = [f"var client = new CosmosClient({json.dumps(access.endpoint)}, {key});"]
     if access.mongo:
         imports.append("using MongoDB.Driver;")
         lines.append(f"var mongo = new MongoClient({json.dumps(access.mongo)});")
+    if access.mongo_password_file:
+        login = f'"admin", {json.dumps(access.mongo_user)}, {secret(access.mongo_password_file)}'
+        lines[-1:] = [
+            f"var settings = MongoClientSettings.FromConnectionString({json.dumps(access.mongo_without_user)});",
+            f"settings.Credential = MongoCredential.CreateCredential({login});",
+            "var mongo = new MongoClient(settings);",
+        ]
     if access.ydb:
         url = urlsplit(access.ydb)
         tls = ";UseTls=true" if url.scheme == "grpcs" else ""
@@ -104,7 +187,11 @@ def _csharp(access: Access) -> str:
 
 
 def _java(access: Access) -> str:
-    builder = f"new CosmosClientBuilder().endpoint({json.dumps(access.endpoint)}).key({json.dumps(access.key)})"
+    def secret(place: str) -> str:
+        return f"Files.readString(Path.of({json.dumps(place)})).strip()"
+
+    key = json.dumps(access.key) if access.key else secret(access.key_file)
+    builder = f"new CosmosClientBuilder().endpoint({json.dumps(access.endpoint)}).key({key})"
     imports = ["import com.azure.cosmos.CosmosClientBuilder;"]
     lines = [f"var client = {builder}.gatewayMode().buildClient();"]
     if access.endpoint.startswith("http:"):
@@ -113,6 +200,13 @@ def _java(access: Access) -> str:
     if access.mongo:
         imports.append("import com.mongodb.client.MongoClients;")
         lines.append(f"var mongo = MongoClients.create({json.dumps(access.mongo)});")
+    if access.mongo_password_file:
+        head, at, tail = access.mongo.partition("@")
+        password = f'URLEncoder.encode({secret(access.mongo_password_file)}, UTF_8).replace("+", "%20")'
+        lines[-1] = f"var mongo = MongoClients.create({json.dumps(head + ':')} + {password} + {json.dumps(at + tail)});"
+        imports += ["import java.net.URLEncoder;", "import static java.nio.charset.StandardCharsets.UTF_8;"]
+    if access.key_file or access.mongo_password_file:
+        imports += ["import java.nio.file.Files;", "import java.nio.file.Path;"]
     if access.ydb:
         imports.append("import tech.ydb.core.grpc.GrpcTransport;")
         lines.append(
@@ -122,7 +216,7 @@ def _java(access: Access) -> str:
 
 
 def _mongosh(access: Access) -> str:
-    """Return the command that starts MongoDB's shell."""
+    """Return the command that starts MongoDB's shell, which asks for a password where one is needed."""
     if not access.mongo:
         raise CommandFailed("this server does not serve MongoDB")
     return f"mongosh {shlex.quote(access.mongo)}"
@@ -132,7 +226,10 @@ def _ydb(access: Access) -> str:
     """Return the beginning of a command of YDB's program, which a subcommand completes."""
     if not access.ydb:
         raise CommandFailed("this server does not serve YDB")
-    return f"ydb -e {shlex.quote(access.ydb)} -d {shlex.quote(access.database)}"
+    command = f"ydb -e {shlex.quote(access.ydb)} -d {shlex.quote(access.database)}"
+    if access.ydb_password_file:
+        command += f" --user root --password-file {shlex.quote(access.ydb_password_file)}"
+    return command
 
 
 FORMATS: dict[str, Callable[[Access], str]] = {
@@ -160,6 +257,13 @@ def connect(ctx: click.Context, form: str) -> None:
     mongo = info.get("mongo") or {}
     ydb = info.get("ydb") or {}
     access = Access(
-        cosmos["endpoint"], cosmos["key"], mongo.get("uri", ""), ydb.get("endpoint", ""), ydb.get("database", "")
+        cosmos["endpoint"],
+        cosmos.get("key") or "",
+        mongo.get("uri", ""),
+        ydb.get("endpoint", ""),
+        ydb.get("database", ""),
+        cosmos.get("key_file") or "",
+        mongo.get("password_file") or "",
+        ydb.get("password_file") or "",
     )
     click.echo(FORMATS[form](access))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -21,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reset": ("mayflydb.cli.reset", "reset"),
     "copy": ("mayflydb.cli.data", "copy"),
     "data": ("mayflydb.cli.data", "data"),
+    "doctor": ("mayflydb.cli.doctor", "doctor"),
     "ydb": ("mayflydb.cli.ydb", "ydb"),
     "config": ("mayflydb.cli.config", "config"),
 }
@@ -42,6 +44,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     show_default=True,
 )
 @click.option(
+    "--token-file",
+    envvar="MAYFLY_TOKEN_FILE",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The file of the server's admin token. Default: this user's own, over https alone.  [env: MAYFLY_TOKEN_FILE]",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(FORMS),
@@ -50,9 +59,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 )
 @click.version_option(__version__, prog_name="mayfly", message="%(prog)s %(version)s")
 @click.pass_context
-def mayfly(ctx: click.Context, config_file: str | None, url: str, output: str) -> None:
+def mayfly(ctx: click.Context, config_file: str | None, url: str, token_file: Path | None, output: str) -> None:
     """A database in which every record knows when it dies. `mayfly` alone means `mayfly serve`."""
-    ctx.obj = {"config_file": config_file, "url": url, "output": output}
+    ctx.obj = {"config_file": config_file, "url": url, "token_file": token_file, "output": output}
     if ctx.invoked_subcommand is None:
         serve = mayfly.get_command(ctx, "serve")
         assert serve is not None
@@ -61,5 +70,5 @@ def mayfly(ctx: click.Context, config_file: str | None, url: str, output: str) -
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 ok, 1 failed, 2 usage, 3 not ready, 4 refused for safety."""
+    """Run the command line. Exit codes: 0 ok, 1 failed, 2 usage, 3 not ready, 4 refused for safety, 5 damaged."""
     sys.exit(mayfly.main(prog_name="mayfly", standalone_mode=True))

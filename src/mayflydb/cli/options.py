@@ -20,10 +20,12 @@ GROUPS = {
     "clock": "Clock",
     "server": "Server",
     "tls": "Server",
+    "queries": "Queries",
     "ttl": "Expiry",
     "cosmos": "Azure Cosmos DB",
     "mongo": "MongoDB",
     "ydb": "YDB",
+    "limits": "Limits",
 }
 """Titles in the help, in this order, by the sections of settings."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mayflydb.cli.admin import NOT_READY, AdminClient, CommandFailed
+from mayflydb.cli.admin import NOT_READY, AdminClient, CommandFailed, admin_client
 from mayflydb.cli.output import output_option, show
 
 POLL_SECONDS = 0.1
@@ -28,27 +28,19 @@ def status(ctx: click.Context, wait: float) -> None:
 
     `mayfly connect` has the keys that clients need.
     """
-    admin = AdminClient(ctx.find_root().obj["url"], timeout=REQUEST_SECONDS)
+    admin = admin_client(ctx, timeout=REQUEST_SECONDS)
     ready = wait_until_ready(admin, wait)
-    document = {"readiness": ready, "info": _without_keys(admin.get("info")), "stats": admin.get("stats")}
-    show(ctx, document, brief=_brief_rows(document["info"], document["stats"]))
+    document = {"readiness": ready, "info": admin.get("info"), "stats": admin.get("stats")}
+    show(ctx, document, brief=_brief_rows(ready, document["info"], document["stats"]))
 
 
-def _without_keys(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the account key: a status is often shown to others."""
-    cosmos = info.get("cosmos")
-    if not isinstance(cosmos, Mapping):
-        return dict(info)
-    return {**info, "cosmos": {name: each for name, each in cosmos.items() if name not in ("key", "connection_string")}}
-
-
-def _brief_rows(info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _brief_rows(ready: Mapping[str, Any], info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
     ydb = info.get("ydb") or {}
     values = {
         "ready": "yes",
         "version": info.get("version"),
         "storage": info.get("storage"),
-        "clock": f"{info.get('clock')}, {stats.get('now')}",
+        "clock": f"{ready.get('clock')}, {stats.get('now')}",
         "cosmos": (info.get("cosmos") or {}).get("endpoint", "off"),
         "mongo": (info.get("mongo") or {}).get("uri", "off"),
         "ydb": f"{ydb['endpoint']}{ydb['database']}" if ydb else "off",

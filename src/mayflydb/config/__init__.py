@@ -10,16 +10,18 @@ without its field and a field without its row.
 from __future__ import annotations
 
 from mayflydb.config.load import Given, Loaded, find_config_file, load
+from mayflydb.config.row import Row
 from mayflydb.config.settings import (
     ClockSettings,
     CosmosSettings,
+    LimitSettings,
     ServerSettings,
     Settings,
     StorageSettings,
     TlsSettings,
     TtlSettings,
 )
-from mayflydb.config.table import TABLE, Row
+from mayflydb.config.table import TABLE
 from mayflydb.config.values import MEMORY, file_url, without_secrets
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "ClockSettings",
     "CosmosSettings",
     "Given",
+    "LimitSettings",
     "Loaded",
     "Row",
     "ServerSettings",

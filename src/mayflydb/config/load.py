@@ -14,11 +14,14 @@ from typing import Any
 import msgspec
 
 from mayflydb.announcement import StartFailed
+from mayflydb.config.row import Row
 from mayflydb.config.settings import (
     Administrator,
     ClockSettings,
     CosmosSettings,
+    LimitSettings,
     MongoSettings,
+    QuerySettings,
     ServerSettings,
     Settings,
     StorageSettings,
@@ -26,8 +29,20 @@ from mayflydb.config.settings import (
     TtlSettings,
     YdbSettings,
 )
-from mayflydb.config.table import TABLE, Row
-from mayflydb.config.values import Advertised, interval, is_loopback, public_url, retention, run_interval, storage
+from mayflydb.config.table import TABLE
+from mayflydb.config.values import (
+    Advertised,
+    clock_jump,
+    clock_wait,
+    interval,
+    is_loopback,
+    optional_interval,
+    optional_retention,
+    public_url,
+    retention,
+    run_interval,
+    storage,
+)
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import to_rfc3339
 
@@ -57,12 +72,16 @@ _SECTIONS = {
     "server": ServerSettings,
     "storage": StorageSettings,
     "clock": ClockSettings,
+    "queries": QuerySettings,
     "cosmos": CosmosSettings,
     "tls": TlsSettings,
     "ttl": TtlSettings,
     "mongo": MongoSettings,
     "ydb": YdbSettings,
+    "limits": LimitSettings,
 }
+
+TLS_OR_NOT = "add --scheme https to serve with TLS alone, or --insecure to serve without it as well"
 
 MONGO_PORT = 27017
 YDB_PORT, YDB_TLS_PORT = 2136, 2135
@@ -71,7 +90,7 @@ _FIRST_USER = "MONGO_INITDB_ROOT_"
 """The prefix of the variables by which images of MongoDB get their first user."""
 
 # Variables that the command line reads itself.
-_OTHER_VARIABLES = ("MAYFLY_CONFIG", "MAYFLY_URL")
+_OTHER_VARIABLES = ("MAYFLY_CONFIG", "MAYFLY_URL", "MAYFLY_TOKEN_FILE")
 
 # Kubernetes sets these variables in every pod beside a service whose name starts with mayfly.
 _SERVICE_LINKS = re.compile(r"MAYFLY_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
@@ -181,17 +200,28 @@ def _assemble(values: Mapping[str, Any], administrator: Administrator | None) ->
     if groups["server"]["allow_time_travel"] is None:
         shared = StorageSettings(**groups["storage"]).shared
         groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"]) and not shared
+    near = is_loopback(groups["server"]["host"])
+    if groups["cosmos"]["check_date"] is None:
+        groups["cosmos"]["check_date"] = not near
     mongo = groups["mongo"]
     # A server on a free port is one of several, as in tests: its other ports must be free ones too.
     if mongo["port"] is None:
         mongo["port"] = MONGO_PORT if groups["server"]["port"] else 0
     mongo["administrator"] = administrator
-    ydb = groups["ydb"]
+    _choose_ydb_ports(groups["ydb"], bool(groups["server"]["port"]), near or groups["server"]["insecure"])
+    return Settings(**{section: struct(**groups[section]) for section, struct in _SECTIONS.items()})
+
+
+def _choose_ydb_ports(ydb: dict[str, Any], usual: bool, plain: bool) -> None:
+    """Choose the ports that are not given. `usual`: no free ones; `plain`: TLS is not required."""
+    if ydb["port"] is None and not plain:
+        ydb["port"] = -1
+        if ydb["tls_port"] is None:
+            ydb["tls_port"] = YDB_TLS_PORT if usual else 0
     if ydb["port"] is None:
-        ydb["port"] = YDB_PORT if groups["server"]["port"] else 0
+        ydb["port"] = YDB_PORT if usual else 0
     if ydb["tls_port"] is None:
         ydb["tls_port"] = YDB_TLS_PORT if ydb["port"] == YDB_PORT else -1
-    return Settings(**{section: struct(**groups[section]) for section, struct in _SECTIONS.items()})
 
 
 def _administrator(environ: Mapping[str, str]) -> Administrator | None:
@@ -213,7 +243,8 @@ def _administrator(environ: Mapping[str, str]) -> Administrator | None:
         return None
     if len(given) == 1:
         raise StartFailed(f"{_FIRST_USER}USERNAME and {_FIRST_USER}PASSWORD belong together", exit_code=2)
-    return Administrator(given["USERNAME"], given["PASSWORD"])
+    file = environ.get(f"{_FIRST_USER}PASSWORD_FILE")
+    return Administrator(given["USERNAME"], given["PASSWORD"], Path(file).absolute() if file else None)
 
 
 def _refuse_contradictions(loaded: Loaded) -> None:
@@ -230,6 +261,13 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             hint="add --clock virtual",
             exit_code=2,
         )
+    if settings.clock.hold > settings.clock.steady:
+        raise StartFailed(
+            "purging would trust a step of the clock that reads do not follow yet",
+            setting="clock.steady",
+            hint="give --clock-steady at least the duration of --clock-hold",
+            exit_code=2,
+        )
     if settings.storage.shared and settings.clock.mode == "virtual" and not settings.server.allow_time_travel:
         raise StartFailed(
             "servers that share a PostgreSQL database share the real time",
@@ -237,6 +275,7 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             hint="--allow-time-travel permits a virtual clock over a database that is for tests alone",
             exit_code=4,
         )
+    _refuse_limits_without_a_disk(settings.storage)
     _refuse_contradictions_of_mongo(settings)
     _refuse_contradictions_of_ydb(settings)
     _refuse_custom_paths_in_vain(settings)
@@ -254,13 +293,60 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             hint="leave out --key-file or --generate-key",
             exit_code=2,
         )
-    if not (settings.server.loopback or settings.cosmos.key_file or settings.cosmos.generate_key):
+    _refuse_open_doors(settings)
+
+
+def _refuse_open_doors(settings: Settings) -> None:
+    server = settings.server
+    if server.loopback:
+        if server.insecure:
+            raise StartFailed(
+                "only this machine can connect, and TLS is not required here",
+                setting="server.insecure",
+                hint="leave out --insecure",
+                exit_code=2,
+            )
+        return
+    reached = f"{server.host} can be reached from other machines"
+    if not (settings.cosmos.key_file or settings.cosmos.generate_key):
         raise StartFailed(
-            f"{settings.server.host} can be reached from other machines, and the well-known key opens the store to all of them",
+            f"{reached}, and the well-known key opens the store to all of them",
             setting="server.host",
-            hint="add --generate-key or --key-file PATH, or listen on localhost",
+            hint="add --generate-key or --key-file PATH, and --scheme https (TLS) or --insecure; or listen on localhost",
             exit_code=4,
         )
+    if server.scheme == "http" and not server.insecure:
+        raise StartFailed(
+            f"{reached}, and without TLS keys, passwords and data can be read on the way",
+            setting="server.scheme",
+            hint=TLS_OR_NOT,
+            exit_code=4,
+        )
+    if not settings.cosmos.check_date:
+        raise StartFailed(
+            f"{reached}, and a signature without a date could be used again for ever",
+            setting="cosmos.check_date",
+            hint="leave out --no-check-date, or listen on localhost",
+            exit_code=4,
+        )
+    if settings.ydb.port != -1 and not server.insecure:
+        raise StartFailed(
+            f"{reached}, and YDB's port {settings.ydb.port or ''} would be without TLS".replace("  ", " "),
+            setting="ydb.port",
+            hint="give --ydb-tls-port instead of --ydb-port, or add --insecure",
+            exit_code=4,
+        )
+
+
+def _refuse_limits_without_a_disk(storage: StorageSettings) -> None:
+    for name, given in (("reserve", storage.reserve), ("min_free", storage.min_free)):
+        if storage.kind != "sqlite" and given is not None:
+            raise StartFailed(
+                "Mayfly knows the disk of a file alone",
+                setting=f"storage.{name}",
+                hint=f"leave it out, or store in a file instead of {storage.shown}",
+                exit_code=2,
+            )
 
 
 def _refuse_contradictions_of_mongo(settings: Settings) -> None:
@@ -327,12 +413,12 @@ def _refuse_custom_paths_in_vain(settings: Settings) -> None:
 def _as_toml(row: Row, value: Any) -> object:
     """A parsed value the way the settings file would hold it, without passwords."""
     if value is None:
-        return row.default
+        return "off" if row.parse is optional_interval else row.default
     if row.key == "clock.start":
         return to_rfc3339(value)
     if row.parse is storage:
         return public_url(value)
-    if row.parse in (interval, retention, run_interval):
+    if row.parse in (clock_jump, clock_wait, interval, optional_interval, optional_retention, retention, run_interval):
         return format_span(value)
     if isinstance(value, Path | Advertised):
         return str(value)

@@ -23,17 +23,24 @@ from mayflydb.store import postgres_urls
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
-    """Where the server listens and how it talks about itself. `port` 0: a free one."""
+    """Where the server listens and how it talks about itself. `port` 0: a free one.
+
+    `insecure`: other machines may connect without TLS. `slow_request`: requests that take at least this long are logged; None:
+    none is.
+    """
 
     host: str
     port: int
     scheme: Literal["http", "https"]
+    insecure: bool
     advertise: Advertised | None
     allow_hosts: tuple[str, ...]
     allow_time_travel: bool
     ready_file: Path | None
+    slow_request: Span | None
     log_format: Literal["auto", "text", "json"]
     log_level: Literal["debug", "info", "warning", "error"]
+    max_connections: int
 
     @property
     def loopback(self) -> bool:
@@ -51,14 +58,27 @@ class ServerSettings(msgspec.Struct, frozen=True):
         """The host name that clients are given, where it is not the one they used."""
         return () if self.advertise is None else (self.advertise.host.strip("[]"),)
 
+    @property
+    def bound_names(self) -> tuple[str, ...]:
+        """The host that is listened on, unless it is this machine alone, or stands for all addresses."""
+        host = self.host.strip("[]")
+        return () if self.loopback or host in ("0.0.0.0", "::") else (host,)  # noqa: S104 - compared, not bound
+
 
 StorageKind = Literal["memory", "sqlite", "postgresql"]
 
 
 class StorageSettings(msgspec.Struct, frozen=True):
-    """`memory`, `sqlite:///absolute/path` or `postgresql://user:password@host:port/database`; `shown` has no secret in it."""
+    """`memory`, `sqlite:///absolute/path` or `postgresql://user:password@host:port/database`; `shown` has no secret in it.
+
+    `reserve`, `min_free`: bytes of a file's disk that are kept allocated, and that must be free for writes; None: as usual.
+    `history_limit`: the most versions of the history of one container.
+    """
 
     url: str
+    reserve: int | None = None
+    min_free: int | None = None
+    history_limit: int = 1_000_000
 
     def __repr__(self) -> str:
         return f"StorageSettings(url={self.shown!r})"
@@ -91,10 +111,24 @@ class StorageSettings(msgspec.Struct, frozen=True):
 
 
 class ClockSettings(msgspec.Struct, frozen=True):
-    """`start` is where a virtual clock begins; None: at the real current second."""
+    """`start` is where a virtual clock begins; None: at the real current second.
+
+    `jump`, `hold`, `steady`: as `Belief` has them.
+    """
 
     mode: Literal["real", "virtual"]
     start: Instant | None
+    jump: Span
+    hold: Span
+    steady: Span
+
+
+class QuerySettings(msgspec.Struct, frozen=True):
+    """`threads`: queries that compute at once. `memory`: of all queries together, in MiB. `time_limit`: of one query."""
+
+    threads: int
+    memory: int
+    time_limit: Span
 
 
 class CosmosSettings(msgspec.Struct, frozen=True):
@@ -114,10 +148,11 @@ class CosmosSettings(msgspec.Struct, frozen=True):
 
 
 class Administrator(msgspec.Struct, frozen=True):
-    """A user that may do everything, given by name and password."""
+    """A user that may do everything, given by name and password. `path`: the file of the password, if it came from one."""
 
     name: str
     password: str
+    path: Path | None = None
 
     def __repr__(self) -> str:
         return f"Administrator({self.name!r})"
@@ -138,6 +173,10 @@ class MongoSettings(msgspec.Struct, frozen=True):
     password_file: Path | None
     compressors: tuple[str, ...] | None
     max_connections: int
+    max_cursors: int
+    max_cursors_per_session: int
+    cursor_bytes: int
+    max_sessions: int
     profile: Profile
     expiry: Expiry
     custom_path_ttl: bool
@@ -151,7 +190,8 @@ class YdbSettings(msgspec.Struct, frozen=True):
     """`port`, `tls_port`: 0: a free one; -1: off. `databases`: the paths that clients may name; the first is the usual one.
 
     `auth`: whether a login is needed; None: where other machines can come in, or a password is given. `password_file` holds the
-    password of the user `root`. `hide_expired`: rows are seen no more from their deadline on, not only when they are erased.
+    password of the user `root`. `max_users`: the most users and groups. `hide_expired`: rows are seen no more from their deadline
+    on, not only when they are erased.
     """
 
     port: int
@@ -160,7 +200,12 @@ class YdbSettings(msgspec.Struct, frozen=True):
     advertise: Advertised | None
     auth: bool | None
     password_file: Path | None
+    max_users: int
     hide_expired: bool
+    max_connections: int
+    max_calls: int
+    max_sessions: int
+    max_session_transactions: int
 
     @property
     def served(self) -> bool:
@@ -177,10 +222,14 @@ class TlsSettings(msgspec.Struct, frozen=True):
 class TtlSettings(msgspec.Struct, frozen=True):
     """The interval of the reaper and the price of purges. `ydb_min_run_interval`: the shortest that a YDB table may ask for.
 
+    `event_retention`: how long expiry events are kept; None: as usual. `event_limit`: the most events that are kept.
+
     `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `PassSettings` has them.
     """
 
     sweep_interval: Span
+    event_retention: Span | None
+    event_limit: int
     mongo_sweep_interval: Span
     ydb_run_interval: Span
     ydb_min_run_interval: Span
@@ -190,14 +239,25 @@ class TtlSettings(msgspec.Struct, frozen=True):
     charge: Literal["leftover", "free", "serverless"]
 
 
+class LimitSettings(msgspec.Struct, frozen=True):
+    """Limits of the clients of all protocols together. `..._bytes`, `bytes_in_flight`: in bytes."""
+
+    bytes_in_flight: int
+    connections_per_address: int
+    open_transactions: int
+    transaction_bytes: int
+
+
 class Settings(msgspec.Struct, frozen=True):
     """All settings of a server."""
 
     server: ServerSettings
     storage: StorageSettings
     clock: ClockSettings
+    queries: QuerySettings
     cosmos: CosmosSettings
     tls: TlsSettings
     ttl: TtlSettings
     mongo: MongoSettings
     ydb: YdbSettings
+    limits: LimitSettings

@@ -2,35 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import msgspec
-
 from mayflydb.config import values as read
-
-
-class Row(msgspec.Struct, frozen=True):
-    """One setting. `key` is its TOML key and its place in Settings: the section is its first word, the name its last.
-
-    `default` is written as in TOML. `parse` takes what a flag or variable gave (text), or a TOML value; ValueError with a
-    sentence for people. A flag named `--a/--no-a` or `--a` with `switch` takes no value; `many` may be repeated.
-    """
-
-    key: str
-    flags: tuple[str, ...]
-    default: Any
-    parse: Callable[[Any], Any]
-    help: str
-    metavar: str = "TEXT"
-    switch: bool = False
-    many: bool = False
-
-    @property
-    def variable(self) -> str:
-        """`MAYFLY_SERVER_PORT` for `server.port`."""
-        return "MAYFLY_" + self.key.replace(".", "_").upper()
-
+from mayflydb.config.limit_rows import LIMIT_ROWS
+from mayflydb.config.row import Row
 
 TABLE: tuple[Row, ...] = (
     Row(
@@ -54,8 +28,17 @@ TABLE: tuple[Row, ...] = (
         ("--scheme",),
         "http",
         read.choice("http", "https"),
-        "Scheme of the printed endpoint; both are always served on the one port.",
+        "Scheme of the printed endpoint. On loopback both are served on the one port; elsewhere https alone, or both with "
+        "--insecure.",
         "http|https",
+    ),
+    Row(
+        "server.insecure",
+        ("--insecure",),
+        False,
+        read.switch,
+        "Also serve without TLS where other machines can connect: keys, passwords and data can be read on the way.",
+        switch=True,
     ),
     Row(
         "server.advertise",
@@ -107,6 +90,14 @@ TABLE: tuple[Row, ...] = (
         "debug|info|warning|error",
     ),
     Row(
+        "server.slow_request",
+        ("--slow-request",),
+        "1s",
+        read.optional_interval,
+        "Requests that take at least this long are logged, with what they read; off: none is.",
+        "DURATION|off",
+    ),
+    Row(
         "storage.url",
         ("--storage",),
         "sqlite:///./mayfly.db",
@@ -114,6 +105,47 @@ TABLE: tuple[Row, ...] = (
         "memory; sqlite:/// and a path (absolute unless it starts with ./); or a URL as libpq has it, such as "
         "postgresql://user@host:port/database or postgresql:///database?host=/run/postgresql.",
         "URL",
+    ),
+    Row(
+        "storage.reserve",
+        ("--storage-reserve",),
+        "auto",
+        read.optional_size,
+        "Disk space that a file's store keeps beside it, so that purges and deletes work on a full disk; 0: none. "
+        "Default: 128MiB.",
+        "SIZE",
+    ),
+    Row(
+        "storage.min_free",
+        ("--storage-min-free",),
+        "auto",
+        read.optional_size,
+        "Free space of a file's disk below which writes are refused that make the store grow; 0: none are. Default: 64MiB.",
+        "SIZE",
+    ),
+    Row(
+        "queries.threads",
+        ("--query-threads",),
+        2,
+        read.positive,
+        "Queries that compute at the same time; one client has at most one less. Small ones need no thread.",
+        "THREADS",
+    ),
+    Row(
+        "queries.memory",
+        ("--query-memory",),
+        192,
+        read.positive,
+        "Memory that all queries together may take, in MiB; beyond it the one that took most is stopped.",
+        "MIB",
+    ),
+    Row(
+        "queries.time_limit",
+        ("--query-time-limit",),
+        "60s",
+        read.interval,
+        "The longest time of one query, whatever its client asks for.",
+        "DURATION",
     ),
     Row(
         "clock.mode",
@@ -130,6 +162,30 @@ TABLE: tuple[Row, ...] = (
         read.optional_time,
         "Where a virtual clock starts. Default: the real current second.",
         "TIME",
+    ),
+    Row(
+        "clock.jump",
+        ("--clock-jump",),
+        "5s",
+        read.clock_jump,
+        "A longer step of the host's clock forward is not believed at once.",
+        "DURATION",
+    ),
+    Row(
+        "clock.hold",
+        ("--clock-hold",),
+        "1m",
+        read.clock_wait,
+        "How long such a step must hold before reads follow it.",
+        "DURATION",
+    ),
+    Row(
+        "clock.steady",
+        ("--clock-steady",),
+        "1h",
+        read.clock_wait,
+        "How long such a step must hold before anything is purged on its word; not shorter than --clock-hold.",
+        "DURATION",
     ),
     Row(
         "cosmos.key_file",
@@ -158,9 +214,10 @@ TABLE: tuple[Row, ...] = (
     Row(
         "cosmos.check_date",
         ("--check-date/--no-check-date",),
-        False,
-        read.switch,
-        "Refuse requests that were signed more than 15 minutes ago or ahead.",
+        "auto",
+        read.optional_switch,
+        "Refuse requests that were signed more than 15 minutes ago or ahead. Default: where other machines can connect, and "
+        "always there.",
         switch=True,
     ),
     Row(
@@ -211,6 +268,30 @@ TABLE: tuple[Row, ...] = (
         read.interval,
         "How often expired items are purged.",
         "DURATION",
+    ),
+    Row(
+        "ttl.event_retention",
+        ("--event-retention",),
+        "auto",
+        read.optional_retention,
+        "How long expiry events are kept. Default: 7d, and without an end while the clock is virtual.",
+        "DURATION",
+    ),
+    Row(
+        "ttl.event_limit",
+        ("--event-limit",),
+        1_000_000,
+        read.positive,
+        "Expiry events that are kept at most; the oldest go first.",
+        "EVENTS",
+    ),
+    Row(
+        "storage.history_limit",
+        ("--history-limit",),
+        1_000_000,
+        read.positive,
+        "Versions that the history of one container keeps at most, for change feeds of all versions and for change streams.",
+        "VERSIONS",
     ),
     Row(
         "ttl.mongo_sweep_interval",
@@ -287,14 +368,6 @@ TABLE: tuple[Row, ...] = (
         many=True,
     ),
     Row(
-        "mongo.max_connections",
-        ("--mongo-max-connections",),
-        1000,
-        read.positive,
-        "Connections of MongoDB's clients at once; more are closed as they come.",
-        "CONNECTIONS",
-    ),
-    Row(
         "mongo.profile",
         ("--mongo-profile",),
         "both",
@@ -349,7 +422,8 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-port",),
         "auto",
         read.optional_port,
-        "Port of YDB; 0 picks a free one, -1 is off. Default: 2136, or a free one where --port is 0.",
+        "Port of YDB without TLS; 0 picks a free one, -1 is off. Default: 2136, or a free one where --port is 0; off where "
+        "other machines can connect, unless --insecure.",
         "PORT",
     ),
     Row(
@@ -357,7 +431,8 @@ TABLE: tuple[Row, ...] = (
         ("--ydb-tls-port",),
         "auto",
         read.optional_port,
-        "Port of YDB with TLS; 0 picks a free one, -1 is off. Default: 2135 where --ydb-port is 2136, else off.",
+        "Port of YDB with TLS; 0 picks a free one, -1 is off. Default: 2135 where --ydb-port is 2136, or where YDB is served "
+        "with TLS alone; else off.",
         "PORT",
     ),
     Row(
@@ -392,6 +467,14 @@ TABLE: tuple[Row, ...] = (
         read.optional_path,
         "File with the password of YDB's user root. Default: one is made, in a file that only you can read.",
         "PATH",
+    ),
+    Row(
+        "ydb.max_users",
+        ("--ydb-max-users",),
+        1_000,
+        read.positive,
+        "The most users and groups of YDB together.",
+        "USERS",
     ),
     Row(
         "ydb.ttl.hide_expired",
@@ -441,4 +524,5 @@ TABLE: tuple[Row, ...] = (
         "Whether rows of YDB tables are erased in the background; otherwise only by runs on demand.",
         switch=True,
     ),
+    *LIMIT_ROWS,
 )

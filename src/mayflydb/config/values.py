@@ -239,6 +239,31 @@ def interval(value: Any) -> Span:
     return span
 
 
+def clock_jump(value: Any) -> Span:
+    """A number in TOML is seconds. Longer than what is reserved ahead, or the step would be used before it is noticed."""
+    if isinstance(value, bool):
+        raise ValueError("a duration is needed")
+    span = parse_span(str(value))
+    if not 2 * SECOND <= span <= DAY:
+        raise ValueError(f"{format_span(span)} is not between 2s and 1d")
+    return span
+
+
+def clock_wait(value: Any) -> Span:
+    """A number in TOML is seconds."""
+    if isinstance(value, bool):
+        raise ValueError("a duration is needed")
+    span = parse_span(str(value))
+    if not SECOND <= span <= 365 * DAY:
+        raise ValueError(f"{format_span(span)} is not between 1s and 365d")
+    return span
+
+
+def optional_interval(value: Any) -> Span | None:
+    """An interval, or `off`, which is None."""
+    return None if value == "off" else interval(value)
+
+
 def retention(value: Any) -> Span:
     """A number in TOML is seconds, as everywhere."""
     if isinstance(value, bool):
@@ -247,6 +272,31 @@ def retention(value: Any) -> Span:
     if not MINUTE <= span <= 365 * DAY:
         raise ValueError(f"{format_span(span)} is not between 1m and 365d")
     return span
+
+
+def optional_retention(value: Any) -> Span | None:
+    return None if value in ("", "auto") else retention(value)
+
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+
+def optional_size(value: Any) -> int | None:
+    """A number of bytes, or a text with a unit: `128MiB`, `1GB`."""
+    if value in ("", "auto"):
+        return None
+    found = re.fullmatch(r"([0-9]{1,12})\s*([A-Za-z]{0,3})", str(value).strip())
+    if isinstance(value, bool) or found is None or found[2].upper() not in _UNITS:
+        raise ValueError(f"{value!r} is no size; 128MiB is one")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
+def size(value: Any) -> int:
+    """Bytes, as `optional_size` has them; at least 1."""
+    found = optional_size(value)
+    if not found:
+        raise ValueError(f"{value!r} is no size; 128MiB is one")
+    return found
 
 
 def storage(value: Any) -> str:

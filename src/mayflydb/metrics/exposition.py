@@ -9,6 +9,7 @@ from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import ContainerTarget
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.runs import last_run, next_run
+from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.version import __version__
 
@@ -21,8 +22,35 @@ _HELP: dict[str, tuple[str, str]] = {
     "mayfly_build_info": ("gauge", "The version that runs."),
     "mayfly_ready": ("gauge", "1 while the server answers."),
     "mayfly_clock_virtual": ("gauge", "1 while people hold the clock."),
-    "mayfly_clock_fenced": ("gauge", "1 while purging waits because the host's clock jumped."),
+    "mayfly_clock_fenced": ("gauge", "1 while a jump of the host's clock is neither accepted nor rejected."),
+    "mayfly_clock_jump_seconds": ("gauge", "How far that jump went; negative after a step back."),
     "mayfly_clock_offset_seconds": ("gauge", "How far the clock is ahead of the host's."),
+    "mayfly_disk_free_bytes": ("gauge", "Free bytes of the disk that holds the store's file."),
+    "mayfly_disk_least_free_bytes": ("gauge", "Free bytes below which writes that make the store grow are refused."),
+    "mayfly_disk_reserve_bytes": (
+        "gauge",
+        "Bytes that are kept for purges on a full disk; 0 after they were given back.",
+    ),
+    "mayfly_disk_reserve_wanted_bytes": ("gauge", "Bytes that are to be kept for purges on a full disk."),
+    "mayfly_disk_short": ("gauge", "1 while writes are refused because the disk is full."),
+    "mayfly_disk_refused_writes_total": (
+        "counter",
+        "Writes that were refused for a full disk since the server started.",
+    ),
+    "mayfly_queries_computing": ("gauge", "Steps of queries that compute on a thread now."),
+    "mayfly_queries_waiting": ("gauge", "Steps of queries that wait for a thread."),
+    "mayfly_query_steps_total": ("counter", "Steps of queries that have computed on a thread."),
+    "mayfly_query_compute_seconds_total": ("counter", "Seconds that they took."),
+    "mayfly_queries_stopped_total": ("counter", "Queries that were stopped while they computed, by reason."),
+    "mayfly_queries_refused_total": ("counter", "Queries that were refused because too many waited."),
+    "mayfly_loop_delay_seconds": ("gauge", "How late the event loop was at the last look, ten times a second."),
+    "mayfly_loop_delay_longest_seconds": ("gauge", "How late it was at the most."),
+    "mayfly_loop_delay_seconds_total": ("counter", "How late it was in all."),
+    "mayfly_loop_stuck_total": ("counter", "Turns of the event loop of more than 250 ms; the log has their places."),
+    "mayfly_budget_limit": ("gauge", "What all clients together may have: bytes, or a number."),
+    "mayfly_budget_used": ("gauge", "What they have of it now."),
+    "mayfly_budget_refused_total": ("counter", "Refusals for this limit since the server started."),
+    "mayfly_slow_requests_total": ("counter", "Requests that took at least --slow-request; the log has each."),
     "mayfly_items": ("gauge", "Records that are visible."),
     "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
     "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
@@ -66,7 +94,15 @@ async def render_metrics(admin: Admin) -> str:
     """Return all metrics with help and type. LookupError for a sample whose metric has no row in `_HELP`."""
     # The format wants all samples of a metric behind its help, so they are sorted by metric here.
     lines = {family: [f"# HELP {family} {text}", f"# TYPE {family} {kind}"] for family, (kind, text) in _HELP.items()}
-    for sample in (*await _clock(admin), *await _containers(admin), *await _background_removal(admin)):
+    for sample in (
+        *await _clock(admin),
+        *await _disk(admin),
+        *await _queries(admin),
+        *await _loop(admin),
+        *await _containers(admin),
+        *await _background_removal(admin),
+        *await _budgets(admin),
+    ):
         if sample[0] not in lines:
             raise LookupError(f"the metric {sample[0]} has no row in _HELP")
         lines[sample[0]].append(_line(*sample))
@@ -75,16 +111,73 @@ async def render_metrics(admin: Admin) -> str:
 
 async def _clock(admin: Admin) -> list[Sample]:
     clock = admin.engine.time.clock
-    offset = 0.0 if clock.mode == "real" else (await admin.engine.now() - wall_us()) / SECOND
+    jump = admin.engine.time.observe()
+    offset = clock.shift if isinstance(clock, SystemClock) else await admin.engine.now() - wall_us()
     storage = admin.engine.storage
     build = {"version": __version__, "python": platform.python_version(), "storage": storage}
     return [
         ("mayfly_build_info", build, 1),
         ("mayfly_ready", {}, 1),
         ("mayfly_clock_virtual", {}, clock.mode == "virtual"),
-        ("mayfly_clock_fenced", {}, isinstance(clock, SystemClock) and clock.fenced),
-        ("mayfly_clock_offset_seconds", {}, round(offset, 3)),
+        ("mayfly_clock_fenced", {}, jump is not None),
+        ("mayfly_clock_jump_seconds", {}, 0 if jump is None else round(jump.size / SECOND, 3)),
+        ("mayfly_clock_offset_seconds", {}, round(offset / SECOND, 3)),
     ]
+
+
+async def _disk(admin: Admin) -> list[Sample]:
+    """Describe the disk of the store. Nothing where Mayfly does not know it, as with PostgreSQL, or cannot read it now."""
+    if admin.engine.disk is None:
+        return []
+    try:
+        facts = await admin.engine.disk()
+    except Unavailable:
+        return []
+    return [
+        ("mayfly_disk_free_bytes", {}, facts.free),
+        ("mayfly_disk_least_free_bytes", {}, facts.least),
+        ("mayfly_disk_reserve_bytes", {}, facts.reserve),
+        ("mayfly_disk_reserve_wanted_bytes", {}, facts.reserve_wanted),
+        ("mayfly_disk_short", {}, facts.short),
+        ("mayfly_disk_refused_writes_total", {}, facts.refused),
+    ]
+
+
+async def _queries(admin: Admin) -> list[Sample]:
+    evaluators = admin.engine.evaluators
+    counts = evaluators.counts
+    return [
+        ("mayfly_queries_computing", {}, evaluators.running),
+        ("mayfly_queries_waiting", {}, evaluators.waiting),
+        ("mayfly_query_steps_total", {}, counts.calls),
+        ("mayfly_query_compute_seconds_total", {}, round(counts.seconds, 6)),
+        *(("mayfly_queries_stopped_total", {"reason": reason}, number) for reason, number in counts.stopped.items()),
+        ("mayfly_queries_refused_total", {}, counts.refused),
+    ]
+
+
+async def _loop(admin: Admin) -> list[Sample]:
+    watch = admin.engine.loop_watch
+    return [
+        ("mayfly_loop_delay_seconds", {}, round(watch.last, 6)),
+        ("mayfly_loop_delay_longest_seconds", {}, round(watch.longest, 6)),
+        ("mayfly_loop_delay_seconds_total", {}, round(watch.total, 6)),
+        ("mayfly_loop_stuck_total", {}, watch.stuck),
+        ("mayfly_slow_requests_total", {}, admin.engine.slow_log.slow),
+    ]
+
+
+async def _budgets(admin: Admin) -> list[Sample]:
+    """Return the limits of the server, what is used of them, and refusals."""
+    samples: list[Sample] = []
+    for quota in admin.engine.quotas:
+        budget = {"budget": quota.name}
+        samples += [
+            ("mayfly_budget_limit", budget, quota.limit),
+            ("mayfly_budget_used", budget, quota.used),
+            ("mayfly_budget_refused_total", budget, quota.refused),
+        ]
+    return samples
 
 
 async def _containers(admin: Admin) -> list[Sample]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote
 
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.problems import CONTENT_TYPE, STATUS, problem_of
+from mayflydb.engine.timekeeper import Verdict
 from mayflydb.model.durations import parse_span
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.portal import words
@@ -132,6 +133,9 @@ def _return_address(sent: dict[str, str]) -> str:
     return back if back.startswith("/_explorer/") and "\\" not in back else "/_explorer/"
 
 
+VERDICTS: Mapping[str, Verdict] = {"accept": "accept", "reject": "reject"}
+
+
 async def _move_clock(admin: Admin, by: str) -> str:
     """Move the clock as a button says, and return the message about it."""
     if by == "resume":
@@ -140,9 +144,9 @@ async def _move_clock(admin: Admin, by: str) -> str:
     if by == "freeze":
         await admin.clock.freeze()
         return "The clock stands still"
-    if by == "confirm":
-        await admin.clock.confirm()
-        return "The host's time is trusted: purging goes on"
+    if (verdict := VERDICTS.get(by)) is not None:
+        shown = await admin.clock.settle(verdict)
+        return f"The {'later' if by == 'accept' else 'earlier'} time holds: it is {shown['now']}"
     if by not in (*STEPS, "next"):
         raise BadRequest(f"the clock has no button {by!r}")
     done = await admin.clock.advance(parse_span(STEPS[by]) if by in STEPS else None)

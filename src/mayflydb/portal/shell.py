@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import ContainerTarget
-from mayflydb.clock import SystemClock
+from mayflydb.clock import Jump
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
 from mayflydb.version import __version__
@@ -116,14 +116,16 @@ class Shell:
 
     async def clock(self) -> dict[str, Any]:
         """Return the state of the clock, and whether the page offers to move it."""
-        clock, now = self._admin.engine.time.clock, await self._admin.engine.now()
+        now = await self._admin.engine.now()
+        jump = self._admin.engine.time.observe()
         shown = self._admin.clock.describe(now)
         away = shown["offset_seconds"]
         sign = "+" if away >= 0 else ""
         state = "frozen" if shown["frozen"] else "ticking"
         return {
             "virtual": shown["mode"] == "virtual",
-            "fenced": words.moment(clock.horizon()) if isinstance(clock, SystemClock) and clock.fenced else "",
+            "differs": shown["mode"] == "real" and away != 0,
+            "jump": None if jump is None else _describe_jump(jump),
             "frozen": shown["frozen"],
             "now": words.moment(now),
             "offset": f"{sign}{words.short_span(away * SECOND)}",
@@ -143,6 +145,18 @@ class Shell:
                 found[1].append(build_branch(container))
         # A new server shows one empty group, that of Cosmos DB, which every server has.
         return [tree for tree in trees.values() if tree.databases or tree.space == "cosmos"]
+
+
+def _describe_jump(jump: Jump) -> dict[str, str]:
+    """Return both times, what happens now, and the times that each button takes as right."""
+    host, time = words.moment(jump.host), words.moment(jump.time)
+    if jump.size < 0:
+        effect, later, earlier = f"Mayfly's time stands still at {time}", time, host
+    elif jump.followed:
+        effect, later, earlier = f"reads follow it; nothing due after {time} is purged", host, time
+    else:
+        effect, later, earlier = f"nothing follows it yet: Mayfly goes by {time}", host, time
+    return {"host": host, "effect": effect, "later": later, "earlier": earlier}
 
 
 def build_branch(container: ContainerTarget) -> Branch:

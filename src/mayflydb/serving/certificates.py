@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import socket
 import ssl
 import sys
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from mayflydb.clock import wall_us
 from mayflydb.model.instant import to_datetime
+from mayflydb.serving.private_files import write_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -77,7 +77,7 @@ class Authority:
                 return key, certificate
         # Two processes may both come here. Their certificates have one key and one name: either verifies what the other signs.
         certificate = _sign_ca(key)
-        _write(self.ca_path, _pem(certificate), 0o644)
+        write_private(self.ca_path, _pem(certificate), mode=0o644, replace=True)
         return key, certificate
 
     def _ca_key(self) -> EllipticCurvePrivateKey:
@@ -86,7 +86,7 @@ class Authority:
 
         place = self._directory / "ca.key"
         if not place.exists():
-            _write(place, _key_pem(ec.generate_private_key(ec.SECP256R1())), 0o600, replace=False)
+            write_private(place, _key_pem(ec.generate_private_key(ec.SECP256R1())))
         key = load_pem_private_key(place.read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError(f"{place} is not a key of Mayfly's")
@@ -110,7 +110,7 @@ class Authority:
                 return place
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _sign_leaf(key, self._names, ca_key, ca)
-        _write(place, _key_pem(key) + _pem(certificate) + _pem(ca), 0o600)
+        write_private(place, _key_pem(key) + _pem(certificate) + _pem(ca), replace=True)
         return place
 
 
@@ -206,26 +206,3 @@ def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def write_private(place: Path, content: bytes) -> None:
-    """Write a new file that only its owner can read. A file that exists stays as it is."""
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _write(place, content, 0o600, replace=False)
-
-
-def _write(place: Path, content: bytes, mode: int, replace: bool = True) -> None:
-    """Write a file so that readers see all of it or nothing. Without `replace`, the first writer's content stays."""
-    temporary = place.with_name(f".{place.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
-        if replace:
-            temporary.replace(place)
-        else:
-            # A link fails if the name exists, where a rename would replace the file.
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, place)
-    finally:
-        temporary.unlink(missing_ok=True)

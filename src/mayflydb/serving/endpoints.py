@@ -1,4 +1,4 @@
-"""The addresses and secrets by which a server is reached, for the admin API's info and for the announcement of a start."""
+"""The addresses by which a server is reached, and the files of its secrets: for the admin API and the announcement."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from mayflydb.announcement import Announcement
+from mayflydb.announcement import Announcement, without_password
 from mayflydb.clock import boot_us
 from mayflydb.config.settings import Settings
 from mayflydb.model.instant import SECOND
+from mayflydb.serving.http_port import HttpPort
 from mayflydb.serving.keys import AccountKey
 from mayflydb.serving.mongo_port import MongoPort
 from mayflydb.serving.ydb_port import YdbPort
@@ -19,14 +20,15 @@ from mayflydb.version import __version__
 
 
 class Endpoints:
-    """`http`: scheme, host and port of the HTTP port. Ports that are not served are None."""
+    """`mongo` and `ydb` are None where they are not served."""
 
     def __init__(
-        self, settings: Settings, key: AccountKey, http: str, mongo: MongoPort | None, ydb: YdbPort | None
+        self, settings: Settings, key: AccountKey, http: HttpPort, mongo: MongoPort | None, ydb: YdbPort | None
     ) -> None:
         self._settings = settings
         self._key = key
-        self._http = http
+        self._http = http.endpoint
+        self._either_scheme = not http.requires_tls
         self._mongo = mongo
         self._ydb = ydb
 
@@ -47,17 +49,21 @@ class Endpoints:
             "clock": clock_mode,
             "allow_time_travel": server.allow_time_travel,
             "ports": self._ports(),
-            "cosmos": {
-                "endpoint": f"{cosmos}/",
-                "key": self._key.base64,
-                "connection_string": f"AccountEndpoint={cosmos}/;AccountKey={self._key.base64};",
-            },
-            "mongo": None if mongo is None else {"uri": mongo.uri},
-            "ydb": None if ydb is None else {"endpoint": ydb.endpoint, "database": ydb.database},
+            "cosmos": self._account(cosmos),
+            "mongo": None if mongo is None else _mongo_access(mongo),
+            "ydb": None if ydb is None else _ydb_access(ydb),
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",
             "metrics": f"{base}/metrics",
         }
+
+    def _account(self, endpoint: str) -> dict[str, str | None]:
+        """The account's address and key. A key that is not the well-known one is named by its file alone."""
+        key, place = self._key
+        known: dict[str, str | None] = {"key": None, "connection_string": None}
+        if place is None:
+            known = {"key": key, "connection_string": f"AccountEndpoint={endpoint}/;AccountKey={key};"}
+        return {"endpoint": f"{endpoint}/", **known, "key_file": _text(place)}
 
     def announcement(self, ca_path: Path) -> Announcement:
         """The announcement of a server that answers. `ca_path`: where the authority's certificate lies, if there is one."""
@@ -83,7 +89,8 @@ class Endpoints:
             ydb_database=None if ydb is None else ydb.database,
             ydb_tls_endpoint=None if ydb is None or ydb.tls_address is None else f"grpcs://{ydb.tls_address}",
             ydb_password_path=None if ydb is None else _text(ydb.password_path),
-            either_scheme=advertise is None or advertise.scheme is None,
+            either_scheme=self._either_scheme and (advertise is None or advertise.scheme is None),
+            insecure=self._settings.server.insecure,
         )
 
     def _ports(self) -> dict[str, int]:
@@ -95,6 +102,14 @@ class Endpoints:
             "ydb_tls": None if ydb is None else ydb.tls_address,
         }
         return {name: int(place.rpartition(":")[2]) for name, place in addresses.items() if place is not None}
+
+
+def _mongo_access(port: MongoPort) -> dict[str, str | None]:
+    return {"uri": without_password(port.uri), "password_file": _text(port.password_path)}
+
+
+def _ydb_access(port: YdbPort) -> dict[str, str | None]:
+    return {"endpoint": port.endpoint, "database": port.database, "password_file": _text(port.password_path)}
 
 
 def _text(path: Path | None) -> str | None:

@@ -67,7 +67,10 @@ def _is_address_or_plain_name(name: str) -> bool:
 
 
 class Readiness(msgspec.Struct):
-    """The state of the start; each part is `ok`, `off`, or a sentence about its progress or failure."""
+    """The state of the start; each part is `ok`, `off`, or a sentence about its progress or failure.
+
+    A server with a full disk is ready: it answers reads and deletes.
+    """
 
     clock: str
     cosmos: str = "starting"
@@ -75,23 +78,30 @@ class Readiness(msgspec.Struct):
     seed: str = "waiting"
     mongo: str = "off"
     ydb: str = "off"
+    disk: str = "ok"
 
     def document(self) -> tuple[bool, dict[str, Any]]:
         """True if all parts are ready, and the document that says so."""
         ready = (self.cosmos, self.store, self.seed) == ("ok", "ok", "ok") and {self.mongo, self.ydb} <= {"ok", "off"}
         protocols = {"cosmos": self.cosmos, "mongo": self.mongo, "ydb": self.ydb}
-        parts = {"protocols": protocols, "store": self.store, "seed": self.seed, "clock": self.clock}
+        parts = {"protocols": protocols, "store": self.store, "disk": self.disk, "seed": self.seed, "clock": self.clock}
         return ready, {"ready": ready, **parts}
 
 
 class HttpGateway:
     """The handler that the listener serves. `open` it when the applications behind it can answer."""
 
-    def __init__(self, hosts: Hosts, readiness: Readiness, token: bytes | None = None) -> None:
-        """`token`: the admin API's bearer token; None: none is needed, as on loopback."""
+    def __init__(
+        self, hosts: Hosts, readiness: Readiness, token: bytes | None = None, requires_tls: bool = False
+    ) -> None:
+        """`token`: the admin API's bearer token; None: none is needed, as on loopback.
+
+        `requires_tls`: without TLS, only probes of readiness are answered.
+        """
         self._hosts = hosts
         self._readiness = readiness
         self._token = token
+        self._requires_tls = requires_tls
         self._cosmos: Handler = _answer_starting
         self._portal: Callable[[], Handler] = lambda: _answer_starting
         self._health: Callable[[], Awaitable[dict[str, str]]] | None = None
@@ -111,6 +121,8 @@ class HttpGateway:
         # Not a coroutine itself: most requests go straight to the front end.
         headers, path = request.headers, request.path
         host, authorization = headers.get(b"host"), headers.get(b"authorization")
+        if self._requires_tls and request.scheme == "http":
+            return self._answer_without_tls(request)
         if host is None or not self._hosts.is_known(host):
             return self._answer_unknown_host(request, host, authorization)
         # `/` is a page for browsers, and the account for clients. A vendor's client without a key is recognised by its version
@@ -150,6 +162,12 @@ class HttpGateway:
         ready, document = readiness.document()
         retry = () if ready else ((b"retry-after", b"1"),)
         return _response(200 if ready else 503, msgspec.json.encode(document), headers=retry)
+
+    async def _answer_without_tls(self, request: Request) -> Response:
+        if request.path in (LIVE, READY) and request.method in ("GET", "HEAD"):
+            return await self._answer(request, None)
+        hint = "use https, or serve with --insecure"
+        return _refusal(403, "Refused", "this server is reached over TLS alone", hint)
 
     async def _answer_unknown_host(self, request: Request, host: bytes | None, authorization: bytes | None) -> Response:
         """Answer a request with an unknown Host: probes of readiness get an answer without data, all others a refusal."""

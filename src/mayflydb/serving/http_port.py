@@ -18,13 +18,15 @@ from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
+from mayflydb.http.connection import Limits
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
 from mayflydb.serving.http_gateway import Hosts, HttpGateway, Readiness
 from mayflydb.serving.keys import load_admin_token
 from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_http
 from mayflydb.serving.options import options_from
-from mayflydb.serving.ports import address_of, bind_listening, is_reachable, listen_addresses
+from mayflydb.serving.ports import address_of, bind_listening, checked_addresses, is_reachable
+from mayflydb.serving.shared_limits import SharedLimits
 from mayflydb.sockets.listener import CertificateSource
 from mayflydb.version import __version__
 
@@ -39,16 +41,22 @@ class HttpPort:
         """Bind the port. Raise StartFailed if that fails, or if other machines could reach the well-known key."""
         self._settings = settings
         self._sockets = _take_sockets(settings)
+        self.reachable = is_reachable(self._sockets)
+        self.requires_tls = self.reachable and not settings.server.insecure
         self._gateway: HttpGateway | None = None
         self._listener: Listener | None = None
+        self.secret: str | None = None
         self.endpoint = f"{settings.server.scheme}://{address_of(self._sockets[0])}"
 
-    def listen(self, data: Path, readiness: Readiness, certificate: CertificateSource) -> None:
+    def listen(self, data: Path, readiness: Readiness, certificate: CertificateSource, shared: SharedLimits) -> None:
         """Accept connections. Until `open`, requests are told that the server is starting. `data`: the directory of secrets."""
         server, tls = self._settings.server, self._settings.tls
         names = (socket.gethostname(), *tls.names, *server.allow_hosts, *server.advertised_names)
-        self._gateway = HttpGateway(Hosts(names), readiness, load_admin_token(self._sockets, data))
-        self._listener = Listener(self._gateway, certificate)
+        token = load_admin_token(self._sockets, data)
+        self.secret = None if token is None else token.decode("ascii", "replace")
+        self._gateway = HttpGateway(Hosts(names), readiness, token, self.requires_tls)
+        limits = Limits(server.max_connections, shared.per_address, shared.listeners)
+        self._listener = Listener(self._gateway, certificate, limits, shared.in_flight, shared.quotas)
         self._listener.serve(self._sockets)
 
     def open(self, cosmos: Handler, admin: Admin, caller: Caller) -> None:
@@ -58,7 +66,7 @@ class HttpPort:
 
     def checks(self, caller: Caller, trusted: bytes | None) -> list[ListenerCheck]:
         """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
-        at = [*listen_addresses(self._sockets), *(listen_addresses(self._sockets, trusted) if trusted else ())]
+        at = checked_addresses(self._sockets, trusted, self.requires_tls)
         return [_http_check(each, caller) for each in at]
 
     async def close(self, grace: float) -> None:
@@ -73,8 +81,8 @@ class HttpPort:
             each.close()
 
 
-def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
-    """The front end of Cosmos DB. `key`: the account's, in base64."""
+def build_cosmos(engine: Engine, settings: Settings, key: str, reachable: bool) -> CosmosApp:
+    """The front end of Cosmos DB. `key`: the account's, in base64. `reachable`: other machines can connect."""
     cosmos = settings.cosmos
     # Derived from the key, so that continuation tokens outlive a restart.
     secret = hmac.digest(base64.b64decode(key), b"continuation tokens", "sha256")
@@ -83,6 +91,7 @@ def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
         cosmos,
         keys=Keys.from_base64(key),
         secret=secret,
+        check_date=cosmos.check_date or reachable,
         merges_queries=cosmos.cross_partition == "direct",
         resolve_address=settings.server.endpoint_for,
         serverless=cosmos.capacity == "serverless",
@@ -95,14 +104,14 @@ def build_cosmos(engine: Engine, settings: Settings, key: str) -> CosmosApp:
 def _take_sockets(settings: Settings) -> list[socket.socket]:
     server = settings.server
     sockets = bind_listening(server.host, server.port, "server.port", "-p")
-    protected = settings.cosmos.key_file is not None or settings.cosmos.generate_key
-    if not protected and is_reachable(sockets):
+    # The settings were judged by the name of the host; `localhost` may be an address of the network all the same.
+    if is_reachable(sockets) and server.loopback:
         for each in sockets:
             each.close()
         raise StartFailed(
-            f"{server.host} can be reached from other machines, and the well-known key opens the store to all of them",
+            f"{server.host} is {sockets[0].getsockname()[0]} here, which other machines can reach",
             setting="server.host",
-            hint="add --generate-key or --key-file PATH, or listen on localhost",
+            hint="--host 127.0.0.1",
             exit_code=4,
         )
     return sockets

@@ -8,14 +8,19 @@ import logging
 import secrets
 import socket
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import Settings
-from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
+from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY
 from mayflydb.serving.ports import create_secret, is_reachable
 
 log = logging.getLogger("mayflydb.server")
+
+KEY_BYTES: Final = 64
+"""The length of the service's keys."""
+
+_NEW_KEY: Final = "openssl rand -base64 64 -A makes a key; --generate-key makes and keeps one"
 
 
 class AccountKey(NamedTuple):
@@ -24,9 +29,15 @@ class AccountKey(NamedTuple):
     base64: str
     path: Path | None = None
 
+    def __repr__(self) -> str:
+        return f"AccountKey(path={self.path})"
+
 
 def load_account_key(settings: Settings, data: Path) -> AccountKey:
-    """Return the key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or made."""
+    """Return the key that the settings name. `data`: the directory of secrets. StartFailed if it cannot be read or made.
+
+    Also for a key that protects nothing: a short one, and the well-known one where other machines can connect.
+    """
     place = settings.cosmos.key_file
     setting = "cosmos.key_file"
     if place is None and settings.cosmos.generate_key:
@@ -36,14 +47,22 @@ def load_account_key(settings: Settings, data: Path) -> AccountKey:
         return AccountKey(WELL_KNOWN_KEY)
     try:
         key = place.read_text(encoding="ascii").strip()
-        # Parsed here only to refuse a broken file at the start, with the setting's name.
-        Keys.from_base64(key)
+        decoded = binascii.a2b_base64(key, strict_mode=True)
     except OSError as error:
         raise StartFailed(f"{place} cannot be read: {error.strerror}", setting=setting, exit_code=2) from error
     except (ValueError, binascii.Error) as error:
-        hint = "openssl rand -base64 64 -A makes a key"
-        raise StartFailed(f"{place} does not hold a key in base64", setting=setting, hint=hint, exit_code=2) from error
-    return AccountKey(key, place)
+        raise StartFailed(
+            f"{place} does not hold a key in base64", setting=setting, hint=_NEW_KEY, exit_code=2
+        ) from error
+    if len(decoded) < KEY_BYTES:
+        text = f"the key in {place} has {len(decoded)} bytes, and a key has {KEY_BYTES}"
+        raise StartFailed(text, setting=setting, hint=_NEW_KEY, exit_code=2)
+    if decoded != binascii.a2b_base64(WELL_KNOWN_KEY):
+        return AccountKey(key, place)
+    if not settings.server.loopback:
+        text = f"{place} holds the well-known key, and {settings.server.host} can be reached from other machines"
+        raise StartFailed(text, setting=setting, hint=_NEW_KEY, exit_code=4)
+    return AccountKey(WELL_KNOWN_KEY)
 
 
 def load_admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from collections.abc import Callable
-from typing import Literal, TextIO
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, TextIO
+from urllib.parse import quote
 
 import msgspec
 
 from mayflydb.model.instant import MILLISECOND, Instant, to_rfc3339
+
+LEAST_SECRET: Final = 8
+"""Characters of a secret from which on it is searched for."""
+
+_CREDENTIALS: Final = re.compile(
+    r"""((?:bearer\s+|(?<![a-z])sig(?:=|%3d))(?=\S)|\bpassword\s+\\?['"]|\bpwd\\?["']?:\s*\\?['"])(?:\\+.|[^\s'"\\])+"""
+    r"""|\beyJ[\w-]+\.[\w-]+\.[\w-]+""",
+    re.IGNORECASE,
+)
+"""A bearer token, a signature of Cosmos DB, a password in YQL or in a command of MongoDB, a JSON Web Token."""
 
 
 class TextLines(logging.Formatter):
@@ -45,17 +57,40 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(entry).decode()
 
 
+class WithoutSecrets(logging.Formatter):
+    """Lines of another formatter without the server's secrets, and without what looks like a token, signature or password.
+
+    No message is written with one. What stands in the texts of exceptions is not known in advance.
+    """
+
+    def __init__(self, lines: logging.Formatter, secrets: Callable[[], Iterable[str]]) -> None:
+        """`secrets`: those that are known by now."""
+        super().__init__()
+        self._lines = lines
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = _CREDENTIALS.sub(r"\1...", self._lines.format(record))
+        for secret in self._secrets():
+            # A word that is short or common would take other words with it.
+            if len(secret) >= LEAST_SECRET:
+                for form in (secret, quote(secret, safe=""), msgspec.json.encode(secret).decode()[1:-1]):
+                    text = text.replace(form, "...")
+        return text
+
+
 def configure(
     form: Literal["auto", "text", "json"],
     level: str,
     clock: Callable[[], Instant | None],
     stream: TextIO | None = None,
+    secrets: Callable[[], Iterable[str]] = tuple,
 ) -> None:
-    """Send all that the process logs, from `level` up, to `stream` (stderr)."""
+    """Send all that the process logs, from `level` up, to `stream` (stderr), without `secrets`."""
     out = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(out)
     text = form == "text" or (form == "auto" and out.isatty())
-    handler.setFormatter(TextLines() if text else JsonLines(clock))
+    handler.setFormatter(WithoutSecrets(TextLines() if text else JsonLines(clock), secrets))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -7,7 +7,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,13 +25,15 @@ from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import (
     address_of,
     bind_listening,
+    checked_addresses,
     create_secret,
     is_reachable,
-    listen_addresses,
     read_password,
 )
+from mayflydb.serving.shared_limits import SharedLimits
+from mayflydb.sockets.in_flight import BytesInFlight
 from mayflydb.sockets.listener import CertificateSource, Listener, ProtocolFactory, Room
-from mayflydb.sockets.work import Served, Work
+from mayflydb.sockets.work import ClosedConnection, Served, Work
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -53,8 +55,13 @@ _COMPRESSOR_PACKAGES = {"zstd": "backports.zstd", "snappy": "cramjam"}
 class MongoPort:
     """The listening end of the MongoDB front end."""
 
-    def __init__(self, settings: MongoSettings, host: str, data: Path, serverless: bool = False) -> None:
-        """Bind the port. `data`: the directory of secrets. Raise StartFailed if that fails, or for contradictory settings."""
+    def __init__(
+        self, settings: MongoSettings, host: str, data: Path, serverless: bool = False, ca: Path | None = None
+    ) -> None:
+        """Bind the port. `data`: the directory of secrets. Raise StartFailed if that fails, or for contradictory settings.
+
+        `ca`: the certificate that clients trust, where other machines need TLS; None: they may do without.
+        """
         self._settings = settings
         self._serverless = serverless
         self._compressors = _compressors(settings)
@@ -62,6 +69,7 @@ class MongoPort:
         self._listener: Listener | None = None
         self._notifier: ChangeNotifier | None = None
         self._app: MongoApp | None = None
+        self._in_flight: BytesInFlight | None = None
         self.password_path: Path | None = None
         self._administrator: Administrator | None = None
         try:
@@ -71,6 +79,7 @@ class MongoPort:
             self.release()
             raise
         self.address = address_of(self._sockets[0])
+        self._ca = ca if is_reachable(self._sockets) else None
 
     @property
     def auth(self) -> bool:
@@ -78,12 +87,18 @@ class MongoPort:
         return self._administrator is not None
 
     @property
+    def secret(self) -> str | None:
+        """The administrator's password; None where clients do not log in."""
+        return None if self._administrator is None else self._administrator.password
+
+    @property
     def uri(self) -> str:
         """The connection string, with the administrator's password where logins are needed."""
+        tls = "" if self._ca is None else f"&tls=true&tlsCAFile={quote(str(self._ca), safe='')}"
         if self._administrator is None:
-            return f"mongodb://{self.address}/?directConnection=true"
+            return f"mongodb://{self.address}/?directConnection=true{tls}"
         name, password = (quote(each, safe="") for each in (self._administrator.name, self._administrator.password))
-        return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true"
+        return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true{tls}"
 
     def caller(self, engine: Engine, now: Instant) -> MongoCaller:
         """A caller of the front end for other parts of this process."""
@@ -91,29 +106,38 @@ class MongoPort:
 
         return MongoCaller(self._get_app(engine, now))
 
-    async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
+    async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant, shared: SharedLimits) -> None:
         """Accept connections from now on. Raise StartFailed where the store was written under another profile."""
+        self._in_flight = shared.in_flight
         if await engine.node("mongo") is not None:
             await self._recover(engine, now)
         self._notifier = engine.reaper.notifier
-        work = Work()
+        work = Work(shared.in_flight)
         made: list[ProtocolFactory] = []
 
         def introduce(tls: bool, deadline: float) -> Served:
+            if self._ca is not None and not tls:
+                return ClosedConnection()
             if not made:
                 # The front end is loaded by its first connection, which spares memory and time at the start.
                 made.append(self._service(engine, work, now))
             return made[0](tls, deadline)
 
-        room = Room(self._settings.max_connections, FIRST_MESSAGE_SECONDS)
-        self._listener = Listener(introduce, work, certificate, room)
+        room = Room(
+            self._settings.max_connections,
+            FIRST_MESSAGE_SECONDS,
+            per_address=shared.per_address,
+            listeners=shared.listeners,
+            name="mongo_connections",
+        )
+        self._listener = Listener(introduce, work, certificate, room, shared.quotas)
         self._listener.serve(self._sockets)
         # Container tools wait for these words in the log.
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
 
     def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
         """Checks that the port answers. `trusted`: the certificate authority (PEM), where TLS is to be checked as well."""
-        at = [*listen_addresses(self._sockets), *(listen_addresses(self._sockets, trusted) if trusted else ())]
+        at = checked_addresses(self._sockets, trusted, self._ca is not None)
         return [
             ListenerCheck("mongo", "mongo.port", f"{_protocol_name(each)} on {each.address}", partial(ask_mongo, each))
             for each in at
@@ -147,7 +171,9 @@ class MongoPort:
             from mayflydb.frontends.mongo.app import MongoApp
 
             options, users = self._options(), self._users()
-            self._app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
+            self._app = MongoApp(
+                engine, options, secrets.SystemRandom(), monotonic_us, users, started=now, in_flight=self._in_flight
+            )
         return self._app
 
     def _service(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
@@ -178,7 +204,7 @@ class MongoPort:
             advertise=advertised,
             auth=self.auth,
             compressors=self._compressors,
-            secret=self._secret(),
+            secret=self._salt_secret,
             serverless=self._serverless,
             version=__version__,
         )
@@ -192,17 +218,19 @@ class MongoPort:
             return ()
         kept = {}
         for mechanism in scram.ITERATIONS:
-            salt = hmac.digest(self._secret(), mechanism.encode(), "sha256")[: scram.salt_length(mechanism)]
+            salt = hmac.digest(self._salt_secret, mechanism.encode(), "sha256")[: scram.salt_length(mechanism)]
             kept[mechanism] = scram.derive_credential(mechanism, given.name, given.password, salt)
         return (User(given.name, "admin", (Role("root", "admin"),), kept, fixed=True),)
 
-    def _secret(self) -> bytes:
-        """The secret that makes the salts of users that do not exist.
+    @cached_property
+    def _salt_secret(self) -> bytes:
+        """The secret that makes salts: the administrator's, and those of users that do not exist.
 
-        It is the same after a restart, so that salts stay the same.
+        It is the same after a restart, so that salts stay the same. Anyone who begins a login is given a salt, so scrypt makes it
+        slow to try passwords on one.
         """
         password = "" if self._administrator is None else self._administrator.password
-        return hashlib.sha256(b"mayfly\0" + password.encode()).digest()
+        return hashlib.scrypt(password.encode(), salt=b"mayfly mongo salts", n=1 << 14, r=8, p=1, dklen=32)
 
     def _needs_login(self) -> bool:
         settings = self._settings
@@ -220,10 +248,10 @@ class MongoPort:
     def _load_administrator(self, data: Path) -> Administrator:
         settings = self._settings
         if settings.administrator is not None:
+            self.password_path = settings.administrator.path
             return settings.administrator
-        place = settings.password_file
-        if place is None:
-            place = self.password_path = data / "mongo.password"
+        place = self.password_path = settings.password_file or data / "mongo.password"
+        if settings.password_file is None:
             create_secret(place, secrets.token_urlsafe(32).encode(), "mongo.auth")
         return Administrator("admin", read_password(place, "mongo.password_file"))
 

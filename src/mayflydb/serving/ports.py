@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mayflydb.announcement import StartFailed
 from mayflydb.config.values import is_loopback
-from mayflydb.serving.certificates import write_private
 from mayflydb.serving.listener_checks import ListenAddress
+from mayflydb.serving.private_files import write_private
 from mayflydb.sockets.listener import bind
 
 
@@ -50,6 +50,14 @@ def address_of(listening: socket.socket) -> str:
 def listen_addresses(listening: Sequence[socket.socket], trusted: bytes | None = None) -> list[ListenAddress]:
     """Return the addresses of these sockets. `trusted`: the certificate authority (PEM), for connections with TLS."""
     return [_listen_address(each)._replace(trusted=trusted) for each in listening]
+
+
+def checked_addresses(
+    listening: Sequence[socket.socket], trusted: bytes | None, requires_tls: bool
+) -> list[ListenAddress]:
+    """Return the addresses to ask at the start: without TLS unless it is required, and with TLS where `trusted` is given."""
+    plain = [] if requires_tls else listen_addresses(listening)
+    return [*plain, *(listen_addresses(listening, trusted) if trusted else ())]
 
 
 def _listen_address(listening: socket.socket) -> ListenAddress:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from mayflydb.announcement import Announcement
 from mayflydb.clock import VirtualClock
@@ -21,12 +22,24 @@ SWITCH_INTERVAL = 0.001
 """Seconds that a thread computes before another gets its turn. With Python's default of 5 ms the store's writer would delay the
 event loop."""
 
+DESCRIPTORS: Final = 16_384
+"""Descriptors that are enough for the connections of all ports."""
+
 
 def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code. Raise StartFailed. A second SIGINT ends the process at once."""
     sys.setswitchinterval(SWITCH_INTERVAL)
+    _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings, announcer))
+
+
+def _raise_descriptor_limit() -> None:
+    """Use as many descriptors as the process may have, up to DESCRIPTORS: shells allow 1024 at first, whatever the limit is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -45,7 +58,8 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
     loop.add_signal_handler(signal.SIGINT, _interrupt, stopping)
     server = Server(settings, os.environ)
-    configure(settings.server.log_format, settings.server.log_level, lambda: _virtual_now(server))
+    form, level = settings.server.log_format, settings.server.log_level
+    configure(form, level, lambda: _virtual_now(server), secrets=lambda: server.secrets)
     stop_requested = asyncio.create_task(stopping.wait())
     starting = asyncio.create_task(server.start())
     try:
@@ -53,6 +67,8 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
         await asyncio.wait({stop_requested, starting}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             announcer(starting.result())
+            if server.admin is not None:
+                server.admin.engine.loop_watch.log_long_turns()
             _freeze_start_objects()
             await stop_requested
     finally:

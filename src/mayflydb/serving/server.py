@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import Targets
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.config.settings import Settings
+from mayflydb.clock import SystemClock, monotonic_us
+from mayflydb.config.settings import QuerySettings, Settings
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.expiry_events import EventLimits
+from mayflydb.engine.housekeeping import Retention
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.runs import PassSettings
 from mayflydb.engine.selftest import prove
+from mayflydb.engine.slow_log import SlowLog
 from mayflydb.engine.throughput import ceiling
+from mayflydb.evaluation.evaluators import EvaluationLimits, Evaluators
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.mongo.targets import MongoTargets
 from mayflydb.frontends.ydb.targets import YdbTargets
-from mayflydb.model.errors import MayflyError
-from mayflydb.model.instant import Instant
+from mayflydb.model.errors import MayflyError, OutOfSpace
+from mayflydb.model.instant import DAY, SECOND, Instant, Span
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.serving.certificates import Authority, user_data_directory
-from mayflydb.serving.clocks import build_clock
+from mayflydb.serving.clocks import build_clock, trusted_host_clock
 from mayflydb.serving.endpoints import Endpoints
 from mayflydb.serving.http_gateway import Readiness
 from mayflydb.serving.http_port import HttpPort, build_cosmos
 from mayflydb.serving.keys import load_account_key
 from mayflydb.serving.mongo_port import MongoPort, contracts
+from mayflydb.serving.shared_limits import SharedLimits, build_limits
 from mayflydb.serving.stores import open_store
 from mayflydb.serving.tls import TlsContext
 from mayflydb.serving.ydb_port import YdbPort
@@ -43,8 +50,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mayflydb.server")
 
+EVENT_RETENTION: Span = 7 * DAY
+
 GRACE_SECONDS = 10.0
 """Seconds that requests in work are given to finish."""
+
+COMPUTING_GRACE_SECONDS = 1.0
+"""Seconds that queries in work are given to compute."""
 
 
 class Server:
@@ -53,7 +65,8 @@ class Server:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._data = user_data_directory(environ)
-        self.authority = Authority(self._data, (*settings.tls.names, *settings.server.advertised_names))
+        names = (*settings.tls.names, *settings.server.advertised_names, *settings.server.bound_names)
+        self.authority = Authority(self._data, names)
         self._tls = TlsContext(self.authority)
         self._key = load_account_key(settings, self._data)
         self._readiness = Readiness(settings.clock.mode)
@@ -61,15 +74,29 @@ class Server:
         self._mongo: MongoPort | None = None
         self._ydb: YdbPort | None = None
         self._store: Store | None = None
+        self._host_clock: Callable[[], SystemClock] = SystemClock
         self._reaping: asyncio.Task[None] | None = None
+        self._limits: SharedLimits
         self.admin: Admin | None = None
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        """The secrets of this server that are known by now: the log has none of them."""
+        if self._key.path is not None:
+            yield self._key.base64
+        for port in (self._http, self._mongo, self._ydb):
+            if port is not None and port.secret is not None:
+                yield port.secret
+        password = urlsplit(self._settings.storage.url).password
+        if password:
+            yield unquote(password)
 
     async def start(self) -> Announcement:
         """Take the ports, open the store, prove that all of it works. StartFailed says what prevented it."""
         # Ports come before the store: a taken port is reported at once, and a container check gets 503 instead of no connection.
         http = self._take_ports()
-        http.listen(self._data, self._readiness, self._tls.get)
-        endpoints = Endpoints(self._settings, self._key, http.endpoint, self._mongo, self._ydb)
+        http.listen(self._data, self._readiness, self._tls.get, self._limits)
+        endpoints = Endpoints(self._settings, self._key, http, self._mongo, self._ydb)
         try:
             engine = await self._open_engine()
         except MayflyError as error:
@@ -77,10 +104,16 @@ class Server:
         caller = await self._serve(http, endpoints, engine)
         # All ports are open by now. The server is announced only after each of them has answered.
         await self._check_listeners(http, caller)
+        # Imports of the start hold the loop while no client is served.
+        engine.loop_watch.start(asyncio.get_running_loop())
         return endpoints.announcement(self.authority.ca_path)
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Let requests in work finish, then flush and close. Safe after a failed start."""
+        # Requests are given time to finish. One that computes on may take a minute, and is told to come again.
+        evaluators = None if self.admin is None else self.admin.engine.evaluators
+        if evaluators is not None:
+            asyncio.get_running_loop().call_later(min(grace, COMPUTING_GRACE_SECONDS), evaluators.close)
         # Ports close before the store, so that no request meets a store that is closed.
         for port in (self._http, self._mongo, self._ydb):
             if port is not None:
@@ -90,6 +123,11 @@ class Server:
             await asyncio.wait([self._reaping])
         if self.admin is not None:
             await self.admin.engine.indexes.close()
+            self.admin.engine.evaluators.close()
+        if evaluators is not None:
+            evaluators.close()
+        if self.admin is not None:
+            self.admin.engine.loop_watch.stop()
         if self._store is not None:
             await self._store.close()
 
@@ -100,7 +138,8 @@ class Server:
         http = HttpPort(settings)
         try:
             if settings.mongo.port != -1:
-                self._mongo = MongoPort(settings.mongo, host, self._data, settings.cosmos.capacity == "serverless")
+                ca = None if settings.server.insecure else self.authority.ca_path
+                self._mongo = MongoPort(settings.mongo, host, self._data, settings.cosmos.capacity == "serverless", ca)
                 self._readiness.mongo = "starting"
             if settings.ydb.served:
                 self._ydb = YdbPort(settings.ydb, settings.ttl, host, self._data)
@@ -111,6 +150,18 @@ class Server:
                 self._mongo.release()
             raise
         self._http = http
+        if http.reachable and settings.server.insecure:
+            log.warning(
+                "other machines can connect without TLS (--insecure): keys, passwords and data can be read on the way"
+            )
+        limits = settings.limits
+        self._limits = build_limits(
+            limits.bytes_in_flight,
+            limits.open_transactions,
+            limits.transaction_bytes,
+            limits.connections_per_address,
+            1 + (self._mongo is not None) + (0 if self._ydb is None else self._ydb.listeners),
+        )
         return http
 
     async def _open_engine(self) -> Engine:
@@ -124,6 +175,7 @@ class Server:
             raise StartFailed(
                 f"{settings.storage.shown} holds an unfinished copy", setting="storage.url", hint=hint, exit_code=4
             )
+        self._host_clock = partial(trusted_host_clock, settings, opened)
         self._readiness.store = "checking"
         engine = await open_engine(
             opened.store,
@@ -136,8 +188,16 @@ class Server:
             PassSettings(ttl.ydb_tick, ttl.ydb_retry_interval, ttl.ydb_removal),
             opened.holds,
             MongoTargets.space,
+            Evaluators(evaluation_limits(settings.queries)),
+            opened.disk,
+            retention_of(settings),
+            self._limits.quotas,
         )
-        await prove(engine)
+        try:
+            await prove(engine)
+        except OutOfSpace as error:
+            log.warning("the store was not tested, and is served for reads and deletes: %s", error)
+        engine.slow_log = SlowLog(monotonic_us, settings.server.slow_request)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_log_end_of_reaper)
         self._readiness.store = self._readiness.seed = "ok"
@@ -146,7 +206,7 @@ class Server:
     async def _serve(self, http: HttpPort, endpoints: Endpoints, engine: Engine) -> Caller:
         """Build the front ends over the engine and open their ports. Return the caller that signs requests as clients do."""
         settings = self._settings
-        cosmos = build_cosmos(engine, settings, self._key.base64)
+        cosmos = build_cosmos(engine, settings, self._key.base64, http.reachable)
         caller = Caller(cosmos, Keys.from_base64(self._key.base64))
         mongo = self._mongo_targets(engine, await engine.now())
         spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo, YdbTargets(settings.ydb.databases, self._schemes))
@@ -156,12 +216,12 @@ class Server:
             return endpoints.info(address, engine.time.clock.mode)
 
         travel, shared = settings.server.allow_time_travel, settings.storage.shared
-        self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem)
+        self.admin = Admin(engine, spaces, travel, shared, info, self._tls.ca_pem, self._host_clock)
         http.open(cosmos, self.admin, caller)
         if self._mongo is not None:
-            await self._mongo.serve(engine, self._tls.get, await engine.now())
+            await self._mongo.serve(engine, self._tls.get, await engine.now(), self._limits)
         if self._ydb is not None:
-            await self._ydb.serve(engine, self.authority.pair)
+            await self._ydb.serve(engine, self.authority.pair, self._limits)
         return caller
 
     async def _check_listeners(self, http: HttpPort, caller: Caller) -> None:
@@ -197,6 +257,23 @@ class Server:
 
     def _schemes(self) -> Schemes | None:
         return None if self._ydb is None else self._ydb.schemes
+
+
+def evaluation_limits(queries: QuerySettings) -> EvaluationLimits:
+    """Return the limits of evaluations. One client leaves a thread to the others, if there is more than one."""
+    return EvaluationLimits(
+        threads=queries.threads,
+        per_client=max(1, queries.threads - 1),
+        memory=queries.memory * 1024 * 1024,
+        seconds=queries.time_limit / SECOND,
+    )
+
+
+def retention_of(settings: Settings) -> Retention:
+    """Return what is kept of the past. A virtual clock moves by days at once, so age counts there only where it is asked for."""
+    age = settings.ttl.event_retention
+    usual = EVENT_RETENTION if age is None else age
+    return Retention(EventLimits(settings.ttl.event_limit, usual, age), settings.storage.history_limit)
 
 
 def _log_end_of_reaper(task: asyncio.Task[None]) -> None:

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple, assert_never
 
 from mayflydb.announcement import StartFailed
-from mayflydb.clock import wall_us
+from mayflydb.clock import boot_id, boot_us, wall_us
 from mayflydb.config.settings import StorageSettings
+from mayflydb.engine.catalog import node_of
 from mayflydb.engine.reaper import Lease
+from mayflydb.engine.timekeeper import MARK
+from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Holds, Store
-from mayflydb.store.sqlite import SqliteStore
+from mayflydb.store.findings import Expected, Facts, Repaired, Report, ReportProgress
+from mayflydb.store.interface import CatalogRow, DiskFacts, Holds, Store
+from mayflydb.store.sqlite import SpaceLimits, SqliteStore
+
+RESERVE = 128 << 20
+"""Twice the length at which the write-ahead log is cut: purges on a full disk fill the log, and then the file."""
+
+LEAST_FREE = 64 << 20
+"""The write-ahead log may grow by so much until it is cut."""
 
 
 class OpenedStore(NamedTuple):
     """A store and what its nodes share.
 
-    `wall`: reads the clock of all nodes. Where several nodes share the database: `lease` gives a name to one node at a time, and
-    `holds` keeps other nodes from purging records that are locked here.
+    `wall`: reads the clock of all nodes; `boot` and `boot_id` are this machine's.
+    Where several nodes share the database: `lease` gives a name to one node at a time, and
+    `holds` keeps other nodes from purging records that are locked here. `disk`: reads the state of the store's
+    disk, where its free space is looked at; errors: Unavailable.
     """
 
     store: Store
     wall: Callable[[], Instant] = wall_us
     lease: Lease | None = None
     holds: Holds | None = None
+    boot: Callable[[], int] = boot_us
+    boot_id: Callable[[], int] = boot_id
+    disk: Callable[[], Awaitable[DiskFacts]] | None = None
 
 
 async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
@@ -34,27 +49,44 @@ async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
     `create`: a missing file is created. StartFailed for memory, or a file that is missing; MayflyError if the store cannot be
     opened or is in use. With PostgreSQL the refusal takes some seconds: a killed node counts as live until its lease ends.
     """
+    return (await open_store_alone(storage, create=create)).store
+
+
+async def open_store_alone(storage: StorageSettings, *, create: bool) -> OpenedStore:
+    """Open the store as `open_alone` does, with its clock."""
     if storage.kind == "memory":
         raise StartFailed("what is in memory ends with its server", setting="storage.url", exit_code=2)
     if storage.path is not None and not (create or storage.path.exists()):
         raise StartFailed(f"there is no file {storage.path}", setting="storage.url")
-    return (await open_store(storage, alone=True)).store
+    return await open_store(storage, alone=True)
 
 
 async def open_store(storage: StorageSettings, alone: bool) -> OpenedStore:
     """Open the store. `alone`: no other node may use the same database. A file is never shared."""
     match storage.kind:
         case "memory" | "sqlite":
-            return await _open_sqlite(storage.path)
+            return await _open_sqlite(storage)
         case "postgresql":
             return await _open_postgres(storage.url, alone)
         case unknown:
             assert_never(unknown)
 
 
-async def _open_sqlite(path: Path | None) -> OpenedStore:
+async def _open_sqlite(storage: StorageSettings) -> OpenedStore:
+    path = storage.path
+    if path is None:
+        return OpenedStore(await SqliteStore.open(None))
+    reserve = RESERVE if storage.reserve is None else storage.reserve
+    least = LEAST_FREE if storage.min_free is None else storage.min_free
     try:
-        return OpenedStore(await SqliteStore.open(None if path is None else str(path)))
+        store = await SqliteStore.open(str(path), limits=SpaceLimits(reserve, least))
+        return OpenedStore(store, disk=store.disk)
+    except MayflyError as error:
+        if "hint" not in error.detail:
+            raise
+        # To serve this file could lose what is in it or in its log, so a person decides.
+        hint = str(error.detail["hint"])
+        raise StartFailed(error.message, setting="storage.url", hint=hint, exit_code=4) from error
     except OSError as error:
         raise StartFailed(f"{path} cannot be opened: {error.strerror}", setting="storage.url") from error
 
@@ -70,3 +102,28 @@ async def _open_postgres(url: str, alone: bool) -> OpenedStore:
         raise StartFailed(message, setting="storage.url", hint=hint) from error
     store = await PostgresStore.open(url, alone)
     return OpenedStore(store, store.wall, store.lease, store.holds)
+
+
+def examine_file(path: Path, report: ReportProgress) -> Report:
+    """Examine a file of SQLite, read-only. Unavailable if it cannot be examined; OSError."""
+    from mayflydb.store.sqlite.doctor import examine
+
+    return examine(path, _build_expected(), report)
+
+
+def repair_file(path: Path, to: Path, report: ReportProgress) -> Repaired:
+    """Build a new file from what can be read of a damaged one, which stays as it is. Conflict, Unavailable, OSError."""
+    from mayflydb.store.sqlite.doctor import repair
+
+    return repair(path, to, _build_expected(), report)
+
+
+def _build_expected() -> Expected:
+    return Expected(_facts_of, MARK, wall_us())
+
+
+def _facts_of(row: CatalogRow) -> Facts:
+    definition = node_of(row).definition
+    slots = frozenset(slot.number for slot in definition.slots if slot.state == "ready")
+    unique = frozenset(index.number for index in definition.indexes if index.unique and index.state == "ready")
+    return Facts(slots, unique)

@@ -19,6 +19,9 @@ from mayflydb.engine.engine import Engine
 from mayflydb.serving.listener_checks import ListenAddress, ListenerCheck, ask_ydb
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address_of, create_secret, is_reachable, listen_addresses, read_password, reserve
+from mayflydb.serving.shared_limits import SharedLimits
+from mayflydb.sockets.in_flight import BytesInFlight
+from mayflydb.sockets.seats import share_descriptors
 from mayflydb.version import __version__
 
 if TYPE_CHECKING:
@@ -58,6 +61,8 @@ class YdbPort:
         self._settings = settings
         self._ttl = ttl
         self._app: YdbApp | None = None
+        self._in_flight: BytesInFlight | None = None
+        self._max_connections = settings.max_connections
         self._servers: list[GrpcServer] = []
         self._plain_sockets: list[socket.socket] = []
         self._tls_sockets: list[socket.socket] = []
@@ -78,6 +83,11 @@ class YdbPort:
         self.tls_address = address_of(self._tls_sockets[0]) if self._tls_sockets else None
 
     @property
+    def secret(self) -> str | None:
+        """The password of `root`; None where clients do not log in."""
+        return self._password
+
+    @property
     def endpoint(self) -> str:
         """The URL of the endpoint: `grpc://127.0.0.1:2136`; `grpcs://` if only TLS is served."""
         return f"grpcs://{self.tls_address}" if self.address is None else f"grpc://{self.address}"
@@ -92,8 +102,15 @@ class YdbPort:
         """The schemes of the served databases; None before `serve`."""
         return None if self._app is None else self._app.services.schemes
 
-    async def serve(self, engine: Engine, credentials: Credentials) -> None:
+    @property
+    def listeners(self) -> int:
+        """The number of ports."""
+        return bool(self._plain_sockets) + bool(self._tls_sockets)
+
+    async def serve(self, engine: Engine, credentials: Credentials, shared: SharedLimits) -> None:
         """Start to serve. StartFailed if a port or the certificate cannot be used."""
+        self._in_flight = shared.in_flight
+        self._max_connections = min(self._settings.max_connections, share_descriptors(shared.listeners))
         from mayflydb.frontends.ydb.app import YdbApp
 
         self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
@@ -117,7 +134,8 @@ class YdbPort:
         from mayflydb.frontends.ydb.calls import ServedPort
         from mayflydb.frontends.ydb.server import GrpcServer
 
-        server = GrpcServer(app, ServedPort(sockets[0].getsockname()[1], pair is not None))
+        port = ServedPort(sockets[0].getsockname()[1], pair is not None)
+        server = GrpcServer(app, port, self._in_flight, self._max_connections)
         for each in sockets:
             place = _address_of(each)
             try:
@@ -172,9 +190,8 @@ class YdbPort:
         return reached or (settings.password_file is not None if settings.auth is None else settings.auth)
 
     def _resolve_password(self, data: Path) -> str:
-        place = self._settings.password_file
-        if place is None:
-            place = self.password_path = data / "ydb.password"
+        place = self.password_path = self._settings.password_file or data / "ydb.password"
+        if self._settings.password_file is None:
             create_secret(place, secrets.token_urlsafe(32).encode(), "ydb.auth")
         return read_password(place, "ydb.password_file")
 

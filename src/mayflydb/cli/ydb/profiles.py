@@ -10,6 +10,7 @@ import msgspec
 
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.config.load import user_config_directory
+from mayflydb.serving.private_files import write_private
 
 
 class Profiles(msgspec.Struct):
@@ -40,13 +41,8 @@ def read_profiles() -> Profiles:
 
 def write_profiles(profiles: Profiles) -> None:
     """Store all profiles, readable by this user alone."""
-    path = profiles_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed: after a crash the file is the old or the new one, never half of it.
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(profiles), indent=2))
-    new.chmod(0o600)
-    new.replace(path)
+    content = msgspec.json.format(msgspec.json.encode(profiles), indent=2)
+    write_private(profiles_path(), content, replace=True)
 
 
 def resolve_profile(name: str | None) -> Mapping[str, str]:

@@ -1,0 +1,30 @@
+"""One row of the table of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One setting. `key` is its TOML key and its place in Settings: the section is its first word, the name its last.
+
+    `default` is written as in TOML. `parse` takes what a flag or variable gave (text), or a TOML value; ValueError with a
+    sentence for people. A flag named `--a/--no-a` or `--a` with `switch` takes no value; `many` may be repeated.
+    """
+
+    key: str
+    flags: tuple[str, ...]
+    default: Any
+    parse: Callable[[Any], Any]
+    help: str
+    metavar: str = "TEXT"
+    switch: bool = False
+    many: bool = False
+
+    @property
+    def variable(self) -> str:
+        """`MAYFLY_SERVER_PORT` for `server.port`."""
+        return "MAYFLY_" + self.key.replace(".", "_").upper()
