@@ -2,7 +2,7 @@
 
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format house bench compatibility soak lock clean
+.PHONY: help serve test lint format house bench reliability compatibility soak lock clean
 
 help:
 	@echo 'make serve [ARGS="--memory -p 0"]   start a server'
@@ -11,6 +11,7 @@ help:
 	@echo 'make lint | format                   check, or rewrite, the form of the code'
 	@echo 'make house [ARGS=engine]             measure the source into docs/house.md; or print what a package should mend'
 	@echo 'make bench [ARGS=...]                measure against another server'
+	@echo 'make reliability [ARGS=faults]       play faults and hostile requests into docs/reliability.md'
 	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb, clients ...'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
 	@echo 'make lock                            resolve requirements*.lock anew'
@@ -38,6 +39,11 @@ house:
 
 bench:
 	@tools/bench.sh $(ARGS)
+
+reliability:
+	@tools/venv.sh test
+	@tools/system-packages.sh strace
+	@.venv/bin/python tools/promises.py $(ARGS)
 
 compatibility:
 	@tools/compatibility.sh $(ARGS)

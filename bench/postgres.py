@@ -22,7 +22,7 @@ from figures import Figure, not_run, ratio
 from filling import load, many
 from protocol import rounds
 from servers import Running, mayfly, processor_seconds
-from signed import IDS, Caller, item
+from signed import DATABASE, IDS, Caller, item
 from wrk import Wrk, reads, upserts
 
 from mayflydb.clock import SystemClock, wall_us
@@ -44,7 +44,9 @@ UPSERT = f"PostgreSQL: durable upsert of 1 KB, {CONNECTIONS} connections, agains
 PURGE = "PostgreSQL: purge of records of 1 KB, against one bare DELETE"
 TOLD = "PostgreSQL: purge of records of 1 KB, against one DELETE that writes events"
 TWO = f"PostgreSQL: two nodes, {CONNECTIONS // 2} connections each, against one with {CONNECTIONS}"
-NAMES = (READ, UPSERT, f"{TWO}, reads", f"{TWO}, upserts", PURGE, TOLD)
+APART = f"{TWO}, upserts of different containers"
+NAMES = (READ, UPSERT, f"{TWO}, reads", f"{TWO}, upserts", APART, PURGE, TOLD)
+SECOND_CONTAINER = "second"
 
 _UPDATE = (
     "UPDATE mayfly.record SET written = $3, anchor = $4, lsn = $5, checksum = $6, value = $7"
@@ -101,7 +103,8 @@ class Node:
         self._wrk = wrk
         self._server = server
         self._used: dict[str, list[float]] = {}
-        made = {"read": reads, "upsert": upserts}
+        apart = partial(upserts, collection=f"dbs/{DATABASE}/colls/{SECOND_CONTAINER}")
+        made: dict[str, Callable[[int], list[str]]] = {"read": reads, "upsert": upserts, "apart": apart}
         self._scripts = {kind: wrk.script(f"{name}-{kind}", make(server.port)) for kind, make in made.items()}
 
     def rate(self, kind: str, connections: int = CONNECTIONS, seconds: float = SECONDS) -> float:
@@ -198,6 +201,7 @@ def _served(wrk: Wrk, url: str) -> Iterator[Figure]:
         caller = Caller(server.port)
         caller.make()
         caller.store(f"i{number}" for number in range(IDS))
+        caller.make(SECOND_CONTAINER)
         caller.make("bare")
         caller.close()
         with Bare(url) as bare:
@@ -221,19 +225,24 @@ def _against_bare(ours: Node, bare: Bare) -> Iterator[Figure]:
 
 
 def _two(one: Node, other: Node) -> Iterator[Figure]:
-    """Both nodes serve the same records."""
+    """Both nodes serve the same records; then each writes to a container of its own."""
 
-    def both(kind: str, seconds: float = SECONDS) -> float:
+    def both(kind: str, seconds: float = SECONDS, of_other: str = "") -> float:
         with ThreadPoolExecutor(2) as threads:
-            rates = threads.map(lambda node: node.rate(kind, CONNECTIONS // 2, seconds), (one, other))
+            places = ((one, kind), (other, of_other or kind))
+            rates = threads.map(lambda place: place[0].rate(place[1], CONNECTIONS // 2, seconds), places)
             return float(sum(rates))
 
-    for kind in ("upsert", "read"):
+    for kind in ("upsert", "read", "apart"):
         both(kind, 1.0)
+    what = f"nodes, database and load generators share {os.cpu_count()} processors"
     for kind in ("read", "upsert"):
         measured = rounds([partial(both, kind), partial(one.rate, kind)])
-        what = f"nodes, database and load generators share {os.cpu_count()} processors; the same records on both nodes"
-        yield _without_target(ratio(f"{TWO}, {kind}s", measured[0], measured[1], 0, what))
+        yield _without_target(
+            ratio(f"{TWO}, {kind}s", measured[0], measured[1], 0, f"{what}; the same records on both nodes")
+        )
+    measured = rounds([partial(both, "upsert", of_other="apart"), partial(one.rate, "upsert")])
+    yield _without_target(ratio(APART, measured[0], measured[1], 0, f"{what}; a container for each node"))
 
 
 def _without_target(figure: Figure) -> Figure:

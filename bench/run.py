@@ -18,6 +18,7 @@ from time import perf_counter
 
 from driven import over_many, pipelined, through_driver
 from figures import Figure, document, not_run, table
+from hostile import hostile
 from machine import machine
 from mongo_peers import against_peers
 from mongo_purging import beside_readers
@@ -53,6 +54,7 @@ def parts() -> dict[str, Part]:
         "scan": scan,
         "queries": lambda place: queries(place, rival, why_not),
         "postgres": lambda place: on_postgres(Wrk(place)),
+        "hostile": hostile,
         "mongo": on_mongo,
         "ydb": on_ydb,
     }

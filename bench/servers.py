@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,8 @@ def mayfly(*arguments: str, through: Sequence[str] = ()) -> Iterator[Running]:
             yield Running(ready["pid"], port, process, mongo.get("uri", ""), ydb.get("endpoint", ""))
         finally:
             # The server itself: what it was started through ends with it, and ended first would leave it alone.
-            os.kill(ready["pid"], signal.SIGTERM)
+            with suppress(ProcessLookupError):  # It may have been stopped already: that is measured, too.
+                os.kill(ready["pid"], signal.SIGTERM)
             process.wait(PATIENCE)
 
 

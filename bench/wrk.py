@@ -25,11 +25,11 @@ def reads(port: int) -> list[str]:
     return [raw("GET", f"/{link}", headers("GET", "docs", link), port) for link in links]
 
 
-def upserts(port: int) -> list[str]:
+def upserts(port: int, collection: str = COLLECTION) -> list[str]:
     """Upserts of all ids."""
-    fields = headers("POST", "docs", COLLECTION)
+    fields = headers("POST", "docs", collection)
     fields |= {"x-ms-documentdb-is-upsert": "True", "Content-Type": "application/json"}
-    return [raw("POST", f"/{COLLECTION}/docs", fields, port, item(f"i{number}")) for number in range(IDS)]
+    return [raw("POST", f"/{collection}/docs", fields, port, item(f"i{number}")) for number in range(IDS)]
 
 
 def nothings(port: int) -> list[str]:

@@ -7,6 +7,7 @@ import random
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -54,6 +55,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if off:
         config.hook.pytest_deselected(items=off)
         items[:] = on
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_reserve() -> Iterator[None]:
+    """Files of servers in this process keep less of the disk than others: their directories stay for some runs."""
+    with patch("mayflydb.serving.stores.RESERVE", 16 << 20):
+        yield
 
 
 @pytest.fixture

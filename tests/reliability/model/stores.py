@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from mayflydb.store.interface import Committed, Decision, Read, Store, Urgency
 from mayflydb.store.sqlite.connection import open_memory
-from mayflydb.store.sqlite.store import _prepare
+from mayflydb.store.sqlite.prepare import prepare
 from mayflydb.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class Direct:
     durable = False
 
     def __init__(self) -> None:
-        self._transaction = _prepare(open_memory())
+        self._transaction = prepare(open_memory())
 
     @property
     def catalog_version(self) -> int:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import apsw
 from msgspec.structs import replace
 
-from mayflydb.clock import SystemClock
+from mayflydb.clock import SystemClock, Trust
 from mayflydb.engine import sweeper, workspace
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
@@ -46,12 +46,14 @@ from mayflydb.store.interface import (
     Outcome,
     Purge,
     Scan,
+    SetNumber,
     ask,
 )
 from mayflydb.store.sqlite import changes, connection
 from mayflydb.store.sqlite.checkpoint import WriteAheadLog
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.record_cache import RecordCache
+from mayflydb.store.sqlite.space import Space
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.writer import Writer
 from mayflydb.store.write_queues import Refusal
@@ -346,13 +348,31 @@ def fence_off() -> AbstractContextManager[object]:
     return patch.object(SystemClock, "horizon", SystemClock.now)
 
 
+def jump_believed_at_once() -> AbstractContextManager[object]:
+    """Reads and purges follow a jump of the host's clock."""
+
+    def look(self: Trust, wall: int, boot: int, stepped: bool) -> None:
+        self.follow(wall, boot)
+
+    return patch.object(Trust, "look", look)
+
+
+def mark_stays_after_a_rejection() -> AbstractContextManager[object]:
+    """A rejected time stays in the store."""
+
+    async def lower(self: Timekeeper, lead: int, changes: tuple[SetNumber, ...] = ()) -> None:
+        self._high.mark_reserved(self.clock.now() + lead)
+
+    return patch.object(Timekeeper, "_lower_mark", lower)
+
+
 @contextmanager
 def goes_on_after_a_failed_sync() -> Iterator[None]:
     """A failed fsync is an error like any other."""
     create = Writer.__init__
 
-    def calm(self: Writer, transaction: Any, log: Any, thread: Any, halt: Any, stopwatch: Any) -> None:
-        create(self, transaction, log, thread, lambda reason: None, stopwatch)
+    def calm(self: Writer, transaction: Any, log: Any, thread: Any, halt: Any, *others: Any) -> None:
+        create(self, transaction, log, thread, lambda reason: None, *others)
 
     with patch.object(Writer, "__init__", calm):
         yield
@@ -367,6 +387,11 @@ def a_full_disk_ends_the_writer() -> Iterator[None]:
 
     with patch.object(WriteAheadLog, "_attempt", lambda self, work: work()), patch.object(Writer, "_run", run):
         yield
+
+
+def a_full_disk_keeps_its_reserve() -> AbstractContextManager[object]:
+    """Writes are refused on a full disk, and the reserve, without which the log cannot be copied, stays."""
+    return patch.object(Space, "release", lambda self: self._judge(True))
 
 
 def late_write_revives() -> AbstractContextManager[object]:
@@ -434,8 +459,11 @@ BUGS: Mapping[str, tuple[Bug, str]] = {
     "any number is a ttl": (any_number_is_a_ttl, "ttl values"),
     "horizon ignored": (horizon_ignored, "walk"),
     "fence off": (fence_off, "fence"),
+    "jump believed at once": (jump_believed_at_once, "fence"),
+    "mark stays after a rejection": (mark_stays_after_a_rejection, "verdict"),
     "goes on after a failed sync": (goes_on_after_a_failed_sync, "failing syncs"),
     "a full disk ends the writer": (a_full_disk_ends_the_writer, "full disk"),
+    "a full disk keeps its reserve": (a_full_disk_keeps_its_reserve, "reserve"),
     "late write revives": (late_write_revives, "late write"),
     "purged but remembered": (purged_but_remembered, "walk"),
     "purge of what is locked": (purge_of_what_is_locked, "open transactions"),

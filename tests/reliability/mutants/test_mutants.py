@@ -11,7 +11,9 @@ import pytest
 import planted
 from mayflydb.frontends.cosmos.values import own_ttl
 from mayflydb.model.record import IGNORED
-from reliability.clock.test_fence import YEAR, test_a_step_forward_hides_at_once_and_purges_nothing_early
+from reliability.clock import test_verdicts
+from reliability.clock.host import MINUTE, YEAR
+from reliability.clock.test_fence import test_a_step_forward_hides_nothing_at_first_and_purges_nothing_early
 from reliability.clock.test_high_water import test_power_cuts_between_reading_time_and_committing
 from reliability.disk.judging import workbench
 from reliability.disk.test_power_loss import cut
@@ -58,8 +60,12 @@ def _ttl_values(seed: int) -> None:
         assert override == IGNORED and refusal is not None, f"{value!r} became {override}"
 
 
+def _verdict(seed: int) -> None:
+    test_verdicts.test_a_jump_forward_is_decided("reject", YEAR, MINUTE)
+
+
 def _fence(seed: int) -> None:
-    test_a_step_forward_hides_at_once_and_purges_nothing_early(YEAR)
+    test_a_step_forward_hides_nothing_at_first_and_purges_nothing_early(YEAR)
 
 
 def _failing_syncs(seed: int) -> None:
@@ -74,6 +80,13 @@ def _full_disk(seed: int) -> None:
     assert not found.wrong, found.wrong
 
 
+def _reserve(seed: int) -> None:
+    with workbench() as directory:
+        found = sweep(range(seed, seed + 1), ("stays full beside a reserve",), ("continue",), directory)
+    assert not found.wrong, found.wrong
+    assert not found.outcomes["unknown"], found.outcomes
+
+
 def _open_transactions(seed: int) -> None:
     for number in range(5):
         Interleaved(seed + number).steps(6_000)
@@ -85,8 +98,10 @@ CHECKS: dict[str, Callable[[int], None]] = {
     "time over power cuts": test_power_cuts_between_reading_time_and_committing,
     "ttl values": _ttl_values,
     "fence": _fence,
+    "verdict": _verdict,
     "failing syncs": _failing_syncs,
     "full disk": _full_disk,
+    "reserve": _reserve,
     "open transactions": _open_transactions,
     "late write": lambda seed: test_a_late_write_does_not_revive_what_a_reader_was_told_is_gone(),
 }

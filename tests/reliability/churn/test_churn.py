@@ -1,0 +1,41 @@
+"""A server under a steady load of records that come and die keeps its size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reliability.churn.churning import Measured, churn
+from reliability.conftest import HOURS
+
+SHORT_SECONDS = 6.0
+SOAK_SHARE = 0.125
+"""Of HOURS: an hour of eight."""
+
+MOST_GROWTH = 0.02
+
+
+def describe(found: Measured) -> str:
+    first, last = found.samples[len(found.samples) // 2], found.samples[-1]
+    return (
+        f"{sum(found.rounds.values())} rounds in {last.at:.0f} s; resident {first.resident:.1f} -> {last.resident:.1f} MB "
+        f"({found.growth('resident'):+.1%}), file {first.stored:.1f} -> {last.stored:.1f} MB ({found.growth('stored'):+.1%})"
+    )
+
+
+def test_clients_of_three_wires_work_side_by_side(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    found = churn(tmp_path, SHORT_SECONDS, every=1.0)
+    figure(describe(found))
+    assert not found.errors
+    assert {*found.rounds} == {"cosmos", "mongo", "ydb"}
+
+
+@pytest.mark.soak
+def test_memory_and_file_are_flat(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    found = churn(tmp_path, HOURS * 3600 * SOAK_SHARE)
+    figure(describe(found))
+    assert not found.errors
+    assert found.growth("resident") <= MOST_GROWTH, describe(found)
+    assert found.growth("stored") <= MOST_GROWTH, describe(found)
