@@ -123,6 +123,11 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("storage.reserve", 4096, "storage.reserve", 4096),
         ("storage.min_free", "3 mib", "storage.min_free", 3 << 20),
         ("storage.min_free", "1GB", "storage.min_free", 10**9),
+        ("queries.memory", "24", "queries.memory", 24 << 20),
+        ("queries.memory", 24, "queries.memory", 24 << 20),
+        ("queries.memory", "1 GiB", "queries.memory", 1 << 30),
+        ("queries.memory", "1000b", "queries.memory", 1000),
+        ("mongo.cursor_bytes", "24", "mongo.cursor_bytes", 24),
         ("cosmos.check_date", "true", "cosmos.check_date", True),
         ("cosmos.throttling", "on", "cosmos.throttling", True),
         ("cosmos.capacity", "serverless", "cosmos.capacity", "serverless"),
@@ -247,6 +252,11 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"storage__min_free": "-1"}, 2, "is no size", "storage.min_free"),
         ({"storage__min_free": "1TiB"}, 2, "is no size", "storage.min_free"),
         ({"storage__min_free": True}, 2, "is no size", "storage.min_free"),
+        ({"queries__memory": "0"}, 2, "is no size", "queries.memory"),
+        ({"queries__memory": "0MiB"}, 2, "is no size", "queries.memory"),
+        ({"queries__memory": "192 MB/s"}, 2, "is no size", "queries.memory"),
+        ({"queries__memory": False}, 2, "is no size", "queries.memory"),
+        ({"mongo__cursor_bytes": "0"}, 2, "is no size", "mongo.cursor_bytes"),
         ({"storage__reserve": "0", "storage__url": "memory"}, 2, "disk of a file alone", "storage.reserve"),
         ({"storage__min_free": "1", "storage__url": "postgresql://h/d"}, 2, "disk of a file alone", "storage.min_free"),
         (
@@ -470,6 +480,8 @@ def test_shown_values_can_be_put_into_a_file() -> None:
         clock__mode="virtual",
         clock__start="0",
         ttl__sweep_interval="90",
+        queries__memory="256",
+        mongo__cursor_bytes="1000",
         storage__url="memory",
     )
     shown = {key: value for key, value, _ in loaded.list_values()}
@@ -477,6 +489,7 @@ def test_shown_values_can_be_put_into_a_file() -> None:
     assert again.settings == loaded.settings
     assert shown["clock.start"] == "1970-01-01T00:00:00Z"
     assert shown["ttl.sweep_interval"] == "1m30s"
+    assert (shown["queries.memory"], shown["mongo.cursor_bytes"]) == ("256MiB", "1000B")
 
 
 @pytest.mark.parametrize(

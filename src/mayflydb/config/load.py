@@ -34,13 +34,17 @@ from mayflydb.config.values import (
     Advertised,
     clock_jump,
     clock_wait,
+    format_size,
     interval,
     is_loopback,
     optional_interval,
     optional_retention,
+    optional_size,
     public_url,
     retention,
     run_interval,
+    size,
+    size_in_mib,
     storage,
 )
 from mayflydb.model.durations import format_span
@@ -420,6 +424,8 @@ def _as_toml(row: Row, value: Any) -> object:
         return public_url(value)
     if row.parse in (clock_jump, clock_wait, interval, optional_interval, optional_retention, retention, run_interval):
         return format_span(value)
+    if row.parse in (optional_size, size, size_in_mib):
+        return format_size(value)
     if isinstance(value, Path | Advertised):
         return str(value)
     return msgspec.to_builtins(value)

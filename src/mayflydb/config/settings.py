@@ -124,7 +124,7 @@ class ClockSettings(msgspec.Struct, frozen=True):
 
 
 class QuerySettings(msgspec.Struct, frozen=True):
-    """`threads`: queries that compute at once. `memory`: of all queries together, in MiB. `time_limit`: of one query."""
+    """`threads`: queries that compute at once. `memory`: of all queries together, in bytes. `time_limit`: of one query."""
 
     threads: int
     memory: int

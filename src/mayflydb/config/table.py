@@ -134,10 +134,10 @@ TABLE: tuple[Row, ...] = (
     Row(
         "queries.memory",
         ("--query-memory",),
-        192,
-        read.positive,
-        "Memory that all queries together may take, in MiB; beyond it the one that took most is stopped.",
-        "MIB",
+        "192MiB",
+        read.size_in_mib,
+        "Memory that all queries together may take; beyond it the one that took most is stopped. A number without a unit: MiB.",
+        "SIZE",
     ),
     Row(
         "queries.time_limit",

@@ -283,20 +283,38 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, 
 
 def optional_size(value: Any) -> int | None:
     """A number of bytes, or a text with a unit: `128MiB`, `1GB`."""
-    if value in ("", "auto"):
-        return None
-    found = re.fullmatch(r"([0-9]{1,12})\s*([A-Za-z]{0,3})", str(value).strip())
-    if isinstance(value, bool) or found is None or found[2].upper() not in _UNITS:
-        raise ValueError(f"{value!r} is no size; 128MiB is one")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    return None if value in ("", "auto") else _size(value, "")
 
 
 def size(value: Any) -> int:
     """Bytes, as `optional_size` has them; at least 1."""
-    found = optional_size(value)
+    return _at_least_one(_size(value, ""), value)
+
+
+def size_in_mib(value: Any) -> int:
+    """Bytes, as `size` has them, but a number without a unit is in MiB."""
+    return _at_least_one(_size(value, "MIB"), value)
+
+
+def _size(value: Any, usual_unit: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,12})\s*([A-Za-z]{0,3})", str(value).strip())
+    if isinstance(value, bool) or found is None or found[2].upper() not in _UNITS:
+        raise ValueError(f"{value!r} is no size; 128MiB is one")
+    return int(found[1]) * _UNITS[found[2].upper() or usual_unit]
+
+
+def _at_least_one(found: int, value: Any) -> int:
     if not found:
         raise ValueError(f"{value!r} is no size; 128MiB is one")
     return found
+
+
+def format_size(number: int) -> str:
+    """Format bytes with the largest unit that gives a whole number: `192MiB`. The parsers of sizes give the same number back."""
+    for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if number and not number % length:
+            return f"{number // length}{unit}"
+    return f"{number}B"
 
 
 def storage(value: Any) -> str:

@@ -264,7 +264,7 @@ def evaluation_limits(queries: QuerySettings) -> EvaluationLimits:
     return EvaluationLimits(
         threads=queries.threads,
         per_client=max(1, queries.threads - 1),
-        memory=queries.memory * 1024 * 1024,
+        memory=queries.memory,
         seconds=queries.time_limit / SECOND,
     )
 
