@@ -62,6 +62,15 @@ async def retry_on_drop(
     return None
 
 
+class Execution(msgspec.Struct, frozen=True):
+    """One execution of a statement on a collection. `id`: the statement's number within a retryable write."""
+
+    work: UnitOfWork
+    collection: Collection
+    writer: DocumentWriter
+    id: int
+
+
 class WriteStatement(msgspec.Struct, frozen=True):
     """An update or delete. `given`: the statement's document, decoded. `many`: all documents that match `query` are meant,
     otherwise the first by `order`.
@@ -110,24 +119,17 @@ class WriteStatement(msgspec.Struct, frozen=True):
         """Return True if a decision may match and check small documents itself."""
         return self.call.size <= CHEAP_BYTES and writer.is_cheap and (selection.filter is None or selection.is_cheap)
 
-    async def prepare(
-        self,
-        work: UnitOfWork,
-        collection: Collection,
-        writer: DocumentWriter,
-        changes: Changes,
-        identities: Sequence[Identity],
-    ) -> Changes:
+    async def prepare(self, execution: Execution, changes: Changes, identities: Sequence[Identity]) -> Changes:
         """Compute the changes of documents on a thread, as the documents are now."""
         now = await self._advance_now()
         records = []
         for identity in identities:
-            record = await work.get(collection, identity, now)
+            record = await execution.work.get(execution.collection, identity, now)
             if record is not None:
                 records.append((identity, record))
         size = bytes_of(record for _, record in records)
         evaluation = self.services.evaluation_of(self.call)
-        found = await evaluation.compute(changes.cheap, size, writer.prepare_changes, changes, records)
+        found = await evaluation.compute(changes.cheap, size, execution.writer.prepare_changes, changes, records)
         return msgspec.structs.replace(changes, prepared={**changes.prepared, **found})
 
     async def find_identities(
@@ -218,6 +220,7 @@ class UpdateStatement(WriteStatement, frozen=True):
         writer = DocumentWriter(
             collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name)
         )
+        execution = Execution(work, collection, writer, id)
         cheap = self.is_cheap(selection, writer) and is_cheap_update(self.updates, self.given.get("arrayFilters") or ())
         changes = Changes(selection.filter, update, cheap)
         now = self.call.now
@@ -225,11 +228,11 @@ class UpdateStatement(WriteStatement, frozen=True):
             identities, was_read = await self.find_identities(work, collection, selection, now)
             try:
                 if self.many:
-                    return await self._run_many(work, collection, writer, changes, identities), False
+                    return await self._run_many(execution, changes, identities), False
                 # If the search found documents and none matches any more, another may match now: search again before
                 # inserting.
                 may_insert = self.upsert and not (identities and was_read)
-                result, retried = await self._run_one(work, collection, writer, changes, identities, may_insert, id)
+                result, retried = await self._run_one(execution, changes, identities, may_insert)
             except ConcurrentInsert:
                 # If the document that was inserted meanwhile matches, the statement updates it.
                 now = await self._advance_now()
@@ -246,39 +249,30 @@ class UpdateStatement(WriteStatement, frozen=True):
             now = await self._advance_now()
 
     async def _run_one(
-        self,
-        work: UnitOfWork,
-        collection: Collection,
-        writer: DocumentWriter,
-        changes: Changes,
-        identities: Sequence[Identity],
-        may_insert: bool,
-        id: int,
+        self, execution: Execution, changes: Changes, identities: Sequence[Identity], may_insert: bool
     ) -> tuple[UpdateResult, bool]:
         unprepared, new = (() if changes.cheap else identities), None
         while True:
             if unprepared:
-                changes = await self.prepare(work, collection, writer, changes, unprepared)
-            decide = self._build_decision(work, collection, writer, changes, identities, may_insert, id, new)
-            result, retried = await work.perform(decide)
+                changes = await self.prepare(execution, changes, unprepared)
+            decide = self._build_decision(execution, changes, identities, may_insert, new)
+            result, retried = await execution.work.perform(decide)
             if not result.unprepared and not result.needs_insert:
                 return result, retried
             unprepared = result.unprepared
             if result.needs_insert:
-                new = await self._prepare_upsert(writer, changes)
+                new = await self._prepare_upsert(execution.writer, changes)
 
     def _build_decision(
         self,
-        work: UnitOfWork,
-        collection: Collection,
-        writer: DocumentWriter,
+        execution: Execution,
         changes: Changes,
         identities: Sequence[Identity],
         may_insert: bool,
-        id: int,
         new: PreparedInsert | None,
     ) -> Decision[tuple[UpdateResult, bool]]:
-        retryable_write = work.retryable_write
+        container, writer, id = execution.collection.id, execution.writer, execution.id
+        retryable_write = execution.work.retryable_write
 
         def decide(transaction: DecisionTransaction) -> Steps[tuple[UpdateResult, bool]]:
             if retryable_write is not None:
@@ -286,7 +280,7 @@ class UpdateStatement(WriteStatement, frozen=True):
                 before, answer = retryable_write.find_answer(id)
                 if before:
                     return _decode_outcome(answer or {}), True
-            workspace = yield from transaction.on(collection.id)
+            workspace = yield from transaction.on(container)
             result = yield from writer.update(workspace, identities, changes, False)
             if result.unprepared:
                 return result, False
@@ -326,14 +320,8 @@ class UpdateStatement(WriteStatement, frozen=True):
                 raise
             raise ConcurrentInsert(refusal.code, refusal.message, refusal.labels, **refusal.fields) from None
 
-    async def _run_many(
-        self,
-        work: UnitOfWork,
-        collection: Collection,
-        writer: DocumentWriter,
-        changes: Changes,
-        identities: Sequence[Identity],
-    ) -> UpdateResult:
+    async def _run_many(self, execution: Execution, changes: Changes, identities: Sequence[Identity]) -> UpdateResult:
+        work, writer, container = execution.work, execution.writer, execution.collection.id
         matched = modified = 0
         # Like MongoDB's, an update of many documents is not atomic. Each batch is a transaction of its own, so that
         # others get their turn at the writer.
@@ -343,8 +331,8 @@ class UpdateStatement(WriteStatement, frozen=True):
             unprepared = () if changes.cheap else some
             while some:
                 if unprepared:
-                    batch = await self.prepare(work, collection, writer, batch, unprepared)
-                result = await work.perform(partial(_update_many, collection.id, writer, some, batch))
+                    batch = await self.prepare(execution, batch, unprepared)
+                result = await work.perform(partial(_update_many, container, writer, some, batch))
                 matched, modified = matched + result.matched, modified + result.modified
                 some = unprepared = result.unprepared
         if matched or not self.upsert:
@@ -352,7 +340,7 @@ class UpdateStatement(WriteStatement, frozen=True):
         new = None if changes.cheap else await self._prepare_upsert(writer, changes)
 
         def insert(transaction: DecisionTransaction) -> Steps[UpdateResult]:
-            workspace = yield from transaction.on(collection.id)
+            workspace = yield from transaction.on(container)
             return (yield from self._insert_new(writer, workspace, changes, new))
 
         return await work.perform(insert)
@@ -412,6 +400,7 @@ class DeleteStatement(WriteStatement, frozen=True):
         env = self.build_env(collection)
         selection = await self.compile(self.compile_selection, collection, env)
         writer = DocumentWriter(collection, env)
+        execution = Execution(work, collection, writer, id)
         changes = Changes(selection.filter, None, self.is_cheap(selection, writer))
         now = self.call.now
         while True:
@@ -420,28 +409,22 @@ class DeleteStatement(WriteStatement, frozen=True):
             # Once at least: also a delete that finds nothing records its answer, if it is a retryable write.
             for first in range(0, max(1, len(identities)), BATCH_SIZE):
                 some = identities[first : first + BATCH_SIZE]
-                count, last, retried = await self._run_batch(work, collection, writer, changes, some, id)
+                count, last, retried = await self._run_batch(execution, changes, some)
                 total += count
             if self.many or total or retried or not identities or not was_read:
                 return total, last, retried
             now = await self._advance_now()
 
     async def _run_batch(
-        self,
-        work: UnitOfWork,
-        collection: Collection,
-        writer: DocumentWriter,
-        changes: Changes,
-        identities: Sequence[Identity],
-        id: int,
+        self, execution: Execution, changes: Changes, identities: Sequence[Identity]
     ) -> tuple[int, Document | None, bool]:
         total = 0
         unprepared = () if changes.cheap or changes.filter is None else identities
         while True:
             if unprepared:
-                changes = await self.prepare(work, collection, writer, changes, unprepared)
-            decide = self._build_decision(work, collection, writer, changes, identities, id)
-            result, retried = await work.perform(decide)
+                changes = await self.prepare(execution, changes, unprepared)
+            decide = self._build_decision(execution, changes, identities)
+            result, retried = await execution.work.perform(decide)
             total += result.count
             if not result.unprepared:
                 return total, result.last, retried
@@ -450,15 +433,10 @@ class DeleteStatement(WriteStatement, frozen=True):
             identities = unprepared if self.many else identities
 
     def _build_decision(
-        self,
-        work: UnitOfWork,
-        collection: Collection,
-        writer: DocumentWriter,
-        changes: Changes,
-        identities: Sequence[Identity],
-        id: int,
-    ) -> Callable[[DecisionTransaction], Steps[tuple[DeleteResult, bool]]]:
-        retryable_write = work.retryable_write
+        self, execution: Execution, changes: Changes, identities: Sequence[Identity]
+    ) -> Decision[tuple[DeleteResult, bool]]:
+        container, writer, id = execution.collection.id, execution.writer, execution.id
+        retryable_write = execution.work.retryable_write
 
         def decide(transaction: DecisionTransaction) -> Steps[tuple[DeleteResult, bool]]:
             if retryable_write is not None:
@@ -467,7 +445,7 @@ class DeleteStatement(WriteStatement, frozen=True):
                 if before:
                     outcome = answer or {}
                     return DeleteResult(int(outcome.get("n", 0)), outcome.get("before")), True
-            workspace = yield from transaction.on(collection.id)
+            workspace = yield from transaction.on(container)
             result = yield from writer.delete(workspace, identities, changes, self.many, self.returns_documents)
             if result.unprepared:
                 return result, False
