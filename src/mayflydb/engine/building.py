@@ -16,8 +16,10 @@ import msgspec
 
 from mayflydb.engine.catalog import OWNER_MISSING, Index, Node, Nodes, State, next_number, row_of, with_several
 from mayflydb.engine.locks import Locked, Locks
+from mayflydb.engine.preparing import Pages, Prepared
 from mayflydb.engine.record_decisions import not_unique
 from mayflydb.engine.workspace import Workspace, repeated_indexes
+from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -43,7 +45,7 @@ KeysOf: TypeAlias = Callable[[Record, Index], Sequence[bytes]]
 """The keys of a record in an index, without duplicates, as the front end computes them; pure. An exception ends the build."""
 
 BATCH_SIZE = 128
-"""Records that are linked in one transaction."""
+"""The most records that are linked in one transaction."""
 
 DROPPED_MEANWHILE = "The index was dropped while it was being built."
 
@@ -107,13 +109,22 @@ def has_index(node: Node, index: Index) -> bool:
 class Build:
     """One build of several new indexes of one container."""
 
-    def __init__(self, store: Store, nodes: Nodes, container: int, keys_of: KeysOf, locks: Locks | None = None) -> None:
-        """`locks`: a locked hidden record is not purged to make room."""
+    def __init__(
+        self,
+        store: Store,
+        nodes: Nodes,
+        container: int,
+        keys_of: KeysOf,
+        locks: Locks | None = None,
+        computing: Computing = HERE,
+    ) -> None:
+        """`locks`: a locked hidden record is not purged to make room. `computing`: computes the keys."""
         self._locks = Locks() if locks is None else locks
         self._store = store
         self._nodes = nodes
         self._container = container
         self._keys_of = keys_of
+        self._pages: Pages[list[Entry]] = Pages(store, container, computing, self._entries_of, len)
         self.indexes: tuple[Index, ...] = ()
 
     async def define(self, choose: Choose) -> bool:
@@ -140,39 +151,44 @@ class Build:
         """Link the next batch after a position; None: that was the last one, and the indexes are ready.
 
         Errors: Conflict (details `index`, `key`, `holder`) for a second record with one key of a unique index, visible at
-        `now` or later; NotFound if the indexes were dropped meanwhile; those of `keys_of`.
+        `now` or later; NotFound if the indexes were dropped meanwhile; Unavailable if the computation of keys was stopped;
+        those of `keys_of`.
         """
 
         while True:
             try:
-                return await self._attempt(after, now)
+                return await self._attempt(after, now, await self._pages.take(after, BATCH_SIZE))
             except Locked as first:
                 met = first
             # A transaction that has locked the hidden record may commit and keep it alive, so wait for its end.
             await self._locks.wait_for_turn(met)
             self._locks.end_turn(met.target)
 
-    async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
+    async def _attempt(self, after: Position | None, now: Instant, prepared: Prepared[list[Entry]]) -> Position | None:
         # A batch may purge hidden records, so transactions that lock records wait for it as for a sweep.
         with self._locks.purge(self._container):
             locked = self._locks.locked_records(self._container)
-            return (await self._store.write(lambda: self._link_batch(after, now, locked), "sweep")).reply
+            return (await self._store.write(lambda: self._link_batch(after, now, prepared, locked), "sweep")).reply
 
-    def _link_batch(self, after: Position | None, now: Instant, locked: Set[Identity]) -> Decision[Position | None]:
+    def _link_batch(
+        self, after: Position | None, now: Instant, prepared: Prepared[list[Entry]], locked: Set[Identity]
+    ) -> Decision[Position | None]:
         row = yield from ask(LoadRow(self._container))
         node = None if row is None else self._nodes.of(row)
         if node is None or not all(has_index(node, index) for index in self.indexes):
             raise NotFound(DROPPED_MEANWHILE)
-        records = yield from ask(Scan(self._container, b"", None, Order.CREATED, after, BATCH_SIZE))
-        if not records:
+        present = yield from ask(Scan(self._container, b"", None, Order.CREATED, after, max(1, len(prepared))))
+        if not present:
             return Outcome((put_index_state(node, [index.number for index in self.indexes], "ready"),), None)
-        changes = yield from self._link(node, records, now, locked)
-        return Outcome(tuple(changes), Position(b"", records[-1].seq))
+        linked = self._pages.reconcile(prepared, present)
+        changes = yield from self._link(node, linked, now, locked)
+        return Outcome(tuple(changes), Position(b"", linked[-1][0].seq))
 
     def _link(
-        self, node: Node, records: Sequence[Record], now: Instant, locked: Set[Identity]
+        self, node: Node, linked: Prepared[list[Entry]], now: Instant, locked: Set[Identity]
     ) -> Generator[Read[Any], Any, list[Change]]:
-        owned = {record.seq: self._entries_of(record) for record in records}
+        records = [record for record, _ in linked]
+        owned = {record.seq: entries for record, entries in linked}
         purged, changes = yield from self._purge_conflicting(node, records, owned, now, locked)
         several = {number for own in owned.values() for number in repeated_indexes(own)}
         if not several <= {index.number for index in node.definition.indexes if index.several}:

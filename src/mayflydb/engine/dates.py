@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Node, Nodes, Slot, next_number, row_of
+from mayflydb.engine.preparing import Pages, Prepared
+from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
@@ -36,7 +38,7 @@ DateOf: TypeAlias = Callable[[Record], Instant | None]
 """The date of a record in one slot, as the front end computes it; pure."""
 
 BATCH_SIZE = 128
-"""Records that are processed in one transaction."""
+"""The most records that are processed in one transaction."""
 
 
 def with_slot(definition: Definition) -> tuple[Definition, int]:
@@ -56,32 +58,46 @@ def without_slot(definition: Definition, number: int) -> Definition:
 class DateIndexes:
     """The date indexes of all containers of a store."""
 
-    def __init__(self, store: Store, nodes: Nodes, changed: Callable[[int], None]) -> None:
-        """`changed` is called with a container whose records may expire earlier than was known."""
+    def __init__(
+        self,
+        store: Store,
+        nodes: Nodes,
+        changed: Callable[[int], None],
+        begin: Callable[[int], Computing] = lambda container: HERE,
+    ) -> None:
+        """`changed` is called with a container whose records may expire earlier than was known. `begin`: begins the computation
+        of a container's dates.
+        """
         self._store = store
         self._nodes = nodes
         self._changed = changed
+        self._begin = begin
 
     async def build(self, container: int, slot: int, date_of: DateOf) -> bool:
         """Give the records of a container their dates in a slot; True: the slot is ready, False: it was dropped meanwhile.
 
-        May be called again after an interruption. Errors: those of a write.
+        May be called again after an interruption. Errors: those of a write; Unavailable if the computation was stopped.
         """
         after: Position | None = None
+        pages: Pages[Instant | None] = Pages(self._store, container, self._begin(container), date_of, lambda date: 1)
         while True:
+            prepared = await pages.take(after, BATCH_SIZE)
 
-            def decide(after: Position | None = after) -> Decision[Position | bool]:
+            def decide(
+                after: Position | None = after, prepared: Prepared[Instant | None] = prepared
+            ) -> Decision[Position | bool]:
                 node = yield from self._node_with(container, slot, "dropped")
                 if node is None:
                     return Outcome((), False)
-                records = yield from ask(Scan(container, b"", None, Order.CREATED, after, BATCH_SIZE))
-                if not records:
+                present = yield from ask(Scan(container, b"", None, Order.CREATED, after, max(1, len(prepared))))
+                if not present:
                     return Outcome((_put_slots(node, _with_state(node.definition.slots, slot, "ready")),), True)
-                changes = _date_changes(container, slot, records, date_of)
+                dated = pages.reconcile(prepared, present)
+                changes = _date_changes(container, slot, dated)
                 if changes:
                     # No version is new, but the lsn must move: nodes that cache the container's row rely on it to see changes.
                     yield from ask(Allocate(container, seq=False))
-                return Outcome(tuple(changes), Position(b"", records[-1].seq))
+                return Outcome(tuple(changes), Position(b"", dated[-1][0].seq))
 
             reply = (await self._store.write(decide, "sweep")).reply
             self._changed(container)
@@ -131,12 +147,11 @@ class DateIndexes:
         return node if any(each.number == slot and each.state not in unless for each in slots) else None
 
 
-def _date_changes(container: int, slot: int, records: list[Record], date_of: DateOf) -> list[Change]:
+def _date_changes(container: int, slot: int, found: Prepared[Instant | None]) -> list[Change]:
     """Return the changes that give records their dates in a slot; none for records that have them."""
     changes: list[Change] = []
     linked: list[tuple[Record, tuple[bytes, ...]]] = []
-    for record in records:
-        date = date_of(record)
+    for record, date in found:
         if date is not None and dict(record.dates).get(slot) != date:
             dated = msgspec.structs.replace(record, dates=_dates_with(record.dates, slot, date))
             changes.append(Put(container, dated, insert=False))

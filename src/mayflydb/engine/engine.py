@@ -30,6 +30,7 @@ from mayflydb.engine.transactions import Body, ExpirableRecords, WriteTransactio
 from mayflydb.engine.upcoming import next_deadline
 from mayflydb.evaluation.evaluators import Evaluators
 from mayflydb.evaluation.loop_watch import LoopWatch
+from mayflydb.evaluation.statement import Statement
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError, WriteConflict
@@ -159,8 +160,8 @@ class Engine:
         self.companions = Companions(store)
         self.ordered_histories = OrderedHistories(store, nodes)
         self.expiry_counts = ExpiryCounts(store)
-        self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks)
-        self.dates = DateIndexes(store, nodes, reaper.invalidate)
+        self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks, self._begin_build)
+        self.dates = DateIndexes(store, nodes, reaper.invalidate, self._begin_build)
         self.nodes = nodes
         self.version_cache = reaper.version_cache
         self.version_cache.max_bytes = self.transaction_bytes.limit // 2
@@ -171,6 +172,10 @@ class Engine:
         """The instant of the last write that this node has committed; later commits have no earlier instant."""
 
         time.on_roll_back = self._go_back
+
+    def _begin_build(self, container: int) -> Statement:
+        """Begin the computations of work on the indexes of a container, which may take as long as it takes."""
+        return Statement(self.evaluators, ("indexes", container), None)
 
     def now(self) -> Coroutine[Any, Any, Instant]:
         """Return the instant of a request."""

@@ -27,6 +27,7 @@ from mayflydb.engine.building import (
 from mayflydb.engine.catalog import Index, Node, Nodes, row_of
 from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
+from mayflydb.evaluation.statement import HERE, Computing
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import MayflyError, NotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
@@ -68,12 +69,14 @@ class Indexes:
         instant: Callable[[], Instant],
         lease: Lease | None = None,
         locks: Locks | None = None,
+        begin: Callable[[int], Computing] = lambda container: HERE,
     ) -> None:
         """`instant`: returns the instant of a write now. `lease`: takes a build for this node, if other nodes share the
         store.
 
-        `locks`: as in Build.
+        `locks`: as in Build. `begin`: begins the computation of a container's keys.
         """
+        self._begin_computing = begin
         self._locks = locks
         self._store = store
         self._nodes = nodes
@@ -192,7 +195,7 @@ class Indexes:
             log.info("work on indexes ended: %s", error)
 
     async def _build_all(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
-        build = Build(self._store, self._nodes, container, keys_of, self._locks)
+        build = Build(self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container))
         if await build.define(choose):
             return build.indexes
         numbers = [index.number for index in build.indexes]
@@ -283,7 +286,7 @@ class Indexes:
         return next((index for index in standing if index.state != "ready"), None)
 
     async def _build(self, container: int, index: Index, keys_of: KeysOf) -> None:
-        build = Build(self._store, self._nodes, container, keys_of, self._locks)
+        build = Build(self._store, self._nodes, container, keys_of, self._locks, self._begin_computing(container))
         build.indexes = (index,)
         after: Position | None = None
         while True:
