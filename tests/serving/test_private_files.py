@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.cosmos import PartitionKey
 
 from mayflydb.cli.ydb.profiles import Profiles, read_profiles, write_profiles
 from mayflydb.embedded import serve
 from mayflydb.serving.private_files import write_private
+from mayflydb.serving.stores import repair_file
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +47,22 @@ def test_a_store_that_exists_keeps_its_mode(file: Path) -> None:
     file.touch(0o640)
     with serve(file, port=0):
         assert mode(file) == 0o640
+
+
+def test_a_repaired_store(file: Path) -> None:
+    with serve(file, port=0) as server:
+        shop = server.cosmos.client().create_database("shop")
+        shop.create_container("carts", PartitionKey("/id")).create_item({"id": "a"})
+    target = file.with_name("mended.db")
+    modes: dict[str, int] = {}
+
+    def note_modes(*_: object) -> None:
+        modes.update((each.name, mode(each)) for each in file.parent.glob("mended.db*"))
+
+    repair_file(file, target, note_modes)
+    note_modes()
+    assert {target.name, f"{target.name}.unfinished", f"{target.name}.unfinished-wal"} <= {*modes}
+    assert set(modes.values()) == {0o600}
 
 
 def test_profiles_with_passwords_in_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

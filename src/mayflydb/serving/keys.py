@@ -20,7 +20,7 @@ log = logging.getLogger("mayflydb.server")
 KEY_BYTES: Final = 64
 """The length of the service's keys."""
 
-_NEW_KEY: Final = "openssl rand -base64 64 -A makes a key; --generate-key makes and keeps one"
+_NEW_KEY: Final = "`openssl rand 64 | openssl base64 -A` makes a key; --generate-key makes and keeps one"
 
 
 class AccountKey(NamedTuple):

@@ -7,6 +7,7 @@ computed from the records.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -60,6 +61,8 @@ def repair(path: Path, to: Path, expected: Expected, report: ReportProgress) -> 
     source = ReadOnlyFile(path)
     try:
         format_of(source)
+        # SQLite would create it with the rights of the umask. It gives the log the mode of the file.
+        os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         copy = _Copy(source, unfinished, expected, report)
         try:
             repaired = copy.make(to)
