@@ -313,17 +313,18 @@ class HighWater:
         self._highest = now
         return now
 
-    def next_reservation(self) -> Instant:
-        """Return the mark to commit so that the present and a little more may be used."""
+    def next_reservation(self, lead: Span | None = None) -> Instant:
+        """Return the mark to commit so that the present and a little more may be used. `lead`: how much more."""
         # The clock may have stepped beyond the reservation: behind the fence the present is earlier.
         self._clock.observe()
-        lead = 0 if isinstance(self._clock, VirtualClock) and self._clock.frozen else self._lead
+        is_frozen = isinstance(self._clock, VirtualClock) and self._clock.frozen
+        lead = 0 if is_frozen else self._lead if lead is None else lead
         # A clock that falls between two looks must not lower the reservation.
         # And a start from a mark ahead of the clock must not move it on, or quick restarts would drive time into the future.
         return max(self._clock.now() + lead, self._highest, self._reserved)
 
     def stand_still(self) -> Instant:
-        """Return the end of the reservation, while it cannot be extended."""
+        """Return the end of the reservation, while it is not extended."""
         self._highest = self._reserved
         return self._highest
 

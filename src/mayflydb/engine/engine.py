@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -62,6 +62,9 @@ MAX_TRANSACTIONS = 1000
 
 MAX_TRANSACTION_BYTES = 192 << 20
 """Bytes of the writes of all open transactions, where nothing else is set."""
+
+LONG_WRITE: Final = 1_000
+"""A write of so many commands, which holds the writer for about 30 ms, counts as a long one."""
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -306,14 +309,20 @@ class Engine:
         holder: LockHolder | None = None,
         lock_waits: LockWaits | None = None,
         waits: bool = True,
+        size: int = 1,
     ) -> T:
         """Decide and commit the changes of a body, in any number of containers, as a whole.
 
         If the body needs a record that an open transaction has locked, the write waits for the end of that transaction,
         holding nothing, and is decided anew. `holder`: the locks of the transaction that this commits; a commit does not wait
-        for other locks and gets a WriteConflict instead, as with `waits` False. `lock_waits`: the waits of the client.
-        Errors: those of the body, OwnerNotFound, WriteConflict, Unavailable, OutcomeUnknown.
+        for other locks and gets a WriteConflict instead, as with `waits` False. `lock_waits`: the waits of the client. `size`:
+        about the number of its commands. Errors: those of the body, OwnerNotFound, WriteConflict, Unavailable, OutcomeUnknown.
         """
+        if size >= LONG_WRITE:
+            async with self.time.long_write():
+                return await self.transact(body, now, holder, lock_waits, waits)
+        if self.time.stands_still:
+            await self.time.catch_up()
         try:
             with self.version_cache.write():
                 return self._finish_write(await self.store.write(lambda: self._decide(body, now, holder)))
@@ -387,7 +396,8 @@ class Engine:
                     raise BatchRefused(index, error) from error
             return results
 
-        return await self.transact(body, now, None if read_set is None else read_set.holder)
+        holder = None if read_set is None else read_set.holder
+        return await self.transact(body, now, holder, size=len(commands))
 
     def quiet_since(self, now: Instant) -> Instant:
         """Return the instant of the last decided write. Where other nodes may write, this node cannot know it and returns

@@ -404,7 +404,7 @@ class Snapshot:
                 raise WriteConflict(CHANGED, container=self._done[0].container)
             return (yield from self._replay(transaction))
 
-        return await self._engine.transact(body, now, self._holder)
+        return await self._engine.transact(body, now, self._holder, size=len(self._done))
 
     def _replay(self, transaction: WriteTransaction) -> Generator[Read[Any], Any, list[Written]]:
         pairs: list[tuple[Written, Written]] = []

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Literal
 
 from mayflydb.clock import Clock, HighWater, Jump, Pace, SystemClock
 from mayflydb.model.durations import format_span
@@ -30,6 +31,12 @@ BOOT, READS_PACE, PROVEN_PACE = "clock_boot", "clock_reads_pace", "clock_proven_
 FAR: Span = 5 * SECOND
 """More than this is not reserved ahead."""
 
+FURTHER: Span = 4 * SECOND
+"""So much is reserved ahead before a long write. A later process may begin with a mark so far ahead: that is no jump."""
+
+PATIENCE: Final = 0.01
+"""The seconds that a reservation may wait behind a long write, before requests are answered at the end of the last one."""
+
 Verdict = Literal["accept", "reject"]
 """Which of two times is right: the later one, or the earlier."""
 
@@ -43,6 +50,12 @@ class Timekeeper:
         self._store = store
         self._high = HighWater(clock, mark)
         self._renewal: asyncio.Task[None] | None = None
+        self._renewed_at = 0.0
+        self._is_behind = False
+        self._long_writes = 0
+        self._is_abandoned = False
+        self.stands_still = False
+        """True: a request was answered at the end of the reservation, and the next one is under way."""
         self._rolls = 0
         self._verdict = verdict
         self._shared = shared
@@ -59,12 +72,13 @@ class Timekeeper:
         return cls(clock, store, mark or 0, verdict or 0, shared)
 
     async def now(self) -> Instant:
-        """Return the present. Waits for a commit if the reservation has run out."""
+        """Return the present. Waits for a commit if the reservation has run out, but not for that of a long write."""
         now = self._high.now()
         while now is None:
             try:
-                # Shielded: all callers share one reservation, and one that is cancelled must not cancel it.
-                await asyncio.shield(self._renew())
+                if not await self._wait_for_renewal():
+                    self.stands_still = True
+                    return self._high.stand_still()
             except (Unavailable, OutcomeUnknown):
                 # The disk takes no mark: time stands still at the last one, reads continue, and writes fail for the same reason.
                 return self._high.stand_still()
@@ -85,7 +99,55 @@ class Timekeeper:
 
     def horizon(self) -> Instant:
         """Return the latest instant that purging may trust."""
-        return self.clock.horizon()
+        horizon = self.clock.horizon()
+        # Nothing is purged that requests still see.
+        return min(horizon, self._high.mark) if self.stands_still else horizon
+
+    # --- long writes -----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def long_write(self) -> AsyncIterator[None]:
+        """Span a write that holds the store's writer for long: time is reserved further ahead first, and stands still when that
+        has run out, since the next mark waits behind the write.
+        """
+        with suppress(Unavailable, OutcomeUnknown):  # The write will say so itself.
+            await self._reserve_further()
+        self._long_writes += 1
+        try:
+            yield
+        except asyncio.CancelledError:
+            # The writer goes on with it, and then commits the mark behind it.
+            self._is_abandoned = True
+            raise
+        finally:
+            self._long_writes -= 1
+
+    async def catch_up(self) -> None:
+        """Wait until time goes on. A write needs this: it would live shorter by the span for which time has stood still."""
+        with suppress(Unavailable, OutcomeUnknown):
+            while self._high.now() is None:
+                # Shielded: all callers share one reservation, and one that is cancelled must not cancel it.
+                await asyncio.shield(self._renew())
+
+    async def _reserve_further(self) -> None:
+        if self.clock.mode != "real":
+            return
+        # Twice: a shorter reservation may be under way.
+        for _ in range(2):
+            if self._high.now() is None or self._high.room < FURTHER - SECOND:
+                await asyncio.shield(self._renew(FURTHER))
+
+    async def _wait_for_renewal(self) -> bool:
+        """Wait for the next reservation; False: no longer, for it waits behind a long write."""
+        renewal = self._renew()
+        left = self._renewed_at + PATIENCE - asyncio.get_running_loop().time() if self._is_behind else None
+        if left is None or left > 0:
+            # Unlike an awaited task, it is not cancelled with one of its callers.
+            await asyncio.wait((renewal,), timeout=left)
+        if not renewal.done():
+            return False
+        renewal.result()
+        return True
 
     def follow(self, clock: Clock) -> None:
         """Use another clock from now on: a real one became virtual, or the reverse. `now` does not fall."""
@@ -162,38 +224,54 @@ class Timekeeper:
 
     # --- the mark --------------------------------------------------------------------------------------------------
 
-    def _renew(self) -> asyncio.Task[None]:
+    def _renew(self, lead: Span | None = None) -> asyncio.Task[None]:
         if self._renewal is None or self._renewal.done():
             self.observe()
-            self._renewal = asyncio.create_task(self._reserve(self._high.next_reservation()), name="clock-mark")
+            self._renewed_at = asyncio.get_running_loop().time()
+            # Where other nodes go on meanwhile, what they no longer see must not be seen here.
+            is_busy = self._long_writes > 0 or self._is_abandoned
+            self._is_behind = is_busy and not self._shared and self.clock.mode == "real"
+            self._renewal = asyncio.create_task(self._reserve(lead), name="clock-mark")
             # A caller that waits sees the failure; without one, the next reservation tries again.
             self._renewal.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._renewal
 
-    async def _reserve(self, mark: Instant) -> None:
-        rolls = self._rolls
-        if self._store.durable:
+    async def _reserve(self, lead: Span | None) -> None:
+        try:
+            if self._store.durable:
+                await self._commit_mark(lead)
+            else:
+                self._high.mark_reserved(self._high.next_reservation(lead))
+        finally:
+            self.stands_still = self._is_abandoned = False
+
+    async def _commit_mark(self, lead: Span | None) -> None:
+        rolls, mark = self._rolls, 0
+        shift, pace = self._shift, self._pace
+
+        def save() -> Decision[tuple[Instant | None, Instant]]:
+            nonlocal rolls, mark, shift, pace
+            # Here, since the present may be much later than when this was queued.
+            rolls, mark = self._rolls, self._high.next_reservation(lead)
             shift, pace, changes = self._changed_numbers()
+            stored: Instant | None = None
+            verdict: Instant | None = None
+            if self._shared:
+                stored, verdict = (yield NamedNumber(MARK)), (yield NamedNumber(VERDICT))
+                if verdict not in (None, self._verdict):
+                    return Outcome((), (verdict, 0))
+            # Rising: another node may have stored a later mark.
+            return Outcome((SetNumber(MARK, mark, rising=True), *changes), (None, stored or 0))
 
-            def save() -> Decision[tuple[Instant | None, Instant]]:
-                stored: Instant | None = None
-                verdict: Instant | None = None
-                if self._shared:
-                    stored, verdict = (yield NamedNumber(MARK)), (yield NamedNumber(VERDICT))
-                    if verdict not in (None, self._verdict):
-                        return Outcome((), (verdict, 0))
-                # Rising: another node may have stored a later mark.
-                return Outcome((SetNumber(MARK, mark, rising=True), *changes), (None, stored or 0))
-
-            news, stored = (await self._store.write(save)).reply
-            if news is not None:
-                stored_shift = await self._store.read(NamedNumber(SHIFT))
-                await self._learn(news, stored_shift or 0)
-                return
-            self._shift, self._pace = shift, pace
-            if isinstance(self.clock, SystemClock) and stored - mark > self.clock.belief.jump:
-                # Another node goes by the host's time already; what it has answered must not be taken back here.
-                self.clock.keep_up(stored)
+        news, stored = (await self._store.write(save)).reply
+        if news is not None:
+            stored_shift = await self._store.read(NamedNumber(SHIFT))
+            await self._learn(news, stored_shift or 0)
+            return
+        self._shift, self._pace = shift, pace
+        if isinstance(self.clock, SystemClock) and stored - mark > self.clock.belief.jump:
+            # Another node goes by the host's time already; what it has answered must not be taken back here.
+            self.clock.keep_up(stored)
         if rolls == self._rolls:
             # Otherwise the clock was set back meanwhile, and the mark is too high.
             self._high.mark_reserved(mark)

@@ -316,8 +316,8 @@ def synchronous_normal() -> AbstractContextManager[object]:
 def mark_without_a_lease() -> Iterator[None]:
     """The clock's mark is believed to be saved, and only some later commit would have saved it."""
 
-    async def reserve(self: Timekeeper, mark: Instant) -> None:
-        self._high.mark_reserved(mark)
+    async def reserve(self: Timekeeper, lead: int | None) -> None:
+        self._high.mark_reserved(self._high.next_reservation(lead))
 
     with patch.object(Timekeeper, "_reserve", reserve):
         yield

@@ -61,5 +61,6 @@ async def write_effects(
                 except NotFound:
                     pass  # A DELETE of a missing row has nothing to do.
 
+    size = sum(len(commands) for _, _, commands in commands_by_table)
     # YDB answers ABORTED where the engine would wait for a lock, and its clients repeat the query.
-    await engine.transact(decide, now, waits=False)
+    await engine.transact(decide, now, waits=False, size=size)
